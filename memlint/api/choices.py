@@ -47,5 +47,5 @@ def gone_values(releases: Releases, order: Sequence[str], parameter: str) -> fro
 
 
 def advised(words: frozenset[str]) -> list[str]:
-    """Those that need no package beside the library, in order."""
+    """Return the names that need no other package than the library, in order."""
     return sorted(words - OF_OTHER_PACKAGES)

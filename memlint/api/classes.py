@@ -28,7 +28,7 @@ PLAIN_BASES = WITHOUT_CONSTRUCTOR | {
 
 
 def written_bases(releases: Releases, name: str) -> Sequence[str]:
-    """The direct bases of a class, as its source names them."""
+    """Return the direct bases of a class, as its source names them."""
     record, release = releases.at(name)
     if record is not None and "bases" in record:
         written: str = pick(record["bases"], release) or ""

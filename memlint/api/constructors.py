@@ -33,7 +33,7 @@ def constructor(releases: Releases, order: Sequence[str]) -> Signature | None:
 
 
 def _of_fields(releases: Releases, order: Sequence[str]) -> Signature:
-    """The constructor of a data class, from its fields and those of its bases."""
+    """Return the constructor of a data class, from its fields and those of its bases."""
     fields: dict[str, list[Any]] = {}
     unknown_base = False
     for base in reversed(order):
@@ -74,6 +74,6 @@ def method(
 
 
 def _read(facts: Entry, release: int) -> tuple[Signature, bool]:
-    """The signature of a callable itself, and whether it hands keywords on to its base's."""
+    """Return the signature of a callable itself, and whether it hands keywords on to its base's."""
     own = parameters(facts, release)
     return signature_of(own), any(">" in str(each[0]) for each in own.values())

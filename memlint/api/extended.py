@@ -59,7 +59,7 @@ class ExtendedTable(Table):
 # Files in the cache are never changed, only replaced by others under other names.
 @cache
 def extended_table(name: str, folder: str) -> Table:
-    """The shipped table ``name`` with the release whose tables are in ``folder``.
+    """Return the shipped table ``name`` with the release whose tables are in ``folder``.
 
     Where ``folder`` has none of that name (or it is damaged), the shipped one alone.
     """
@@ -69,7 +69,7 @@ def extended_table(name: str, folder: str) -> Table:
 
 
 def read_added(name: str, folder: str) -> Table | None:
-    """The table ``name`` in ``folder``; None where it is not there or not whole."""
+    """Return the table ``name`` in ``folder``; None where it is not there or not whole."""
     try:
         data = read_regular(os.path.join(folder, f"{name}.table"), LIMIT_BYTES)
         if not data.startswith(b"!\t{") or not data.endswith(b"}\n"):
@@ -89,7 +89,7 @@ def _joined_families(old: Entry, new: Entry, before: str, after: str) -> Entry:
 
 
 def _ended(record: Entry, before: str) -> dict[str, Any]:
-    """``record`` of releases up to the last of ``before``."""
+    """Return ``record`` of releases up to the last of ``before``."""
     last = int(before.partition("-")[2])
     within = _limited(str(record.get("at", "")), before)
     found: dict[str, Any] = {}
@@ -123,7 +123,7 @@ def _closed(history: Mapping[str, Any], within: str) -> dict[str, Any]:
 
 
 def _limited(text: str, within: str, last: int | None = None) -> str:
-    """The range ``text`` without an open end; the empty one is ``within``."""
+    """Return the range ``text`` without an open end; the empty one is ``within``."""
     if not text:
         return within
     if last is None:
@@ -132,7 +132,7 @@ def _limited(text: str, within: str, last: int | None = None) -> str:
 
 
 def _begun(record: Entry, after: str) -> dict[str, Any]:
-    """``record`` of a single release, which begins at ``after``."""
+    """Return ``record`` of a single release, which begins at ``after``."""
     found: dict[str, Any] = {"at": after}
     for key, value in record.items():
         if key in _RANGES:

@@ -46,7 +46,7 @@ def tables_of(package: str, version: str, metadata: str) -> str | None:
 
 
 def tables_of_source(package: str, version: str, root: str) -> str | None:
-    """The same of a library's source tree."""
+    """Return the tables of a library's source tree."""
     try:
         folder = _package_in(package, root)
         return _cached(package, version, folder, _state_of(folder))
@@ -94,7 +94,7 @@ def _extract(package: str, version: str, folder: str, out: str) -> None:
 
 
 def _editable(package: str, metadata: str) -> str:
-    """The package's folder, where the metadata says that it was installed from there."""
+    """Return the package's folder, where the metadata says that it was installed from there."""
     import json
     from urllib.parse import unquote, urlsplit
 

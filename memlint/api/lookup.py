@@ -49,11 +49,11 @@ class Api:
         self._plain: dict[tuple[str, str], bool] = {}
 
     def version(self, package: str) -> Version:
-        """The target's version of ``package``, comparable."""
+        """Return the target's version of ``package``, comparable."""
         return self._releases.version(package)
 
     def first_release(self, package: str) -> str:
-        """The oldest minor version of ``package`` that the tables describe."""
+        """Return the oldest minor version of ``package`` that the tables describe."""
         return self._releases.table(package).minor(0)
 
     def is_beyond_tables(self, package: str) -> bool:
@@ -61,7 +61,7 @@ class Api:
         return self._releases.is_beyond(package)
 
     def canonical(self, qualname: str) -> str:
-        """The one name of what ``qualname`` imports: ``trl.trainer.sft_config.SFTConfig`` is
+        """Return the canonical name of ``qualname``: ``trl.trainer.sft_config.SFTConfig`` is
         ``trl.SFTConfig``. A name that the target does not have is known by what the newest release
         that has it calls it; an unknown name is returned as it is. The runtime's trainers take
         TRL's place, arguments and all: they go by TRL's names."""
@@ -196,7 +196,7 @@ class Api:
         return None
 
     def _owners(self, name: str) -> Iterator[Owner]:
-        """What may hold a parameter of ``name``."""
+        """Yield the callables that may have a parameter of ``name``."""
         if self._releases.record(name) is not None:
             owner, method = name, None
         else:
@@ -253,7 +253,7 @@ class Api:
         return None if any(self.is_about(name, owner) for owner in SWALLOWING) else False
 
     def config_of(self, trainer: str) -> str | None:
-        """The class that ``trainer``'s ``args=`` are meant to be: ``trl.SFTConfig`` for
+        """Return the class that ``trainer``'s ``args=`` are meant to be: ``trl.SFTConfig`` for
         ``trl.SFTTrainer`` and its subclasses, ``transformers.TrainingArguments`` for ``Trainer``;
         None where the target has no such trainer or no config of its own for it."""
         for name in self._order(self.canonical(trainer)):
@@ -302,7 +302,7 @@ class Api:
         )
 
     def deprecated_by(self, qualname: str, parameter: str) -> str:
-        """The package whose release warns of ``parameter``: a config of TRL takes fields of
+        """Return the package whose release warns of ``parameter``: a config of TRL takes fields of
         transformers, which warns of them."""
         name = self.canonical(qualname)
         for line in WARNED:
@@ -392,7 +392,7 @@ class Api:
         return settle(codes, read) if codes else {}
 
     def refusals(self, qualname: str) -> Iterator[Refusal]:
-        """The combinations of options that a class of the target refuses at run time."""
+        """Yield the combinations of options that a class of the target refuses at run time."""
         name = self.canonical(qualname)
         for line in self._refusals:
             if self.is_about(name, line.owner):
@@ -423,7 +423,7 @@ class Api:
         return answer
 
     def family(self, checkpoint: str) -> Family:
-        """What the name of a checkpoint says of its model."""
+        """Return the family of a checkpoint's model by its name."""
         from memlint.api.knowledge.families import family
 
         return family(checkpoint)

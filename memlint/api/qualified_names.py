@@ -18,7 +18,7 @@ _LONGEST_CHAIN = 4
 
 
 def followed(releases: Releases, qualname: str, depth: int = _LONGEST_CHAIN) -> str:
-    """The name that ``qualname`` leads to; itself where it leads nowhere."""
+    """Return the name that ``qualname`` leads to; itself where it leads nowhere."""
     parts = qualname.split(".")
     package = parts[0]
     if package not in PACKAGES or len(parts) < 2 or not depth:

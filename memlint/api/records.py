@@ -61,7 +61,7 @@ def _default(value: Any) -> object:
 
 
 def with_forwarded(own: Signature, base: Signature | None, *, keep_open: bool = False) -> Signature:
-    """``own``, whose ``**kwargs`` go to ``base``."""
+    """Return ``own`` joined to ``base``, which takes its ``**kwargs``."""
     if base is None:
         return own
     added = {
@@ -73,7 +73,7 @@ def with_forwarded(own: Signature, base: Signature | None, *, keep_open: bool = 
 
 
 def nearest_release(text: str, release: int, count: int) -> int:
-    """``release``, or the newest release in the range ``text`` where it is not in it."""
+    """Return ``release``, or the newest release in the range ``text`` where it is not in it."""
     if holds(text, release):
         return release
     return min(max(high for _, high in spans(text)), count - 1)
@@ -102,7 +102,7 @@ def is_dynamic(record: Entry, release: int, name: str) -> bool:
 
 
 def newest_lead(record: Entry, name: str) -> str | None:
-    """Where ``name`` led in the newest release in which the module offered it."""
+    """Return where ``name`` led in the newest release in which the module offered it."""
     best: tuple[int, str] | None = None
     for text, words in record["names"].items():
         if name not in words:

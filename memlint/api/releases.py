@@ -25,7 +25,7 @@ class Releases:
         self._offered: dict[str, Mapping[str, str] | None] = {}
 
     def version(self, package: str) -> Version:
-        """The target's version of ``package``, comparable."""
+        """Return the target's version of ``package``, comparable."""
         return parse_version(self.target.version(package).version)
 
     def is_beyond(self, package: str) -> bool:
@@ -34,7 +34,7 @@ class Releases:
         return self.version(package).minor > parse_version(known).minor
 
     def table(self, name: str) -> Table:
-        """The table of that name, with the release that the user has installed."""
+        """Return the table of that name, with the release that the user has installed."""
         if name not in self._tables:
             folder = self.target.version(name.partition("_")[0]).tables
             if folder:
@@ -46,32 +46,32 @@ class Releases:
         return self._tables[name]
 
     def number(self, package: str) -> int:
-        """The number of the release in the table of ``package``."""
+        """Return the number of the release in the table of ``package``."""
         if package not in self._numbers:
             version = self.target.version(package).version
             self._numbers[package] = self.table(package).release(version)
         return self._numbers[package]
 
     def minor(self, package: str) -> Version:
-        """The minor version of that release."""
+        """Return the minor version of that release."""
         return parse_version(self.table(package).minor(self.number(package)))
 
     def record(self, name: str) -> Entry | None:
-        """What is known of a class or function, over all releases."""
+        """Return the record of a class or function over all releases."""
         package = name.partition(".")[0].rstrip(":")
         if package not in PACKAGES:
             return None
         return self.table(package).record(name)
 
     def module(self, name: str) -> Entry | None:
-        """What is known of a module, over all releases."""
+        """Return the record of a module over all releases."""
         record = self.record(f"{name}:")
         if record is None and name.startswith("transformers.models."):
             record = self.table("transformers_models").record(f"{name}:")
         return record
 
     def same(self, name: str) -> str | None:
-        """The name that ``name`` is another one of, in the release that it is read at."""
+        """Return the name that ``name`` is an alias of, in the release that it is read at."""
         record = self.record(name)
         if record is None or "same" not in record:
             return None

@@ -24,7 +24,7 @@ _PLAIN = (bool, int, float, str, list, tuple, dict, type(None))
 
 
 def settle(codes: Sequence[str], read: Callable[[str], object]) -> dict[str, object]:
-    """The options that are assigned, and what they are then.
+    """Return the options that are assigned, and what they are then.
 
     codes: of the class and its bases, nearest first. read: an option as it was given, or ``OPEN``.
     """
@@ -86,7 +86,7 @@ class _Run:
         return self._decided(node)
 
     def _decided(self, node: ast.expr) -> object:
-        """The value of a test, or of what a test decides."""
+        """Return the value of a test, or of what a test decides."""
         match node:
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 truth = _truth(self._value(operand))
@@ -118,7 +118,7 @@ class _Run:
 
 
 def _measured(function: str, value: object) -> object:
-    """``len(value)``, or ``hasattr(value, "__len__")``."""
+    """Evaluate ``len(value)`` or ``hasattr(value, "__len__")``."""
     if isinstance(value, _SIZED):
         return True if function == "hasattr" else len(value)
     return False if function == "hasattr" and isinstance(value, _PLAIN) else OPEN

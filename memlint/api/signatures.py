@@ -115,7 +115,7 @@ class History(NamedTuple):
         return ends[-1] if ends else None
 
     def next_since(self, version: str) -> str | None:
-        """The first release behind ``version`` that brings it; None where none does."""
+        """Return the first release behind ``version`` that brings it; None where none does."""
         here = parse_version(version).minor
         starts = (start for start, _ in self._spans() if start)
         return next((one for one in starts if parse_version(one).minor > here), None)

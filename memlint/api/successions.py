@@ -44,7 +44,7 @@ _BY_PARAMETER = _by_parameter(MIGRATIONS)
 
 
 def successor(api: Api, qualname: str, parameter: str | None, value: object) -> Successor | None:
-    """The successor that fits the target: of a line, else of what the tables show."""
+    """Return the successor that fits the target: of a line, else of what the tables show."""
     name = api.canonical(qualname)
     if parameter is None and _is_reached_otherwise(api, qualname, name):
         return Replace(name, origin="the tables")
@@ -65,7 +65,7 @@ def _is_reached_otherwise(api: Api, qualname: str, name: str) -> bool:
 
 
 def _replacements(api: Api, name: str, parameter: str | None, value: object) -> list[Successor]:
-    """What the hand-written lines know that the target can take."""
+    """Return the successors of hand-written lines that the target accepts."""
     known = [
         replacement
         for line in _matching(api, name, parameter, value)
@@ -132,7 +132,7 @@ def _warns(api: Api, name: str, parameter: str) -> bool:
 
 
 def _moved_to_config(api: Api, name: str, parameter: str, value: object) -> Successor | None:
-    """A trainer's keyword that its config has, under this name or its successor's."""
+    """Return a trainer's keyword that its config has, under this name or its successor's."""
     config = api.config_of(name)
     if config is None:
         return None
@@ -148,7 +148,7 @@ def _moved_to_config(api: Api, name: str, parameter: str, value: object) -> Succ
 
 
 def _moved_name(api: Api, name: str) -> Successor | None:
-    """The one place where the target still offers a name that left its module."""
+    """Return the one place where the target still offers a name that left its module."""
     package, _, rest = name.partition(".")
     last = rest.rpartition(".")[2]
     if not last or api.exists(name) is not False:

@@ -33,7 +33,7 @@ def holds(text: str, release: int) -> bool:
 # A few thousand different texts stand in the shipped tables.
 @cache
 def spans(text: str) -> tuple[tuple[int, int], ...]:
-    """The closed intervals of a range; an open one ends beyond any release."""
+    """Return the closed intervals of a range; an open one ends beyond any release."""
     found = []
     for part in text.split(","):
         low, dash, high = part.partition("-")
@@ -42,7 +42,7 @@ def spans(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def pick(histories: Mapping[str, Any], release: int) -> Any:
-    """The value that holds in ``release``; None where none does."""
+    """Return the value that holds in ``release``; None where none does."""
     for text, value in histories.items():
         if holds(text, release):
             return value
@@ -84,11 +84,11 @@ class Table:
         return number
 
     def minor(self, release: int) -> str:
-        """``4.41`` for the release ``4.41.2``."""
+        """Return ``4.41`` for the release ``4.41.2``."""
         return ".".join(self.releases[release].split(".")[:2])
 
     def record(self, name: str) -> Entry | None:
-        """The record called ``name``."""
+        """Return the record called ``name``."""
         if name in self._decoded:
             return self._decoded[name]
         self._decoded[name] = found = self._find(name.encode())
@@ -127,14 +127,14 @@ class Table:
             at = data.find(sought, end)
 
     def names(self) -> list[str]:
-        """All record names, for tests and tools."""
+        """Return all record names, for tests and tools."""
         return [line.partition(b"\t")[0].decode() for line in self._data[:].splitlines()][1:]
 
 
 # Shipped files do not change while we run: keeping what was read is no state.
 @cache
 def table(name: str) -> Table:
-    """The shipped table ``name``. Raises FileNotFoundError where there is none."""
+    """Return the shipped table ``name``. Raises FileNotFoundError where there is none."""
     path = os.path.join(os.path.dirname(__file__), "data", f"{name}.table")
     with open(path, "rb") as file:
         return Table(name, mmap(file.fileno(), 0, access=ACCESS_READ))

@@ -37,7 +37,7 @@ class Target(Record):
 
     @classmethod
     def of(cls, versions: Mapping[str, Resolved], *, named: bool = False) -> Target:
-        """A target that knows ``versions`` and assumes the others.
+        """Return a target that knows ``versions`` and assumes the others.
 
         Beside an older trl or transformers, a library is assumed to be as old: the newest release
         of that day. What is released today does not import beside them. Without either, the newest
@@ -93,7 +93,7 @@ class Target(Record):
         )
 
     def naming(self, packages: Container[str]) -> str:
-        """What ``--target`` must be given to name these versions of ``packages``."""
+        """Return the value of ``--target`` that names these versions of ``packages``."""
         if all(each.assumed and each.source == _NEWEST_KNOWN for _, each in self.versions):
             return NEWEST
         return ",".join(
@@ -121,7 +121,7 @@ class Target(Record):
 
 
 def newest() -> Target:
-    """The newest release known of every package, assumed."""
+    """Return the newest release known of every package, assumed."""
     return Target.of({})
 
 
@@ -230,7 +230,7 @@ def choose(package: str, specifier: str, source: str) -> Resolved:
 
 
 def placed(package: str, version: str, source: str) -> Resolved:
-    """``version``, with a note where it lies outside what the tables know."""
+    """Return ``version``, with a note where it lies outside what the tables know."""
     releases = table(package).releases
     if is_newer(package, version):
         return Resolved(version, source, note=f"newer than the tables: treated as {releases[-1]}")

@@ -113,7 +113,7 @@ def is_between(version: Version, since: str, until: str) -> bool:
 
 
 def exact(specifier: str) -> str | None:
-    """The one version that ``specifier`` pins, if it does."""
+    """Return the one version that ``specifier`` pins, if it does."""
     clauses = [clause for clause in re.split(r"[,\s]+", specifier.strip()) if clause]
     if len(clauses) != 1:
         return None
@@ -153,7 +153,7 @@ _COMPARISONS: dict[str, Callable[[Version, Version], bool]] = {
 
 
 def _kept(sign: str, text: str) -> tuple[int, ...]:
-    """The first numbers of ``text``, which a compatible newer version shares."""
+    """Return the first numbers of ``text``, which a compatible newer version shares."""
     if sign == "~":
         return parse_version(text).minor
     parts = text.partition("+")[0]

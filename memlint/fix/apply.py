@@ -69,7 +69,7 @@ _MAKERS: dict[type[Any], Callable[[Draft, Any], None]] = {
 
 
 def _place(edit: Edit) -> tuple[Span, int, str] | None:
-    """Where new source of ``edit`` goes, from which byte on it is read, and the source."""
+    """Return the place of the new source of ``edit``, the byte where it starts, and the source."""
     match edit:
         case SetKeyword(call=span, source=source) | ReplaceCallee(call=span, source=source):
             return span, span.start, source
@@ -125,7 +125,7 @@ def draft(tree: Tree, edits: Sequence[Edit]) -> Draft:
 
 
 def _attempt(tree: Tree, drafts: list[Draft]) -> tuple[list[Splice], Tree]:
-    """The splices of ``drafts`` and the new tree; FixError if the new text fails a gate."""
+    """Return the splices of ``drafts`` and the new tree; FixError if the new text fails a gate."""
     try:
         plain = placed_notes(tree.data, merged(tree, drafts))
         splices = within_width(tree.data, plain)

@@ -58,7 +58,7 @@ class Binding:
 
 
 def module_name(node: cst.ImportFrom) -> str:
-    """The module of a ``from`` import, leading dots included."""
+    """Return the module of a ``from`` import, leading dots included."""
     return "." * len(node.relative) + (dotted(node.module) or "")
 
 
@@ -67,14 +67,14 @@ def alias_name(alias: cst.ImportAlias) -> str:
 
 
 def bound_name(alias: cst.ImportAlias) -> str:
-    """The name that ``alias`` binds (the first part of a dotted one)."""
+    """Return the name that ``alias`` binds (the first part of a dotted one)."""
     if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
         return alias.asname.name.value
     return alias_name(alias).partition(".")[0]
 
 
 def _scopes(tree: Tree, node: cst.CSTNode) -> tuple[Scope, ...]:
-    """The functions and classes in whose bodies ``node`` is, innermost first."""
+    """Return the functions and classes in whose bodies ``node`` is, innermost first."""
     result: list[Scope] = []
     child = node
     for above in tree.ancestors(node):
@@ -162,7 +162,7 @@ def is_visible(tree: Tree, binding: Binding, place: Place) -> bool:
 
 
 def _target_of(tree: Tree, node: cst.Name) -> cst.CSTNode | None:
-    """What binds the name ``node``; None where it is only read."""
+    """Return the node that binds the name ``node``; None if the name is only read."""
     child: cst.CSTNode = node
     parent = tree.parent(child)
     while isinstance(parent, cst.Tuple | cst.List | cst.Element | cst.StarredElement):
@@ -178,7 +178,7 @@ def _target_of(tree: Tree, node: cst.Name) -> cst.CSTNode | None:
 
 
 def _rebinding(tree: Tree, name: str) -> Iterator[tuple[Scope | None, cst.CSTNode]]:
-    """The scopes in which something other than an import binds ``name``."""
+    """Yield the scopes in which something other than an import binds ``name``."""
     for node in tree.nodes(cst.Name):
         if node.value != name:
             continue

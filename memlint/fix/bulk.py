@@ -54,7 +54,7 @@ def without_bulk(data: bytes) -> bytes:
 
 
 def _blanked(literal: re.Match[bytes]) -> bytes:
-    """A literal with blanks for what it holds; its lines stay."""
+    """Return a literal with blanks for what it holds; its lines stay."""
     start, end = literal.span(1)
     inside = re.sub(rb"[^\r\n]", b" ", literal[1])
     return literal[0][: start - literal.start()] + inside + literal[0][end - literal.start() :]
@@ -87,7 +87,7 @@ def _spared(data: bytes) -> bytes:
 
 
 def _large_literals(tree: ast.Module) -> list[ast.expr]:
-    """The outermost displays of constants that may be large; raises ``TooMuchError``."""
+    """Return the outermost displays of constants that may be large; raises ``TooMuchError``."""
     found: list[ast.expr] = []
     waiting: list[tuple[ast.AST, int]] = [(tree, 0)]
     while waiting:

@@ -54,7 +54,7 @@ def apply_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Appl
 
 
 def impossible_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> set[int]:
-    """The numbers of the fixes that cannot be made where they stand."""
+    """Return the numbers of the fixes that cannot be made where they stand."""
     commands = read_commands(source.text, kind_of(source.path) or "shell")
     impossible = set()
     for number, edits in enumerate(fixes):
@@ -66,7 +66,7 @@ def impossible_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) ->
 
 
 def splices_of(source: Source, commands: Sequence[Command], edits: Sequence[Edit]) -> list[Splice]:
-    """What edits write, and where; raises FixError where one cannot be made."""
+    """Return the splices of ``edits``. Raise FixError if an edit is impossible."""
     return [_splice(source, commands, edit) for edit in edits]
 
 
@@ -118,7 +118,7 @@ def _removed(source: Source, flag: Flag) -> Splice:
 
 
 def _renamed(source: Source, flag: Flag, new: str) -> Splice:
-    """The option under its new name, with the dashes of the old one."""
+    """Return the option under its new name, with the dashes of the old one."""
     if not flag.is_plain_option:
         raise FixError(_QUOTED)
     written = source.slice(flag.option_span)
@@ -133,7 +133,7 @@ def _renamed(source: Source, flag: Flag, new: str) -> Splice:
 
 
 def _flag(commands: Sequence[Command], span: Span, key: str) -> Flag:
-    """The flag that an edit names; raises FixError where the command does not give it."""
+    """Return the flag that an edit names; raises FixError where the command does not give it."""
     for command in commands:
         kind = kind_of_command(command)
         if kind is None:
@@ -153,7 +153,7 @@ def _mappings(root: MappingNode) -> Iterator[MappingNode]:
 
 
 def _word(source: str, old: str) -> str:
-    """A Python literal as a word of the shell; raises FixError where it is none."""
+    """Return a Python literal as a word of the shell; raises FixError where it is none."""
     dotted = re.fullmatch(r"torch\.(\w+)", source.strip())
     try:
         value = dotted[1] if dotted else ast.literal_eval(source)

@@ -29,7 +29,7 @@ class Block(NamedTuple):
 
 
 def differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Block]:
-    """The blocks of lines that differ, in order, none touching another.
+    """Yield the blocks of lines that differ, in order, none touching another.
 
     What is outside of the blocks is the same in both; of texts with little in common they may be
     larger than need be.
@@ -48,7 +48,7 @@ def differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Block]:
 
 
 def _apart(old: Sequence[str], new: Sequence[str]) -> Iterator[Block]:
-    """The blocks that differ, in order; some may touch."""
+    """Yield the blocks that differ, in order; some may touch."""
     waiting = [(Block(0, len(old), 0, len(new)), 0)]
     while waiting:
         whole, depth = waiting.pop()
@@ -86,7 +86,7 @@ def _between(block: Block, pairs: Sequence[tuple[int, int]]) -> Iterator[Block]:
 
 
 def _shared_once(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:
-    """Where lines stand that each side has once: the most of them that are in one order."""
+    """Return the places of lines that both sides have once: the longest run in the same order."""
     places = {line: at for at, line in enumerate(after)}
     counts, others = Counter(before), Counter(after)
     pairs = [
@@ -141,7 +141,7 @@ def _changed(furthest: Mapping[int, int], gone: int, changes: int) -> tuple[int,
 
 
 def _way_back(trace: Sequence[Mapping[int, int]], at: int, new_at: int) -> list[tuple[int, int]]:
-    """The pairs of equal lines on the way that ``trace`` holds."""
+    """Return the pairs of equal lines on the way that ``trace`` holds."""
     pairs = []
     for changes in range(len(trace) - 1, -1, -1):
         start, comes = _changed(trace[changes], at - new_at, changes)

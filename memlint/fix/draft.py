@@ -30,7 +30,7 @@ MARK = re.compile(f"{_OPEN}({_ABOVE}?)([^{_OPEN}{_CLOSE}]*){_CLOSE}")
 
 
 def marked(note: Note) -> str:
-    """``note`` as it travels at the end of new text."""
+    """Return ``note`` as it travels at the end of new text."""
     return f"{_OPEN}{_ABOVE if note.above else ''}{note.text}{_CLOSE}"
 
 

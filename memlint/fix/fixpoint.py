@@ -103,13 +103,13 @@ class _Rewriter:
 
 
 def _reasons(wanted: Sequence[Finding], applied: Applied) -> tuple[tuple[Finding, str], ...]:
-    """Why each of the fixes that should have changed something has not."""
+    """Return the reasons why fixes that should have changed something did not."""
     reasons = dict.fromkeys(applied.applied, "its fix changes nothing") | {**applied.refused}
     return tuple((wanted[at], reason) for at, reason in sorted(reasons.items()))
 
 
 def _trouble(before: Source, after: Source, is_repeated: bool, passes: int) -> str | None:
-    """Why a pass shows that something is wrong with our fixes; None where nothing does."""
+    """Return the reason why a pass shows a defect of our fixes; None if it does not."""
     if passes == PASSES:
         return f"its fixes do not come to an end in {PASSES} passes"
     if is_repeated:

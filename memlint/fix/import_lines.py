@@ -172,7 +172,7 @@ def _new_lines(tree: Tree, lines: list[NewImport]) -> list[Splice]:
 
 
 def _statements(lines: list[NewImport], newline: str) -> str:
-    """The import statements of one place, sorted; the names of one module in one of them."""
+    """Return the import statements of one place, sorted; the names of one module in one of them."""
     indent = lines[0].indent
     plain = sorted({line.module for line in lines if line.clause is None})
     text = "".join(f"{indent}import {module}{newline}" for module in plain)

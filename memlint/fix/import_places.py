@@ -30,7 +30,7 @@ _WITH_TORCH = frozenset({"torch", "memlint_runtime"})
 def import_anchor(
     tree: Tree, package: str, places: list[Place], known: list[Binding]
 ) -> Statement | None:
-    """The statement behind which a new import of a package goes; None: it goes first.
+    """Return the statement behind which a new import of a package goes; None: it goes first.
 
     known: what the imports of the file bind. places: where the import is used.
     """
@@ -42,7 +42,7 @@ def import_anchor(
 def _inner_anchor(
     tree: Tree, package: str, places: list[Place], known: list[Binding]
 ) -> Statement | None:
-    """Where the function around all places, or a guard, brings the library in by itself."""
+    """Return where the function around all places, or a guard, imports the library itself."""
     related = [
         binding
         for binding in known
@@ -74,7 +74,7 @@ def _set_up_before(
 
 
 def _setup_in(tree: Tree, function: Scope, limit: int) -> Statement | None:
-    """The last statement of ``function`` before ``limit`` that sets the environment."""
+    """Return the last statement of ``function`` before ``limit`` that sets the environment."""
     if not isinstance(function, cst.FunctionDef) or not isinstance(
         function.body, cst.IndentedBlock
     ):
@@ -98,7 +98,7 @@ def _loads(binding: Binding, package: str) -> bool:
 def _statements(
     body: object,
 ) -> Iterator[Statement]:
-    """The statements of a body, the last of those that share a line."""
+    """Yield the statements of a body, the last of those that share a line."""
     assert isinstance(body, list | tuple)
     for line in body:
         yield line.body[-1] if isinstance(line, cst.SimpleStatementLine) else line

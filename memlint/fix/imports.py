@@ -80,7 +80,7 @@ def _qualified(edit: AddImport) -> str:
 
 
 def _anywhere(tree: Tree) -> list[Place]:
-    """The end of the file: what is bound there is bound for whoever asks for no place."""
+    """Return the end of the file, the place of names that are asked for without a place."""
     return [Place(tree.module, len(tree.data), ())]
 
 
@@ -93,7 +93,7 @@ def _spelled_already(
     *,
     extendable: bool,
 ) -> str | None:
-    """How the file spells what is wanted by its imports; None where it has to import it.
+    """Return the file's spelling of a name that it already imports; None if it has no import.
 
     extendable: an import of the module can take the name, which reads better than ``module.name``.
     """
@@ -113,7 +113,7 @@ def _spelled_already(
 def _extendable(
     tree: Tree, known: list[Binding], edit: AddImport, places: list[Place]
 ) -> Binding | None:
-    """The ``from`` import of the module that serves all places; unguarded ones first.
+    """Return the ``from`` import of the module that serves all places; unguarded ones first.
 
     None for a module as a whole, which no such import brings in.
     """
@@ -218,7 +218,7 @@ def _aliases(
 
 
 def leaving(tree: Tree, edits: tuple[object, ...]) -> frozenset[cst.CSTNode]:
-    """The import statements from which ``edits`` take a name away."""
+    """Return the import statements from which ``edits`` take a name away."""
     result: set[cst.CSTNode] = set()
     for edit in edits:
         if isinstance(edit, RemoveImport):
@@ -267,7 +267,7 @@ def rename_import(draft: Draft, edit: RenameImport) -> None:
 
 
 def earlier_import(tree: Tree, statement: cst.ImportFrom, module: str) -> cst.ImportFrom | None:
-    """An import of ``module`` in the block of ``statement`` and before it."""
+    """Return an import of ``module`` in the block of ``statement`` and before it."""
     for other in tree.nodes(cst.ImportFrom):
         if other is statement:
             return None

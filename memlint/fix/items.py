@@ -38,7 +38,7 @@ def item_sequence(tree: Tree, node: cst.Dict) -> Sequence:
 
 
 def _find(node: cst.Dict, key: str) -> tuple[int, cst.DictElement, cst.SimpleString] | None:
-    """The item that counts for ``key``: the last one of several."""
+    """Return the item that counts for ``key``: the last one of several."""
     for index, element in reversed(list(enumerate(node.elements))):
         if isinstance(element, cst.DictElement) and isinstance(element.key, cst.SimpleString):
             try:

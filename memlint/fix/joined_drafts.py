@@ -43,21 +43,21 @@ class Pass:
         }
 
     def touched(self) -> list[cst.CSTNode]:
-        """The nodes whose sequences get or lose an item."""
+        """Return the nodes whose sequences get or lose an item."""
         nodes = [addition.node for addition in self.additions] + [node for node, _ in self.removals]
         return unique(nodes)
 
     def added_to(self, node: cst.CSTNode) -> list[Addition]:
-        """The items that the sequence of ``node`` gets."""
+        """Return the items that the sequence of ``node`` gets."""
         return [addition for addition in self.additions if addition.node is node]
 
     def removed_from(self, node: cst.CSTNode) -> dict[int, int]:
-        """The items that it loses, by index, with how many lines of comments above them."""
+        """Return the items that it loses, by index, with how many lines of comments above them."""
         return {at: above for (one, at), above in self.removals.items() if one is node}
 
 
 def unique(items: Iterable[_T]) -> list[_T]:
-    """The items without repetitions, in order."""
+    """Return the items without repetitions, in order."""
     return list(dict.fromkeys(items))
 
 

@@ -19,7 +19,7 @@ _OPENING = re.compile(rb"(?:[ \t\f\\\r\n]|#[^\r\n]*+)*+\(")
 
 
 def call_at(tree: Tree, span: Span) -> cst.Call | cst.ClassDef:
-    """The call or class definition at ``span``."""
+    """Return the call or class definition at ``span``."""
     node = tree.find(span, cst.Call, cst.ClassDef)
     if not isinstance(node, cst.Call | cst.ClassDef):
         raise FixError("there is no call at the place of the fix")
@@ -33,7 +33,7 @@ def arguments(node: cst.Call | cst.ClassDef) -> tuple[cst.Arg, ...]:
 
 
 def argument_sequence(tree: Tree, node: cst.Call | cst.ClassDef) -> Sequence | None:
-    """The arguments of ``node``; None for a class that is written without parentheses."""
+    """Return the arguments of ``node``; None for a class that is written without parentheses."""
     if isinstance(node, cst.Call):
         match = _OPENING.match(tree.data, tree.outer(node.func).end)
         assert match is not None
@@ -53,7 +53,7 @@ def argument_sequence(tree: Tree, node: cst.Call | cst.ClassDef) -> Sequence | N
 
 
 def opening(tree: Tree, node: cst.Call | cst.ClassDef) -> Span:
-    """A place outside every argument of ``node``, for what is added to it."""
+    """Return a place outside every argument of ``node``, for what is added to it."""
     if isinstance(node, cst.Call):
         end = tree.outer(node.func).end
     else:
@@ -69,7 +69,7 @@ def _keyword(node: cst.Call | cst.ClassDef, name: str) -> tuple[int, cst.Arg] | 
 
 
 def _equals(tree: Tree, node: cst.Call | cst.ClassDef) -> str:
-    """``=`` as this call writes it: with spaces around it or without."""
+    """Return ``=`` as this call writes it: with spaces around it or without."""
     for argument in reversed(arguments(node)):
         if argument.keyword is not None:
             equal = tree.slice(
@@ -95,7 +95,7 @@ def _may_hold(argument: cst.Arg, name: str) -> bool:
 
 
 def line_indent(tree: Tree, offset: int) -> str:
-    """The indentation of the line that holds ``offset``."""
+    """Return the indentation of the line that holds ``offset``."""
     start = tree.line_start(offset)
     line = tree.slice(Span(start, tree.line_end(offset)))
     return line[: len(line) - len(line.lstrip(" \t\f"))]

@@ -18,7 +18,7 @@ from memlint.fix.wrapping import wrapped
 
 
 def merged(tree: Tree, drafts: list[Draft]) -> list[Splice]:
-    """The splices that carry out ``drafts``, in order, none overlapping another."""
+    """Return the splices that carry out ``drafts``, in order, none overlapping another."""
     work = Pass(tree, drafts)
     for node in work.touched():
         if not isinstance(node, cst.Import | cst.ImportFrom):
@@ -31,7 +31,7 @@ def merged(tree: Tree, drafts: list[Draft]) -> list[Splice]:
 
 
 def _dropped(tree: Tree, drops: list[Drop], splices: list[Splice]) -> list[Splice]:
-    """The lines of removed statements; ``pass`` where nothing would be left of a block."""
+    """Return the lines of removed statements; ``pass`` where nothing would be left of a block."""
     result: list[Splice] = []
     gone = {id(drop.node) for drop in drops}
     filled: set[int] = set()

@@ -65,14 +65,14 @@ _DELIMITED = 2
 
 
 def binding(node: cst.CSTNode) -> int:
-    """How tightly ``node`` binds as it stands, its own parentheses included."""
+    """Return how tightly ``node`` binds as it stands, its own parentheses included."""
     if isinstance(node, cst.BaseExpression) and node.lpar:
         return _ATOM
     return _bare_binding(node)
 
 
 def _bare_binding(node: cst.CSTNode) -> int:
-    """How tightly ``node`` binds without its own parentheses."""
+    """Return how tightly ``node`` binds without its own parentheses."""
     if isinstance(node, cst.BooleanOperation):
         return _BOOLEAN[type(node.operator)]
     if isinstance(node, cst.UnaryOperation):
@@ -83,7 +83,7 @@ def _bare_binding(node: cst.CSTNode) -> int:
 
 
 def required(tree: Tree, node: cst.CSTNode) -> int:
-    """How tightly what stands at ``node`` must bind to need no parentheses."""
+    """Return how tightly source in the place of ``node`` must bind to need no parentheses."""
     if isinstance(node, cst.BaseExpression) and node.lpar:
         return 0
     parent = tree.parent(node)
@@ -117,7 +117,7 @@ def required(tree: Tree, node: cst.CSTNode) -> int:
 
 
 def parse_source(source: str) -> tuple[str, cst.BaseExpression]:
-    """The expression ``source``, in parentheses if it needs them anywhere, and its node.
+    """Return the expression ``source``, in parentheses if it needs them anywhere, and its node.
 
     FixError if it is no expression.
     """
@@ -130,7 +130,7 @@ def parse_source(source: str) -> tuple[str, cst.BaseExpression]:
 
 
 def fitted(source: str, least: int, *, callee: bool = False) -> str:
-    """``source``, in parentheses unless it binds at least as tightly as ``least``."""
+    """Return ``source``, in parentheses unless it binds at least as tightly as ``least``."""
     source, node = parse_source(source)
     number = isinstance(node, cst.Integer | cst.Float | cst.Imaginary)
     if binding(node) >= least and not (number and least >= 18 and not callee):
@@ -150,7 +150,7 @@ def check_f_string(tree: Tree, node: cst.CSTNode, text: str) -> None:
 
 
 def substituted(source: str, names: Mapping[str, str]) -> str:
-    """``source`` with each dotted name of ``names`` spelled as the file spells it."""
+    """Return ``source`` with each dotted name of ``names`` spelled as the file spells it."""
     names = {wanted: spelled for wanted, spelled in names.items() if wanted != spelled}
     if not names:
         return source
@@ -184,7 +184,7 @@ def is_reference(tree: Tree, node: cst.Name) -> bool:
 
 
 def dotted(node: cst.CSTNode | None) -> str | None:
-    """``a.b.c`` of a name or of attributes of a name; None for anything else."""
+    """Return ``a.b.c`` of a name or of attributes of a name; None for anything else."""
     if isinstance(node, cst.Name):
         return node.value
     if isinstance(node, cst.Attribute):
@@ -213,7 +213,7 @@ def protected_lines(source: str) -> frozenset[int]:
 
 
 def reindented(source: str, prefix: str, *, indent: str, newline: str) -> str:
-    """``source``, written with four spaces a level, as lines of the file behind ``prefix``.
+    """Return ``source``, written with four spaces a level, as lines of the file behind ``prefix``.
 
     The first line is not indented: it begins where the caller puts it.
     """

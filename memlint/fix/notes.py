@@ -51,7 +51,7 @@ def notes_of(
 
 
 def _behind(tree: Tree, offset: int) -> list[tuple[str, Span]]:
-    """The comments behind ``offset`` on its line."""
+    """Return the comments behind ``offset`` on its line."""
     line_end = tree.line_end(offset)
     return [comment for comment in tree.comments() if offset <= comment[1].start < line_end]
 
@@ -63,7 +63,7 @@ def _mention(comments: list[tuple[str, Span]], name: str) -> bool:
 
 
 def _above(tree: Tree, sequence: Sequence, start: int) -> list[tuple[str, Span]]:
-    """The comment lines right above the line that begins at ``start``."""
+    """Return the comment lines right above the line that begins at ``start``."""
     found: list[tuple[str, Span]] = []
     by_line = {tree.line_start(place.start): (text, place) for text, place in tree.comments()}
     line = start
@@ -87,7 +87,7 @@ def _stands_alone(tree: Tree, sequence: Sequence, index: int) -> bool:
 
 
 def placed_notes(data: bytes, splices: list[Splice]) -> list[Splice]:
-    """``splices`` with every marked comment at the end of its line, or on a line above."""
+    """Return ``splices`` with every marked comment at the end of its line, or on a line above."""
     if not any(MARK.search(splice.text) for splice in splices):
         return splices
     text = spliced(data, splices)

@@ -49,7 +49,7 @@ def _escaped(match: re.Match[bytes]) -> bytes:
 
 
 def _hunks(blocks: Sequence[Block], context: int) -> list[list[Block]]:
-    """The blocks grouped so that no line is the context of two groups."""
+    """Return the blocks grouped so that no line is the context of two groups."""
     hunks: list[list[Block]] = []
     for block in blocks:
         if hunks and block.start - hunks[-1][-1].end <= 2 * context:

@@ -15,7 +15,7 @@ from memlint.source.edits import Edit
 
 
 def previews(text: str, fixes: Sequence[Sequence[Edit]]) -> tuple[Applied, ...]:
-    """Each of ``fixes`` as if it were the only one; the file is parsed once for all.
+    """Return each of ``fixes`` as if it were the only one; the file is parsed once for all.
 
     Position 0 of ``applied`` or ``refused`` of each answer stands for its fix. The gates that a
     file must pass before it is written are left to ``apply_edits``.

@@ -59,7 +59,7 @@ class _Recipe:
         return _nodes(self.document.root)
 
     def mapping(self, span: Span) -> MappingNode:
-        """The mapping at ``span``; raises FixError."""
+        """Return the mapping at ``span``; raises FixError."""
         root = self.document.root
         if root.span == span:
             return root
@@ -69,7 +69,7 @@ class _Recipe:
         raise FixError("there is no mapping at the place of the fix")
 
     def entry(self, span: Span, key: str) -> Entry:
-        """The entry of ``key``; raises FixError."""
+        """Return the entry of ``key``; raises FixError."""
         entry = self.mapping(span).entry(key)
         if entry is None:
             raise FixError(f"there is no key {key!r} at the place of the fix")
@@ -78,7 +78,7 @@ class _Recipe:
     # -- writing ---------------------------------------------------------------------------------
 
     def written(self, value: object, *, flow: bool) -> str:
-        """``value`` on one line."""
+        """Return ``value`` on one line."""
         if self.document.json:
             return json.dumps(value)
         match value:
@@ -110,7 +110,7 @@ class _Recipe:
         return json.dumps(value, ensure_ascii=False)
 
     def entry_text(self, key: str, value: object, indent: str) -> str:
-        """``key: value`` of a block mapping; mappings stand below their key."""
+        """Return ``key: value`` of a block mapping; mappings stand below their key."""
         name = self._string(key)
         if isinstance(value, dict) and value:
             below = indent + "  "
@@ -121,7 +121,7 @@ class _Recipe:
     # -- edits -----------------------------------------------------------------------------------
 
     def splices(self, edit: Edit) -> list[Splice]:
-        """What one edit replaces; raises FixError."""
+        """Return the splices of one edit. Raise FixError if it is impossible."""
         match edit:
             case SetItem(mapping=span, key=key, source=source):
                 return [self._set(self.mapping(span), key, _literal(source))]
@@ -221,7 +221,7 @@ class _Recipe:
         return Splice(Span(start, following.end() if following else line_end), "")
 
     def _flow_item(self, mapping: MappingNode, entry: Entry) -> Span:
-        """An item of a flow mapping with the comma and the space that go with it."""
+        """Return an item of a flow mapping with the comma and the space that go with it."""
         at = mapping.entries.index(entry)
         if at + 1 < len(mapping.entries):
             return Span(entry.key.span.start, mapping.entries[at + 1].key.span.start)
@@ -267,7 +267,7 @@ def impossible_recipe_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> 
 def _planned(
     recipe: _Recipe, fixes: Sequence[Sequence[Edit]]
 ) -> tuple[dict[int, list[Splice]], dict[int, str]]:
-    """What each fix replaces, and why others cannot be made."""
+    """Return the splices of each fix, and the reasons why others are impossible."""
     wanted: dict[int, list[Splice]] = {}
     refused: dict[int, str] = {}
     for number, edits in enumerate(fixes):
@@ -315,7 +315,7 @@ def _checked(recipe: _Recipe, edits: Sequence[Edit], splices: list[Splice]) -> N
 
 
 def _expected(recipe: _Recipe, edits: Sequence[Edit]) -> Any:
-    """The values of the recipe with the edits made, by path."""
+    """Return the values of the recipe with the edits made, by path."""
     data = values(recipe.document.root)
     for edit in edits:
         span = edit.span if isinstance(edit, ReplaceExpression) else getattr(edit, "mapping", None)
@@ -341,7 +341,7 @@ def _expected(recipe: _Recipe, edits: Sequence[Edit]) -> Any:
 
 
 def _as_data(value: object) -> object:
-    """``value`` as a recipe that is read again holds it."""
+    """Return ``value`` as a recipe that is read again holds it."""
     match value:
         case tuple() | list():
             return [_as_data(one) for one in value]
@@ -351,7 +351,7 @@ def _as_data(value: object) -> object:
 
 
 def _path(root: Node, span: Span) -> list[Any]:
-    """The keys and positions that lead to the node at ``span``."""
+    """Return the keys and positions that lead to the node at ``span``."""
     waiting: list[tuple[Node, list[Any]]] = [(root, [])]
     while waiting:
         node, path = waiting.pop()
@@ -365,7 +365,7 @@ def _path(root: Node, span: Span) -> list[Any]:
 
 
 def _nodes(root: Node) -> list[Node]:
-    """``root`` and all nodes below it; aliases are not followed."""
+    """Return ``root`` and all nodes below it; aliases are not followed."""
     nodes: list[Node] = [root]
     for node in nodes:  # grows meanwhile
         if isinstance(node, MappingNode):
@@ -407,7 +407,7 @@ def _line_end(data: bytes, offset: int) -> int:
 
 
 def _literal(source: str) -> object:
-    """The value of an edit's Python expression; a name of torch is its last word."""
+    """Return the value of an edit's Python expression; a name of torch is its last word."""
     dotted = re.fullmatch(r"torch\.(\w+)", source.strip())
     if dotted:
         return dotted[1]

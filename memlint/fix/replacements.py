@@ -76,7 +76,7 @@ def _is_mere_name(tree: Tree, node: cst.BaseExpression) -> bool:
 
 
 def _required_of(tree: Tree, node: cst.BaseExpression, source: str) -> int:
-    """How tightly ``source`` has to bind in the place of ``node``."""
+    """Return how tightly ``source`` has to bind in the place of ``node``."""
     least = required(tree, node)
     loose = binding(parse_source(source)[1]) < 2 and not node.lpar and least == 0
     if loose and not isinstance(tree.parent(node), cst.Assign | cst.Return | cst.Expr):
@@ -85,7 +85,7 @@ def _required_of(tree: Tree, node: cst.BaseExpression, source: str) -> int:
 
 
 def _slot(draft: Draft, node: cst.Tuple | cst.GeneratorExp) -> int:
-    """What the place of ``node`` requires, its parentheses left aside."""
+    """Return the binding that the place of ``node`` requires, without its parentheses."""
     tree = draft.tree
     parent = tree.parent(node)
     if isinstance(parent, cst.Assign | cst.Return | cst.Expr):

@@ -57,25 +57,25 @@ class _Entry:
 
 
 def _hanging(gap: str) -> str | None:
-    """The indentation of an item behind ``gap`` if it begins a line, else None."""
+    """Return the indentation of an item behind ``gap`` if it begins a line, else None."""
     lines = _LINE.split(gap)
     return lines[-1] if len(lines) > 1 and not lines[-1].strip(" \t\f") else None
 
 
 def _first_line(gap: str) -> tuple[str, str]:
-    """``gap`` cut before its first newline."""
+    """Return ``gap`` cut before its first newline."""
     match = _LINE.search(gap)
     return (gap[: match.start()], gap[match.start() :]) if match else (gap, "")
 
 
 def _without_last_line(gap: str) -> str:
-    """``gap`` without the last newline and the indentation behind it."""
+    """Return ``gap`` without the last newline and the indentation behind it."""
     *_, last = _LINE.finditer(gap)
     return gap[: last.start()]
 
 
 def _without_whole_lines(gap: str, count: int) -> str:
-    """``gap`` without the ``count`` lines before the one that is not ended."""
+    """Return ``gap`` without the ``count`` lines before the one that is not ended."""
     ends = [match.end() for match in _LINE.finditer(gap)]
     return gap[: ends[-1 - count]] + gap[ends[-1] :] if count < len(ends) else gap
 
@@ -118,7 +118,7 @@ class Layout:
         return self.entries[position - 1].gap if position else self.lead
 
     def _newline(self, gap: str) -> str:
-        """The newline that ``gap`` uses, in files that mix them."""
+        """Return the newline that ``gap`` uses, in files that mix them."""
         match = _LINE.search(gap)
         return match.group() if match else self.newline
 
@@ -126,7 +126,7 @@ class Layout:
         return reindented(text, prefix, indent=self.indent, newline=newline)
 
     def position(self, index: int) -> int:
-        """Where the item that was number ``index`` is now."""
+        """Return where the item that was number ``index`` is now."""
         return next(at for at, entry in enumerate(self.entries) if entry.index == index)
 
     def insert(self, position: int, text: str) -> None:
@@ -291,7 +291,7 @@ class Layout:
             self.lead = ""
 
     def changes(self) -> list[tuple[Span, str]]:
-        """The gaps that are no longer what they were, and what stands there now."""
+        """Return the gaps that are no longer what they were, and what stands there now."""
         result: list[tuple[Span, str]] = []
         items = self.sequence.items
         start = self.sequence.start
@@ -312,7 +312,7 @@ class Layout:
 
 
 def _trimmed(span: Span, old: str, new: str) -> tuple[Span, str]:
-    """The same change without what stays at its two ends."""
+    """Return the same change without what stays at its two ends."""
     limit = min(len(old), len(new))
     head = 0
     while head < limit and old[head] == new[head]:

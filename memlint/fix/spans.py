@@ -125,7 +125,7 @@ def _view(data: bytes) -> tuple[bytes, tuple[int, ...], tuple[int, ...]]:
 
 
 def _lost_by(cuts: tuple[int, ...], lost: tuple[int, ...], position: int) -> int:
-    """How many bytes were cut out of the file before ``position`` of its view."""
+    """Return how many bytes were cut out of the file before ``position`` of its view."""
     cut = bisect_right(cuts, position)
     return lost[cut - 1] if cut else 0
 
@@ -149,7 +149,7 @@ class Tree:
     _by_kind: dict[type[cst.CSTNode], list[cst.CSTNode]]
 
     def span(self, node: cst.CSTNode) -> Span:
-        """The bytes of ``node`` itself: without its parentheses, commas and white space."""
+        """Return the bytes of ``node`` itself: without its parentheses, commas and white space."""
         return self._inner.get(node) or self._outer[node]
 
     def outer(self, node: cst.CSTNode) -> Span:
@@ -160,14 +160,14 @@ class Tree:
         return self._parents[node]
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """The parent of ``node``, its parent, and so on up to the module."""
+        """Yield the parent of ``node``, its parent, and so on up to the module."""
         above = self._parents[node]
         while above is not None:
             yield above
             above = self._parents[above]
 
     def nodes(self, kind: type[NodeT]) -> Iterator[NodeT]:
-        """All nodes whose class is exactly ``kind``, in the order of the text."""
+        """Yield all nodes whose class is exactly ``kind``, in the order of the text."""
         for node in self._by_kind.get(kind, ()):
             assert isinstance(node, kind)
             yield node
@@ -183,11 +183,11 @@ class Tree:
         return self.data[span.start : span.end].decode("utf-8", "surrogatepass")
 
     def line_start(self, offset: int) -> int:
-        """Where the line that holds ``offset`` begins."""
+        """Return where the line that holds ``offset`` begins."""
         return max(self.data.rfind(b"\n", 0, offset), self.data.rfind(b"\r", 0, offset)) + 1
 
     def line_end(self, offset: int) -> int:
-        """Where the line that holds ``offset`` ends, its newline included."""
+        """Return where the line that holds ``offset`` ends, its newline included."""
         match = _NEWLINE.search(self.data, offset)
         return match.end() if match else len(self.data)
 

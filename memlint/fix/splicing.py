@@ -22,7 +22,7 @@ class TextEdit:
 
 
 def spliced(data: bytes, splices: Sequence[Splice]) -> bytes:
-    """``data`` with every splice made."""
+    """Return ``data`` with every splice made."""
     parts: list[bytes] = []
     last = 0
     for splice in splices:
@@ -33,7 +33,7 @@ def spliced(data: bytes, splices: Sequence[Splice]) -> bytes:
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of ``text`` with their ends, which are those that Python knows."""
+    """Return the lines of ``text`` with their ends, which are those that Python knows."""
     return _LINE.findall(text)
 
 
@@ -57,7 +57,7 @@ def text_edits(before: str, after: str) -> tuple[TextEdit, ...]:
 
 
 def _common(one: str, other: str) -> int:
-    """How many characters the two begin with together."""
+    """Count the characters that both texts begin with."""
     count = 0
     for left, right in zip(one, other, strict=False):
         if left != right:
@@ -67,7 +67,7 @@ def _common(one: str, other: str) -> int:
 
 
 def between(before: str, after: str) -> list[Splice]:
-    """The splices that turn ``before`` into ``after``."""
+    """Return the splices that turn ``before`` into ``after``."""
     result = []
     data = before.encode("utf-8", "surrogatepass")
     for span, content in ((edit.span, edit.content) for edit in text_edits(before, after)):

@@ -31,7 +31,7 @@ def statement_at(tree: Tree, span: Span) -> Statement:
 
 
 def statement_of(tree: Tree, node: cst.CSTNode) -> Statement:
-    """The innermost statement that ``node`` is or is part of."""
+    """Return the innermost statement that ``node`` is or is part of."""
     for above in (node, *tree.ancestors(node)):
         if isinstance(above, cst.BaseSmallStatement | cst.BaseCompoundStatement):
             return above
@@ -39,7 +39,7 @@ def statement_of(tree: Tree, node: cst.CSTNode) -> Statement:
 
 
 def _begin(tree: Tree, node: Statement) -> int:
-    """Where the text of ``node`` begins, decorators included."""
+    """Return where the text of ``node`` begins, decorators included."""
     if isinstance(node, cst.FunctionDef | cst.ClassDef) and node.decorators:
         return tree.span(node.decorators[0]).start
     return tree.span(node).start
@@ -65,7 +65,7 @@ def own_lines(tree: Tree, node: Statement) -> tuple[Span, str]:
 
 
 def new_lines(draft: Draft, source: str, indent: str) -> str:
-    """The statements ``source`` as lines of the file, the last one's newline included."""
+    """Return the statements ``source`` as lines of the file, the last one's newline included."""
     tree = draft.tree
     source = substituted(source.strip("\r\n"), draft.names)
     try:
@@ -171,7 +171,7 @@ def _drop_sibling(draft: Draft, node: Statement, siblings: list[cst.BaseSmallSta
 
 
 def block_of(tree: Tree, node: Statement) -> cst.CSTNode | None:
-    """The block, or module, whose statement ``node`` is."""
+    """Return the block, or module, whose statement ``node`` is."""
     parent = tree.parent(node)
     return tree.parent(parent) if isinstance(parent, cst.SimpleStatementLine) else parent
 

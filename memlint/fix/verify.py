@@ -24,7 +24,7 @@ _NEXT_COMMENT = re.compile(r"  (?=#)")
 
 
 def _named(tree: Tree, draft: Draft) -> list[Span]:
-    """The whole lines of what the edits of ``draft`` name."""
+    """Return the whole lines of what the edits of ``draft`` name."""
     return [
         Span(tree.line_start(span.start), tree.line_end(max(span.start, span.end - 1)))
         for span in draft.regions
@@ -43,7 +43,7 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
 
 
 def checked(tree: Tree, text: str, drafts: list[Draft], splices: list[Splice]) -> Tree:
-    """The tree of the new ``text``; FixError if it may not replace that of ``tree``."""
+    """Return the tree of the new ``text``; FixError if it may not replace that of ``tree``."""
     after = parse(text)
     if after.compiles < tree.compiles:
         raise FixError("the new text does not parse")

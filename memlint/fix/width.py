@@ -24,7 +24,7 @@ _OPENED = re.compile(r"[(\[{][ \t]*(?:#[^\r\n]*)?$")
 
 
 def within_width(data: bytes, splices: list[Splice]) -> list[Splice]:
-    """``splices`` of the file ``data``, with new lines no wider than the file's own."""
+    """Return ``splices`` of the file ``data``, with new lines no wider than the file's own."""
     if not splices:
         return splices
     width = _width_of_file(data)
@@ -46,12 +46,12 @@ def within_width(data: bytes, splices: list[Splice]) -> list[Splice]:
 
 @lru_cache(maxsize=1)
 def _width_of_file(data: bytes) -> int | None:
-    """``width_of`` its lines; one fix of a file is shown after the other."""
+    """Return ``width_of`` its lines; one fix of a file is shown after the other."""
     return width_of(split_lines(data.decode("utf-8", "surrogatepass")))
 
 
 def _touched(data: bytes, splices: Sequence[Splice]) -> Iterator[str]:
-    """The new lines that ``splices`` write or change."""
+    """Yield the new lines that ``splices`` write or change."""
     groups: list[tuple[int, int, list[Splice]]] = []
     for splice in splices:
         at = splice.span.start
@@ -128,7 +128,7 @@ def wrapped(line: str, width: int, indent: str) -> str:
 
 
 def _parts(code: str) -> tuple[str, list[str], str] | None:
-    """``x = f(a, b)  # why`` as ``x = f(``, its arguments with commas, and ``)  # why``."""
+    """Return ``x = f(a, b)  # why`` as ``x = f(``, its arguments with commas, and ``)  # why``."""
     imported = re.fullmatch(r"(from [\w.]+ import )([^(#]+?)((?<!\s)\s*+#.*)?", code)
     if imported:
         names = [name.strip() for name in imported[2].split(",")]
@@ -151,7 +151,7 @@ def _parts(code: str) -> tuple[str, list[str], str] | None:
 
 
 def _arguments(code: str) -> list[str] | None:
-    """``a, b=c`` as ``a,`` and ``b=c,``; None for what is a statement, or one argument."""
+    """Return ``a, b=c`` as ``a,`` and ``b=c,``; None for what is a statement, or one argument."""
     tree, shift = _parsed(code)
     if tree is None or not shift or "#" in code:
         return None
@@ -165,7 +165,7 @@ def _arguments(code: str) -> list[str] | None:
 
 
 def _split(call: ast.Call, data: bytes, end: int, shift: int) -> tuple[int, list[str]]:
-    """Where the first argument of ``call`` starts, and each argument with a comma."""
+    """Return where the first argument of ``call`` starts, and each argument with a comma."""
     nodes: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
     starts = sorted(_start(node, data, shift) for node in nodes)
     pairs = zip(starts, [*starts[1:], end], strict=True)
@@ -187,7 +187,7 @@ def _parsed(code: str) -> tuple[ast.Module | None, int]:
 
 
 def _outermost_call(tree: ast.Module) -> ast.Call | None:
-    """The longest call of a line that has arguments to put on lines of their own."""
+    """Return the longest call of a line that has arguments to put on lines of their own."""
     calls = [
         node
         for node in ast.walk(tree)
@@ -200,7 +200,7 @@ def _outermost_call(tree: ast.Module) -> ast.Call | None:
 
 
 def _start(node: ast.expr | ast.keyword, data: bytes, shift: int) -> int:
-    """Where an argument begins: at its star or bracket, which its node may leave out."""
+    """Return where an argument begins: at its star or bracket, which its node may leave out."""
     start = node.col_offset - shift
     while start > 0 and data[start - 1 : start] in (b"(", b"*", b" "):
         if data[start - 1 : start] == b"(" and _opens_call(data, start):

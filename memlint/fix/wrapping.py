@@ -36,7 +36,7 @@ def _is_inside(wrap: Wrap, splice: Splice) -> bool:
 
 
 def _deeper(tree: Tree, splice: Splice) -> Splice:
-    """The splice with the lines of its text one level deeper."""
+    """Return the splice with the lines of its text one level deeper."""
     text = _LINE.sub(lambda match: match.group() + tree.indent, splice.text)
     starts_line = splice.span.start == splice.span.end == tree.line_start(splice.span.start)
     if starts_line and not _LINE.search(splice.text[-2:]):

@@ -120,7 +120,7 @@ def read_release(wheel: Wheel) -> Reading:
 
 
 def _offered(names: Namespace, module: Module) -> dict[str, str]:
-    """The names that a module offers, and where each leads."""
+    """Return the names that a module offers, and where each leads."""
     return {
         name: _target(names, module.name, name, place, brief=module.outline)
         for name, place in names.offers(module.name).items()

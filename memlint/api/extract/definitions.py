@@ -139,7 +139,7 @@ class Reader:
         return FunctionFacts(found, deprecated=is_deprecated(node, node))
 
     def _written_parameters(self, module: Module, arguments: ast.arguments) -> dict[str, Parameter]:
-        """The parameters of a signature, ``**kwargs`` left out."""
+        """Return the parameters of a signature, ``**kwargs`` left out."""
         found: dict[str, Parameter] = {}
         ordinary = [*arguments.posonlyargs, *arguments.args]
         defaults: list[ast.expr | None] = [None] * (len(ordinary) - len(arguments.defaults))
@@ -236,7 +236,7 @@ class Reader:
         return _as_written(node)
 
     def _constant(self, module: Module, node: ast.Name, depth: int) -> Json:
-        """The value of a module's constant."""
+        """Return the value of a module's constant."""
         place = self.names.place(module.name, node.id)
         if place and place.kind == "value" and place.name:
             home = self.names.modules[place.module]
@@ -248,7 +248,7 @@ class Reader:
         return _as_written(node)
 
     def _member(self, module: Module, name: ast.Name, node: ast.Attribute) -> Json:
-        """The string that a member of a string enumeration equals."""
+        """Return the string that a member of a string enumeration equals."""
         place = self.names.place(module.name, name.id)
         if place and place.kind == "definition" and place.name:
             bound = self.names.modules[place.module].bindings.get(place.name)
@@ -260,7 +260,7 @@ class Reader:
 
 
 def _string_member(enumeration: ast.ClassDef, member: str) -> str | None:
-    """What a member of an enumeration of strings is; None for any other class."""
+    """Return the values of a string enumeration's members; None for any other class."""
     bases = {ast.unparse(base).rpartition(".")[2] for base in enumeration.bases}
     if not bases & {"ExplicitEnum", "StrEnum", "str"}:
         return None
@@ -274,7 +274,7 @@ def _string_member(enumeration: ast.ClassDef, member: str) -> str | None:
 
 
 def _as_written(node: ast.expr) -> Json:
-    """A default that is no literal."""
+    """Return a default that is no literal."""
     return {"e": ast.unparse(node)}
 
 
@@ -283,7 +283,7 @@ def _is_written(value: Json) -> bool:
 
 
 def _computed(operator: ast.operator, left: Json, right: Json) -> Json:
-    """The number that an arithmetic expression of numbers is; None where it is none."""
+    """Evaluate an arithmetic expression of numbers; None for any other expression."""
     if not isinstance(left, int | float) or not isinstance(right, int | float):
         return None
     match operator:
@@ -372,7 +372,7 @@ def _popped(node: Function, keywords: str) -> Iterator[tuple[str, ast.expr | Non
 
 
 def _popped_in_turn(loop: ast.For, keywords: str) -> Iterator[tuple[str, ast.expr | None, bool]]:
-    """``for name in ["a", "b"]: kwargs.pop(name, None)``"""
+    """Read ``for name in ["a", "b"]: kwargs.pop(name, None)``."""
     match loop:
         case ast.For(target=ast.Name(id=item), iter=ast.List() | ast.Tuple() as names, body=body):
             for call in filter(None, map(_thrown_away, body)):
@@ -390,7 +390,7 @@ def _takes(call: ast.Call, keywords: str) -> bool:
 
 
 def _thrown_away(statement: ast.AST) -> ast.Call | None:
-    """The call whose result the statement drops."""
+    """Return the call whose result the statement drops."""
     match statement:
         case ast.Expr(value=ast.Call() as call):
             return call

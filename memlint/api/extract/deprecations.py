@@ -80,7 +80,7 @@ def _warnings(node: Function) -> Iterator[str]:
 
 
 def _text(call: ast.Call) -> str | None:
-    """The message of a call that warns."""
+    """Return the message of a call that warns."""
     func = call.func
     name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
     if name not in _WARNS or not call.args:

@@ -104,7 +104,7 @@ class Namespace:
         return Place(module_name, name, "value" if isinstance(binding, Assigned) else "definition")
 
     def _imported(self, module_name: str, name: str, binding: Imported) -> Place | None:
-        """Where an import of ``module_name`` leads."""
+        """Return where an import of ``module_name`` leads."""
         source, original = binding.module, binding.name
         if source not in self.modules:
             return Place(source, original, "outside")
@@ -115,14 +115,14 @@ class Namespace:
         return self.place(source, original) or self._child(source, original)
 
     def _starred(self, module: Module, name: str) -> Place | None:
-        """Where a name leads that may come with a star import."""
+        """Return where a name from a star import may lead."""
         for star in module.stars:
             if star in self.modules and name in (offered := self.offers(star)):
                 return offered[name]
         return None
 
     def _child(self, module_name: str, name: str) -> Place | None:
-        """The submodule of that name."""
+        """Return the submodule of that name."""
         child = f"{module_name}.{name}"
         return Place(child, None, "module") if child in self.modules else None
 
@@ -141,7 +141,7 @@ class Namespace:
         return found
 
     def _gathered(self, package: str) -> dict[str, str]:
-        """Names that the files under ``package`` declare for export, at any depth."""
+        """Return names that the files under ``package`` declare for export, at any depth."""
         found: dict[str, str] = {}
         for child in self._children[package]:
             module = self.modules[child]
@@ -159,7 +159,7 @@ class Namespace:
         return found
 
     def canonical(self, place: Place) -> str:
-        """The one name of a definition or value of this wheel."""
+        """Return the one name of a definition or value of this wheel."""
         parts = place.module.split(".")
         for length in range(1, len(parts)):
             outer = ".".join(parts[:length])
@@ -175,5 +175,5 @@ _QUOTED = re.compile(r"""["'](\w+)["']""")
 
 
 def exported_by_text(source: str) -> list[str]:
-    """``__all__`` of a file, read without parsing it (there are thousands of them)."""
+    """Return ``__all__`` of a file, read without parsing it (there are thousands of them)."""
     return [name for body in _ALL.findall(source) for name in _QUOTED.findall(body)]

@@ -18,7 +18,7 @@ from memlint.api.tables import spans
 
 
 def ranges(numbers: Iterable[int], newest: int) -> str:
-    """``[3, 4, 5, 9, 10]`` with newest 10 is ``3-5,9-``."""
+    """Write ``[3, 4, 5, 9, 10]`` with newest 10 as ``3-5,9-``."""
     parts: list[str] = []
     run: list[int] = []
     for number in [*sorted(numbers), None]:
@@ -34,7 +34,7 @@ def ranges(numbers: Iterable[int], newest: int) -> str:
 
 
 def covered(text: str, newest: int) -> set[int]:
-    """The releases that a range names: ``3-5,9-`` with newest 10 is ``{3, 4, 5, 9, 10}``; no
+    """Return the releases that a range names: ``3-5,9-`` with newest 10 is ``{3, 4, 5, 9, 10}``; no
     release at all for the empty range."""
     return {
         number

@@ -48,7 +48,7 @@ def values(package: str, path: Path) -> dict[str, tuple[str, ...]]:
 def encode_values(
     versions: Sequence[str], days: Sequence[str], read: Sequence[Mapping[str, tuple[str, ...]]]
 ) -> bytes:
-    """The table of what was read of every release, oldest first."""
+    """Return the table of what was read of every release, oldest first."""
     encoder = Encoder(len(versions) - 1)
     by_option: dict[str, dict[int, tuple[str, ...]]] = defaultdict(dict)
     for number, found in enumerate(read):
@@ -134,7 +134,7 @@ def _seen_by_config(config: ast.Module, option: str, known: Sequence[str]) -> tu
 
 
 def _becomes(body: Sequence[ast.stmt], option: str) -> Iterator[str]:
-    """``self.option = "another"``"""
+    """Read ``self.option = "another"``."""
     for statement in body:
         match statement:
             case ast.Assign(
@@ -174,7 +174,7 @@ def _compared(tree: ast.Module, option: str) -> tuple[str, ...]:
 
 
 def _constants(test: ast.expr, option: str) -> list[str]:
-    """The strings that a comparison holds an option against."""
+    """Return the strings that a comparison holds an option against."""
     if not isinstance(test, ast.Compare):
         return []
     name = getattr(test.left, "attr", getattr(test.left, "id", ""))

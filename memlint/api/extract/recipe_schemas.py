@@ -67,7 +67,7 @@ def read_schema(package: str, version: str, path: Path) -> Schema:
 
 
 def encode_schemas(versions: list[str], days: list[str], schemas: list[Schema]) -> bytes:
-    """The table of one package, oldest release first."""
+    """Return the table of one package, oldest release first."""
     newest = len(versions) - 1
     encoder = Encoder(newest)
     records: dict[str, Any] = {"!": dict(zip(versions, days, strict=True))}
@@ -95,7 +95,7 @@ def encode_schemas(versions: list[str], days: list[str], schemas: list[Schema]) 
 
 
 def _files(path: Path, keep: re.Pattern[str]) -> dict[str, str]:
-    """The texts of the files of a wheel or source distribution whose whole path matches.
+    """Return the texts of the files of a wheel or source distribution whose whole path matches.
 
     The folders that a source distribution puts around a package are left out.
     """
@@ -138,7 +138,7 @@ def _classes(files: dict[str, str]) -> dict[str, _Class]:
 
 
 def _with_bases(classes: dict[str, _Class], name: str) -> Iterator[_Class]:
-    """A class and its bases, each once."""
+    """Yield a class and its bases, each once."""
     pending, seen = [name], set()
     while pending:
         current = pending.pop()
@@ -361,7 +361,7 @@ def _components(schema: Schema, version: str, path: Path) -> None:
 
 
 def _partial(bound: object) -> ast.AST | None:
-    """The value in ``name = partial(function, ...)`` and ``name = function``."""
+    """Return the value in ``name = partial(function, ...)`` and ``name = function``."""
     match bound:
         case Assigned(value=ast.Call(func=function, args=[ast.Name(), *_]) as call):
             return call.args[0] if ast.unparse(function).endswith("partial") else None
@@ -372,7 +372,7 @@ def _partial(bound: object) -> ast.AST | None:
 
 
 def _parameters(names: Namespace, module: str, node: ast.AST, depth: int) -> set[str]:
-    """Names of the parameters; ``**`` where any name is taken, or nobody can tell."""
+    """Return the parameters' names; ``**`` if any name is accepted or the names are unknown."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         given = node.args
         found = {one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)}

@@ -88,7 +88,7 @@ class _Cut(ast.NodeTransformer):
 
 
 def _written(statement: ast.stmt) -> Iterator[str]:
-    """The options that a statement of another form may change."""
+    """Yield the options that a statement of another form may change."""
     seen: dict[str, None] = {}
     for inner in ast.walk(statement):
         match inner:

@@ -53,13 +53,13 @@ class _Histories:
     def of(
         self, facts_of: Callable[[Reading], Mapping[str, Facts]]
     ) -> Iterator[tuple[str, dict[int, Facts]]]:
-        """Each name that some release has, in order, with what each release says of it."""
+        """Yield each name that some release has, in order, with what each release says of it."""
         facts = [facts_of(reading) for reading in self._readings]
         for name in sorted({name for known in facts for name in known}):
             yield name, {n: known[name] for n, known in enumerate(facts) if name in known}
 
     def modules(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Which names each module offers, and whether that is all of them."""
+        """Yield the names that each module offers, and True if these are all."""
         for module, names in self.of(lambda reading: reading.names):
             offered = {
                 n: [f"{name}={known}" if known else name for name, known in targets.items()]
@@ -78,7 +78,7 @@ class _Histories:
             yield module, record
 
     def families(self, package: str) -> dict[str, Any]:
-        """The ancestors that classes of outlined modules have in common -> the classes."""
+        """Return the ancestors that classes of outlined modules have in common -> the classes."""
         at = [n for n, reading in enumerate(self._readings) if package in reading.names]
         groups: dict[str, dict[int, list[str]]] = {}
         for n in at:
@@ -99,14 +99,14 @@ class _Histories:
             yield name, self._homed(record, name, facts)
 
     def _homed(self, record: dict[str, Any], name: str, at: Iterable[int]) -> dict[str, Any]:
-        """``record`` with the defining module, where the name does not tell it."""
+        """Return ``record`` with the defining module, where the name does not tell it."""
         homes = {n: self._readings[n].homes[name] for n in at}
         if any(home != name.rpartition(".")[0] for home in homes.values()):
             record["home"] = self._encoder.spread(homes, homes)
         return record
 
     def with_alias(self, record: dict[str, Any], meant: Mapping[int, str]) -> dict[str, Any]:
-        """``record`` with what its name is another name of, and in which releases."""
+        """Return ``record`` with the name that its name is an alias of, and the releases."""
         if "function" in record:
             return record
         at = covered(record["at"], self._newest) | set(meant)
@@ -114,7 +114,7 @@ class _Histories:
 
 
 def lines(records: Mapping[str, Any]) -> bytes:
-    """A table: one line a record, sorted."""
+    """Return a table: one line a record, sorted."""
     return b"".join(
         f"{name}\t{json.dumps(records[name], separators=(',', ':'))}\n".encode()
         for name in sorted(records, key=str.encode)

@@ -156,7 +156,7 @@ class Module:
 
 
 def absolute(module: Module, statement: ast.ImportFrom) -> str:
-    """The absolute name of the module that ``statement`` imports from."""
+    """Return the absolute name of the module that ``statement`` imports from."""
     if not statement.level:
         return statement.module or ""
     parts = module.package.split(".")
@@ -175,7 +175,7 @@ def _outline(module: Module) -> dict[str, Binding]:
 
 
 def _outlined(match: re.Match[str], module: Module) -> Iterator[tuple[str, Binding]]:
-    """What one line of an outline binds."""
+    """Yield the names that one line of an outline binds."""
     if name := match["class"]:
         bases = re.sub(r"\[[^\]]*\]|#[^\n]*", "", match["bases"] or "")
         parts = [base.strip() for base in bases.split(",")]
@@ -189,7 +189,7 @@ def _outlined(match: re.Match[str], module: Module) -> Iterator[tuple[str, Bindi
 
 
 def _outlined_imports(source: str, listed: str, module: Module) -> Iterator[tuple[str, Binding]]:
-    """``from source import listed``, as it is written."""
+    """Read ``from source import listed``."""
     level = len(source) - len(source.lstrip("."))
     statement = ast.ImportFrom(module=source[level:] or None, names=[], level=level)
     origin = absolute(module, statement)
@@ -203,7 +203,7 @@ def _outlined_imports(source: str, listed: str, module: Module) -> Iterator[tupl
 
 
 def strings(node: ast.expr) -> list[str]:
-    """All string literals under ``node``, in order."""
+    """Return all string literals under ``node``, in order."""
     return [
         part.value
         for part in ast.walk(node)
@@ -260,7 +260,7 @@ def _stored(targets: list[ast.expr]) -> Iterator[str]:
 
 
 def _structure_entries(statement: ast.stmt) -> Iterator[tuple[str, list[str]]]:
-    """What ``statement`` adds to ``_import_structure``: submodule and names."""
+    """Yield the entries that ``statement`` adds to ``_import_structure``: submodule and names."""
     match statement:
         case (
             ast.Assign(targets=[ast.Name(id="_import_structure")], value=ast.Dict() as table)
@@ -349,7 +349,7 @@ class Wheel:
         keep: re.Pattern[str],
         outline: re.Pattern[str],
     ) -> Wheel:
-        """The same of single files: path (``trl/trainer/utils.py``) and what reads it."""
+        """Return the readers of single files: path (``trl/trainer/utils.py``) and its reader."""
         wheel = cls(package, version, Path())
         for member, content in files.items():
             wheel._add(member, content, keep, outline)

@@ -53,7 +53,7 @@ def releases() -> dict[str, dict[str, str]]:
 
 
 def fetch(package: str, version: str, folder: Path) -> Path:
-    """The wheel in ``folder``, downloaded with pip if it is not there.
+    """Return the wheel in ``folder``, downloaded with pip if it is not there.
 
     Raises RuntimeError where pip fails, or brings another wheel than the one listed.
     """
@@ -103,7 +103,7 @@ def update(folder: Path) -> dict[str, dict[str, str]]:
 
 
 def released(wheel: Path) -> str:
-    """The day on which the wheel was packed (``2026-10-15``): that of its newest member."""
+    """Return the day on which the wheel was packed (``2026-10-15``): that of its newest member."""
     if wheel.suffix != ".whl":
         with tarfile.open(wheel) as tar:
             newest = max(member.mtime for member in tar)

@@ -32,7 +32,7 @@ class Family(NamedTuple):
 
 
 def family(checkpoint: str) -> Family:
-    """What the name of a checkpoint, or the path of a copy, says."""
+    """Return the family by the name of a checkpoint or the path of a copy."""
     name = checkpoint.lower().rstrip("/").rpartition("/")[2]
     text = _OTHER_INPUT.search(name) is None
     refused = next((why for pattern, why in _REFUSED if re.search(pattern, name)), "")

@@ -105,13 +105,13 @@ def is_listed(name: str) -> bool:
 
 
 def usual_name(name: str) -> str:
-    """The name of the row that counts for a ``model_type``."""
+    """Return the name of the row that counts for a ``model_type``."""
     return str(_rows().get(name, {}).get("same", name))
 
 
 @cache
 def model_type(name: str) -> ModelType:
-    """The row of a name; Llama's traits where there is none."""
+    """Return the row of a name; Llama's traits where there is none."""
     row = dict(_rows().get(name, {}))
     base = model_type(row.pop("like")) if "like" in row else ModelType("")
     config = {**base.config, **row.pop("config", {})}
