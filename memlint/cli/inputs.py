@@ -73,6 +73,7 @@ def _over(options: Common, settings: Settings) -> Settings:
         gpu=options.gpu,
         assume=options.assume,
         prices=options.prices,
+        tests=options.tests,
     )
 
 

@@ -47,6 +47,7 @@ class Common(NamedTuple):
     gpu: str | None = None
     assume: tuple[str, ...] = ()
     prices: bool | None = None
+    tests: bool | None = None
 
 
 _OPTIONS = (
@@ -89,6 +90,11 @@ _OPTIONS = (
         help="For prices: set a value that scripts leave open, such as seq_len=4096; repeatable.",
     ),
     click.option("--no-prices", is_flag=True, help="Do not estimate what findings cost in GiB."),
+    click.option(
+        "--tests", is_flag=True,
+        help="Ask all rules of files below tests/ and test/ and of functions test_*, whose models "
+        "are small. Else only rules on versions speak there, and rules selected by code or name.",
+    ),
     click.option("--no-cache", is_flag=True, help="Neither read nor write .memlint_cache."),
     click.option(
         "--no-color", is_flag=True, help="No colours; NO_COLOR in the environment does the same."
@@ -130,4 +136,5 @@ def read_options(values: dict[str, Any]) -> Common:
         values["gpu"],
         tuple(values["assume"]),
         False if values["no_prices"] else None,
+        values["tests"] or None,
     )

@@ -30,6 +30,7 @@ class Settings(NamedTuple):
 
     per_file_ignores: (pattern, codes) in the order of the file; all that match count.
     gpu, assume: what findings are priced for, as the options of these names; prices: whether.
+    tests: whether rules on memory speak of tests, whose models are small.
     """
 
     root: str = ""
@@ -45,6 +46,7 @@ class Settings(NamedTuple):
     gpu: str = ""
     assume: tuple[str, ...] = ()
     prices: bool = True
+    tests: bool = False
 
     def excluded(self) -> Patterns:
         return Patterns(self.exclude)
@@ -135,6 +137,7 @@ def _settings(path: str, section: Mapping[str, Any]) -> Settings:
         "gpu": _string,
         "assume": _assumptions,
         "prices": _flag,
+        "tests": _flag,
     }
     for key, value in section.items():
         reader = readers.get(key)
@@ -155,6 +158,7 @@ def override(
     gpu: str | None = None,
     assume: tuple[str, ...] = (),
     prices: bool | None = None,
+    tests: bool | None = None,
 ) -> Settings:
     """Return ``settings`` overridden by the command line; its assumptions are added."""
     if target is not None:
@@ -169,6 +173,8 @@ def override(
         settings = settings._replace(assume=(*settings.assume, *assume))
     if prices is not None:
         settings = settings._replace(prices=prices)
+    if tests is not None:
+        settings = settings._replace(tests=tests)
     return settings
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # The folder of checks of recipes; those of scripts are in the others.
 RECIPES = "recipes"
+# The folder of rules on versions of libraries, which are as true of tests as of what they test.
+_VERSIONS = "migration"
 # The module of trigger words that is written by ``memlint.rule.outlines``.
 OUTLINES = "outlines"
 
@@ -55,6 +57,14 @@ def known_rules() -> tuple[RuleId, ...]:
 def recipe_rules() -> tuple[RuleId, ...]:
     """The files that hold checks of recipes, by the code of the rule whose fault they find."""
     return tuple(sorted(_files(RECIPES)))
+
+
+@cache
+def rules_on_versions() -> frozenset[str]:
+    """Return the codes of rules that speak of tests too: those on versions, and on files."""
+    of_files = {each.code for each in FILE_RULES}
+    on_versions = {e.code for e in known_rules() if _VERSIONS in e.module.split(".")}
+    return frozenset(of_files | on_versions)
 
 
 def recipe_check(code: str, kind: Kind) -> Callable[[Recipe], Iterable[Finding]] | None:

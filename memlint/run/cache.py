@@ -84,9 +84,11 @@ class Cache:
         named: bool,
         runtime: bool,
         pricing: Pricing | None = None,
+        in_tests: frozenset[str] | None = None,
     ) -> bytes:
         priced = None if pricing is None else tuple(pricing)
-        text = f"{sorted(codes)} {sorted(by_code & codes)} {named} {runtime} {priced}"
+        tests = None if in_tests is None else sorted(in_tests & codes)
+        text = f"{sorted(codes)} {sorted(by_code & codes)} {named} {runtime} {priced} {tests}"
         return blake2b(text.encode(), digest_size=32).digest()
 
     def get(

@@ -224,7 +224,7 @@ class _Files:
                 self.known[index] = FileResult(job.path, diagnostics=(error.diagnostic,))
                 continue
             if self._cache is not None:
-                what = (job.codes, job.by_code, job.named, job.runtime, job.pricing)
+                what = (job.codes, job.by_code, job.named, job.runtime, job.pricing, job.in_tests)
                 if what not in conditions:
                     conditions[what] = Cache.conditions(*what)
                 if self._is_known(self._cache, index, Cache.key(data, conditions[what])):

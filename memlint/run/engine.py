@@ -53,6 +53,7 @@ class Options(TypedDict, total=False):
     by_code: the rules that the user selected by code or name; None: all. A hint of another rule is
         advice: its fix is a trade that nobody asked for. A rule on request is asked only if it is
         one of them, or where the run does not fit its GPU.
+    in_tests: the rules that speak of functions that are tests; None: all (the default).
     runtime: whether fixes may import the runtime package (the default).
     project: the files around the script, where what it calls there is followed.
     launched: the text ends with what a launch command gives to the script. launcher: what the
@@ -65,6 +66,7 @@ class Options(TypedDict, total=False):
     unused_suppressions: bool
     prefilter: Prefilter | None
     by_code: frozenset[str] | None
+    in_tests: frozenset[str] | None
     runtime: bool
     project: Project | None
     launched: bool
@@ -113,11 +115,28 @@ def examine(
     if chosen or woken:
         script = _script(read, api, options)
         findings, run = _found_in_run(script, chosen, woken, pricing, on_error, own=own)
+        findings = _without_tests(script, findings, options.get("in_tests"))
         script.forget()
     findings = _settled(findings, source, rules, api, options)
     if run is None or pricing is None:
         return Examined(findings)
     return Examined(*priced(run, findings, pricing, waiting))
+
+
+def _without_tests(
+    script: Script, findings: list[Finding], in_tests: frozenset[str] | None
+) -> list[Finding]:
+    """Return findings without those in tests of rules that do not speak there."""
+    if in_tests is None or b"def test_" not in script.source.data:
+        return findings
+    from memlint.script.purpose import tests_of
+
+    tests = [script.span(node) for node in tests_of(script)]
+    return [
+        each
+        for each in findings
+        if each.code in in_tests or not any(test.contains(each.span) for test in tests)
+    ]
 
 
 def _found_in_run(

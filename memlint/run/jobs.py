@@ -17,6 +17,8 @@ from memlint.source.record import NamedTuple
 if TYPE_CHECKING:
     from memlint.project.config import Settings
 
+_TESTS = frozenset({"test", "tests"})
+
 
 class Job(NamedTuple):
     """One file to check with the rules of ``codes`` for the versions of ``target``.
@@ -26,6 +28,7 @@ class Job(NamedTuple):
     runtime: whether fixes may import the runtime package.
     pricing: what findings are priced for; None: they are not.
     only: (code, message) of the fixes that are applied; None: all.
+    in_tests: the rules that speak of functions that are tests; None: all.
     """
 
     path: str
@@ -38,6 +41,7 @@ class Job(NamedTuple):
     runtime: bool = True
     pricing: Pricing | None = None
     only: frozenset[tuple[str, str]] | None = None
+    in_tests: frozenset[str] | None = None
 
     @property
     def place(self) -> str:
@@ -46,7 +50,10 @@ class Job(NamedTuple):
 
 
 def plan(found: Iterable[Found], choice: Choice) -> list[Job]:
-    """A job per file: its configuration's rules, less those ignored for its path."""
+    """Return a job for each file: its configuration's rules, less those ignored for its path.
+
+    A file below a folder of tests has the rules of ``in_tests`` alone, unless the user names it.
+    """
     by_settings: dict[int, _Chosen] = {}
     jobs = []
     for file in found:
@@ -54,12 +61,14 @@ def plan(found: Iterable[Found], choice: Choice) -> list[Job]:
         known = by_settings.get(id(settings))
         if known is None:
             known = by_settings[id(settings)] = _chosen(settings, choice)
-        codes, by_code, per_file = known
+        codes, by_code, per_file, in_tests = known
         if per_file:
             relative = _relative(os.path.abspath(file.path), settings.root)
             dropped = [code for globs, more in per_file if globs.ignores(relative) for code in more]
             if dropped:
                 codes = codes - rule_files.selected(dropped)
+        if in_tests is not None and not file.named and _is_among_tests(file):
+            codes = codes & in_tests
         jobs.append(
             Job(
                 file.path,
@@ -71,6 +80,7 @@ def plan(found: Iterable[Found], choice: Choice) -> list[Job]:
                 by_code,
                 settings.runtime,
                 Pricing(settings.gpu, settings.assume) if settings.prices else None,
+                in_tests=in_tests,
             )
         )
     return jobs
@@ -82,6 +92,7 @@ class _Chosen(NamedTuple):
     codes: frozenset[str]
     by_code: frozenset[str]
     per_file: list[tuple[Patterns, tuple[str, ...]]]
+    in_tests: frozenset[str] | None
 
 
 def _chosen(settings: Settings, choice: Choice) -> _Chosen:
@@ -91,11 +102,22 @@ def _chosen(settings: Settings, choice: Choice) -> _Chosen:
         *(choice.select or ()),
         *choice.extend_select,
     )
+    by_code = rule_files.named(named)
     return _Chosen(
         chosen_codes(settings, choice),
-        rule_files.named(named),
+        by_code,
         [(Patterns([glob]), codes) for glob, codes in settings.per_file_ignores],
+        None if settings.tests else by_code | rule_files.rules_on_versions(),
     )
+
+
+def _is_among_tests(file: Found) -> bool:
+    """True if a file lies below a folder of tests of its project, or of the current folder."""
+    absolute = file.absolute or os.path.abspath(file.path)
+    root = file.settings.root if file.settings.origin else os.getcwd()
+    if not absolute.startswith(os.path.join(root, "")):
+        return False
+    return not _TESTS.isdisjoint(absolute[len(root) :].split(os.sep)[:-1])
 
 
 def _relative(absolute: str, root: str) -> str:

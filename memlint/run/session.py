@@ -172,6 +172,7 @@ class Session:
             "prefilter": rules.prefilter,
             "by_code": job.by_code,
             "runtime": job.runtime,
+            "in_tests": job.in_tests,
             "project": self._project(job, data),
             "command_line": self._command_line(job, data),
         }

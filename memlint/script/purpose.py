@@ -14,12 +14,22 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from memlint.engine.nodes import walk
+from memlint.engine.project import is_elsewhere
 from memlint.engine.rows import Rows
 from memlint.engine.values import Object, Value, options
 from memlint.script.calls import Call
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
+
+
+def tests_of(script: Script) -> list[ast.AST]:
+    """Return the functions that nothing calls but a runner of tests, which knows them by name."""
+    return [
+        node
+        for node, runs in script._run.runs.items()
+        if not runs and getattr(node, "name", "").startswith("test_") and not is_elsewhere(node)
+    ]
 
 
 class Purpose(StrEnum):

@@ -69,10 +69,10 @@ def test_plan_applies_configuration_and_command_line() -> None:
     settings = Settings(
         root=os.getcwd(),
         ignore=("MEM302",),
-        per_file_ignores=(("tests/*", ("MEM3",)), ("*.ipynb", ("gamma-used",))),
+        per_file_ignores=(("scripts/*", ("MEM3",)), ("*.ipynb", ("gamma-used",))),
         target="trl=0.29",
     )
-    found = [Found("a.py", settings), Found("tests/b.py", settings), Found("x/c.ipynb", settings)]
+    found = [Found("a.py", settings), Found("scripts/b.py", settings), Found("x/c.ipynb", settings)]
     jobs = plan(found, Choice())
     assert [sorted(job.codes) for job in jobs] == [
         ["MEM001", "MEM002", "MEM301", "MEM401"],
