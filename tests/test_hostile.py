@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.hostile.running import input_of
+
 pytestmark = pytest.mark.skipif(
     not (hasattr(os, "fork") and os.path.exists("/dev/zero")),
     reason="bounds processes as Linux does",
@@ -20,3 +22,10 @@ def test_hostile_inputs_end_soon_and_in_a_gibibyte() -> None:
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "notebook" in ended.stdout
+
+
+def test_what_is_checked_is_fixed_too() -> None:
+    commands = [input_of(number, 0).commands for number in range(34)]
+    fixes = [each[1] for each in commands if len(each) > 1]
+    assert len(fixes) > 10
+    assert all(each[0] == "fix" and "--output-format" not in each for each in fixes)

@@ -45,6 +45,7 @@ class Api:
         self._about: dict[tuple[str, str], bool] = {}
         self._existing: dict[str, bool | None] = {}
         self._signatures: dict[str, Signature | None] = {}
+        self._positions: dict[str, tuple[str, ...]] = {}
         self._successors: dict[tuple[str, str | None, str], Successor | None] = {}
         self._plain: dict[tuple[str, str], bool] = {}
 
@@ -216,6 +217,13 @@ class Api:
         if name not in self._signatures:
             self._signatures[name] = self._signature(name)
         return self._signatures[name]
+
+    def positions(self, qualname: str) -> tuple[str, ...]:
+        """Names of the parameters of a signature that can be given by position, in order."""
+        if qualname not in self._positions:
+            signature = self.signature(qualname)
+            self._positions[qualname] = signature.positional if signature is not None else ()
+        return self._positions[qualname]
 
     def last_signature(self, qualname: str) -> Signature | None:
         """That of a function, in the newest release that has it where the target has not."""

@@ -16,11 +16,11 @@ from memlint.engine.values import (
     Function,
     How,
     Object,
-    OneOf,
     Provenance,
     Sequence,
     Value,
     library_base,
+    options,
 )
 
 if TYPE_CHECKING:
@@ -65,12 +65,11 @@ def evaluate_arguments(run: Interpreter, invocation: Invocation) -> None:
 
 def _remember(run: Interpreter, invocation: Invocation, value: Value) -> None:
     """Keep the bindings of an argument as they are now."""
-    if isinstance(value, Object):
-        invocation.snapshots[id(value)] = run.bindings(value)
-    elif isinstance(value, OneOf):
-        for one in value.options:
-            if isinstance(one, Object):
-                invocation.snapshots[id(one)] = run.bindings(one)
+    for option in options(value):
+        if isinstance(option, Object) and id(option) not in invocation.snapshots:
+            bindings = run.kept_bindings(option)
+            if bindings is not None:
+                invocation.snapshots[id(option)] = bindings
 
 
 # -- what the parameters hold ----------------------------------------------------------------------

@@ -51,6 +51,8 @@ from memlint.engine.values import (
 MAX_MADE = 1 << 22
 # What a copied binding counts for: it takes as much memory as so many values.
 _BINDING = 16
+# Of smaller objects any number may be kept: their calls are as many as the script's lines.
+_SMALL = 64 * _BINDING
 # What gives a value that was made elsewhere.
 _LOOKUPS = frozenset({ast.Name, ast.Attribute, ast.Subscript, ast.NamedExpr})
 
@@ -251,6 +253,19 @@ class Interpreter:
             if binding is not None and binding.value is not ABSENT:
                 found[name] = binding
         return found
+
+    def kept_bindings(self, thing: Object) -> dict[str, Binding] | None:
+        """Return the bindings, to be kept as they are now; None where that takes too much.
+
+        Then others may exist too.
+        """
+        size = len(thing.names) * _BINDING
+        if size > _SMALL:
+            if not self.has_room(size):
+                thing.open = True
+                return None
+            self.made += size
+        return self.bindings(thing)
 
     def new_dict(self, node: ast.AST | None) -> Object:
         return self.new_object(type="dict", node=node)

@@ -150,8 +150,7 @@ class Call:
     @cached_property
     def positions(self) -> tuple[str, ...]:
         """Names of the parameters that can be given by position, in order."""
-        signature = self.script.api.signature(self.name)
-        return signature.positional if signature is not None else ()
+        return self.script.api.positions(self.name)
 
     def argument(self, index: int) -> Value:
         """The positional argument at ``index``; ABSENT where there is none."""
@@ -164,10 +163,9 @@ class Call:
         binding = invocation.keywords.get(name)
         if binding is not None:
             return binding
-        if name in self.positions:
-            index = self.positions.index(name)
-            if index < len(invocation.arguments):
-                return Binding(invocation.arguments[index], How.POSITIONAL, invocation.node)
+        for position, argument in zip(self.positions, invocation.arguments, strict=False):
+            if position == name:
+                return Binding(argument, How.POSITIONAL, invocation.node)
         return None
 
     def setting(self, name: str) -> Setting:

@@ -83,6 +83,16 @@ def test_all_values_together_have_a_limit() -> None:
     assert sum(apart.values()) < MAX_MADE + 200_000
 
 
+def test_what_calls_keep_of_their_arguments_has_a_limit() -> None:
+    """A call keeps what its argument holds then: that of ever more options would be quadratic."""
+    lines = "".join(f"setattr(v, 'a{number}', v)\n" for number in range(3_000))
+    run = run_of(f"v = SFTConfig('o')\n{lines}")
+    kept = [one for each in run.invocations for one in each.snapshots.values()]
+    assert 0 < sum(map(len, kept)) * 16 < MAX_MADE + 200_000
+    options = (thing for thing in run.objects if thing.type == "trl.SFTConfig")
+    assert next(options).open
+
+
 def test_sizes_count_what_is_shared_each_time() -> None:
     pair = Sequence((Constant("abc"), Constant(1)), "list")
     assert pair.size == 1 + 3 + 1
