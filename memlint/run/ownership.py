@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 
 from memlint.engine.project import Modules
 from memlint.recipes.commands import kind_of_command
@@ -45,6 +46,9 @@ _LAUNCHER_FILES = {
 }
 # Of more scripts those alone that read settings are looked at again.
 _MAX_DIGESTS = 100
+_MAX_TESTS = 300
+# Where a project's tests are: of the scripts that train they are none.
+TESTS, TEST_FILES = "tests", ("test_", "conftest")
 
 
 class Use(NamedTuple):
@@ -59,13 +63,25 @@ class Readers:
     """Answers for the files of one project, below ``root``.
 
     scripts: its scripts; each is read when somebody first asks who reads a file by its keys.
-    is_whole: there are no others.
+    is_whole: there are no others. folders: those that hold its tests. editing: its launch files
+    with commands that read or change texts.
     """
 
-    def __init__(self, root: str, scripts: Sequence[str], *, is_whole: bool = True) -> None:
+    def __init__(
+        self,
+        root: str,
+        scripts: Sequence[str],
+        *,
+        is_whole: bool = True,
+        folders: Sequence[str] = (),
+        editing: Sequence[str] = (),
+    ) -> None:
         self._root = root
         self._scripts = scripts
         self._is_whole = is_whole
+        self._folders = folders
+        self._editing = editing
+        self._tests: dict[str, Parser] | None = None
         self._words: dict[str, frozenset[str]] = {}
         self._read: dict[str, Parser] | None = None
 
@@ -83,7 +99,8 @@ class Readers:
         """The scripts on which answers so far depend."""
         if self._read is None:
             return ()
-        return tuple(self._scripts if len(self._scripts) <= _MAX_DIGESTS else self._read)
+        scripts = self._scripts if len(self._scripts) <= _MAX_DIGESTS else self._read
+        return (*scripts, *(self._tests or ()))
 
     def of(self, place: str, root: MappingNode, uses: Sequence[Use]) -> Reader | None:
         """What reads the file at ``place``; None for what is no file of settings of ours.
@@ -182,7 +199,7 @@ class Readers:
                 if parsing.classes is not None:
                     if _may_take(parsing, keys):
                         claims.append(_reader(parsing, f"{where}:{parsing.line}"))
-                elif self._asks_for(parser, keys):
+                elif any(self._asked(parser, keys)):
                     said = f"{where}:{parsing.line} may read it by `{parsing.how}`"
                     claims.append(Reader(None, said))
         if claims:
@@ -191,16 +208,70 @@ class Readers:
             return Reader(None, "the project has more files than memlint looks through for readers")
         return by_keys or Reader(None, "not every key is an option of one program")
 
-    def _asks_for(self, parser: Parser, keys: Collection[str]) -> bool:
-        """True if a script that reads a dict, or one that imports it, has a key among its words."""
+    def _asked(self, parser: Parser, keys: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Yield the keys that are words of a script that reads a dict, or of one that imports it,
+        each with that script."""
         name = os.path.splitext(os.path.basename(parser.path))[0]
         for path in (parser.path, *self._scripts):
-            if path not in self._words:
-                self._words[path] = words_of(path)
-            words = self._words[path]
-            if (path == parser.path or name in words) and not words.isdisjoint(keys):
-                return True
-        return False
+            words = self._words_of(path)
+            if path == parser.path or name in words:
+                yield from ((key, path) for key in keys if key in words)
+
+    def _words_of(self, path: str) -> frozenset[str]:
+        if path not in self._words:
+            self._words[path] = words_of(path)
+        return self._words[path]
+
+    # -- others ----------------------------------------------------------------------------------
+
+    def elsewhere(self, place: str, root: MappingNode) -> dict[str, str]:
+        """The keys of the file at ``place`` that something beside its reader may ask it for, each
+        with where that stands: scripts and tests that read any file, commands that change one."""
+        keys = frozenset(key for key in merged(root) if isinstance(key, str))
+        asked: dict[str, str] = {}
+        for parser in (*self._by_path.values(), *self._test_parsers().values()):
+            if not any(_is_of_package(parser.path, p, self._root) for p in _PACKAGES.values()):
+                asked.update(self._asked_by(parser, place, keys))
+        for path in self._editing:
+            asked.update(dict.fromkeys(keys & self._words_of(path), path))
+        return {key: relative(path, self._root) for key, path in asked.items()}
+
+    def _asked_by(
+        self, parser: Parser, place: str, keys: frozenset[str]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the keys that a script may ask any file for, each with its path."""
+        fitting = [each for each in parser.parsings if _fits(each, place)]
+        if any(each.classes is None for each in fitting):
+            yield from self._asked(parser, keys)
+        for parsing in typed(fitting):
+            if _may_take(parsing, keys) and _reader(parsing, "").kind is None:
+                yield from ((key, parser.path) for key in keys)
+
+    def _test_parsers(self) -> dict[str, Parser]:
+        """The project's tests that read settings: what they ask a file for is not its reader's."""
+        if self._tests is None:
+            modules = Modules()
+            parsers = (
+                read_parser(path, modules) for path in islice(_tests_in(self._folders), _MAX_TESTS)
+            )
+            self._tests = {each.path: each for each in parsers if each is not None}
+        return self._tests
+
+
+def _tests_in(folders: Sequence[str]) -> Iterator[str]:
+    """Yield the tests beside scripts and in folders of tests."""
+    for folder in folders:
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:
+            continue
+        for name in names:
+            path = os.path.join(folder, name)
+            if name.endswith(".py") and name.startswith(TEST_FILES):
+                yield path
+            elif name == TESTS:
+                for inner, _, files in os.walk(path):
+                    yield from (os.path.join(inner, each) for each in files if each.endswith(".py"))
 
 
 def _agreed(readers: Sequence[Reader]) -> Reader | None:

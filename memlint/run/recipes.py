@@ -235,7 +235,7 @@ def check_recipe_source(
     found = [
         OfCommand(recipe.document.root.span, _with_single_keys(recipe, each))
         for recipe in recipes
-        for each in _of_recipe(recipe, runs, own, alone)
+        for each in _beside_others(recipe, _of_recipe(recipe, runs, own, alone), runs)
     ]
     if is_document(source.path):
         findings = [each.finding for each in found]
@@ -418,10 +418,34 @@ def _as_advice(finding: Finding) -> Finding:
 def _with_single_keys(recipe: Recipe, finding: Finding) -> Finding:
     """A finding without a fix where that names a key that stands twice: which one is meant?"""
     doubled = {str(each.value) for each in recipe.document.duplicates}
-    spans = [each.value.span for each in recipe.document.root.entries if each.key.value in doubled]
-    for edit in _edits(finding) if doubled else ():
-        words = {getattr(edit, name, None) for name in ("key", "old", "new")}
-        span = getattr(edit, "span", None)
-        if words & doubled or any(span is not None and each.contains(span) for each in spans):
-            return _as_advice(finding)
-    return finding
+    is_unsure = bool(doubled) and not doubled.isdisjoint(_keys_of(recipe, finding))
+    return _as_advice(finding) if is_unsure else finding
+
+
+def _beside_others(
+    recipe: Recipe, findings: Sequence[Finding], runs: Runs | None
+) -> Iterator[Finding]:
+    """Yield findings whose fixes are unsafe where they rewrite a key that other code asks for."""
+    asked: dict[str, str] | None = None
+    for finding in findings:
+        keys = [] if recipe.command is not None else list(_keys_of(recipe, finding))
+        fix = finding.fix
+        if runs is None or fix is None or fix.applicability is not Applicability.SAFE or not keys:
+            yield finding
+            continue
+        asked = runs.asked_elsewhere(recipe.document.root) if asked is None else asked
+        others = [f"`{asked[key]}` may ask for `{key}` too" for key in keys if key in asked]
+        if others:
+            message = f"{fix.message}; {others[0]}"
+            fix = fix._replace(message=message, applicability=Applicability.UNSAFE)
+        yield finding._replace(fix=fix)
+
+
+def _keys_of(recipe: Recipe, finding: Finding) -> Iterator[str]:
+    """Yield the keys at the top of a recipe that the edits of a finding rewrite."""
+    for edit in _edits(finding):
+        names = {getattr(edit, name, None) for name in ("key", "old")}
+        span = getattr(edit, "span", None) or getattr(edit, "mapping", None)
+        for entry in recipe.document.root.entries:
+            if entry.key.value in names or (span and entry.value.span.contains(span)):
+                yield str(entry.key.value)

@@ -463,3 +463,47 @@ def test_a_new_script_changes_who_reads_a_file(capsys: pytest.CaptureFixture[str
 def test_what_tests_hold_is_read_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
     write({"helper.py": OWN, "tests/case/a.yaml": KEYS, "tests/case/train.py": TRL})
     assert found(capsys) >= {"tests/case/a.yaml:2 MEM901"}
+
+
+RENAMED = "max_length: 1024"
+BESIDE = {
+    "a glob": {
+        "report.py": "import glob, yaml\nfor path in glob.glob('*.yaml'):\n"
+        "    print(yaml.safe_load(open(path))['max_seq_length'])\n"
+    },
+    "a parser of the project's": {
+        "audit.py": OWN.replace("parse_yaml_file(sys.argv[1])", "parse_yaml_file(latest())")
+    },
+    "yq": {"length.sh": "LENGTH=$(yq .max_seq_length $1)\necho $LENGTH\n"},
+    "sed": {"Makefile": "short:\n\tsed -i 's/max_seq_length: .*/max_seq_length: 8/' $(FILE)\n"},
+    "a test": {
+        "tests/test_lengths.py": "from yaml import safe_load\n\ndef test_short(path):\n"
+        "    assert safe_load(path.open())['max_seq_length'] < 2048\n"
+    },
+    "a test beside": {"test_all.py": "import yaml\nassert yaml.safe_load(f)['max_seq_length']\n"},
+}
+APART = {
+    "other keys": {"report.py": "import yaml\nprint(yaml.safe_load(open('b.yaml'))['rounds'])\n"},
+    "other files": {"report.py": "import json\nprint(json.load(open(path))['max_seq_length'])\n"},
+    "no files": {"plain.py": "def f(max_seq_length):\n    return max_seq_length\n"},
+    "other commands": {"more.sh": "sed -i 's/learning_speed/x/' $1\n"},
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_keys_that_something_else_asks_for_are_no_safe_fix(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write({"sft.yaml": KEYS, "run.sh": "trl sft --config sft.yaml\n", **BESIDE[name]})
+    assert "sft.yaml:2 MEM901" in found(capsys)
+    run(["fix", "--no-cache", "."])
+    assert RENAMED not in Path("sft.yaml").read_text()
+    run(["fix", "--no-cache", "--unsafe-fixes", "."])
+    assert RENAMED in Path("sft.yaml").read_text()
+
+
+@pytest.mark.parametrize("name", APART)
+def test_keys_that_nothing_else_asks_for_are_renamed(name: str) -> None:
+    write({"sft.yaml": KEYS, "run.sh": "trl sft --config sft.yaml\n", **APART[name]})
+    run(["fix", "--no-cache", "."])
+    assert RENAMED in Path("sft.yaml").read_text()
