@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,14 +33,18 @@ def oom_command(
     try:
         settings = _settings(script, settings_file, assumptions, target)
         explanation = explain(text, settings)
+        found = _found(script, target) if script is not None else {}
     except OomError as error:
         raise click.ClickException(f"{'standard input' if log == '-' else log}: {error}") from None
     except SettingsError as error:
         raise click.ClickException(str(error)) from None
     if output_format == "json":
-        click.echo(json.dumps(explanation.to_json(), indent=2))
+        values = explanation.to_json()
+        for candidate in values["candidates"]:
+            candidate["fixes"] = _placed(candidate["fixes"], found)
+        click.echo(json.dumps(values, indent=2))
     else:
-        click.echo("\n".join(_lines(explanation)))
+        click.echo("\n".join(_lines(explanation, found)))
     return 0
 
 
@@ -87,7 +91,35 @@ def _settings(
     return settings
 
 
-def _lines(explanation: Explanation) -> Iterator[str]:
+def _found(script: str, target: str | None) -> dict[str, str]:
+    """Return the rules that find something in the script, with the place of the first finding."""
+    from memlint.cli.estimate import _source
+    from memlint.rule import registry
+    from memlint.run.engine import check_source
+    from memlint.run.whole import options_around
+
+    source, api = _source(script, target)
+    around = options_around(script, source.data)
+    rules = registry.load(registry.selected(("ALL",)))
+    findings = check_source(source, rules, api, on_error=lambda rule, error: None, **around)
+    places: dict[str, str] = {}
+    for finding in findings:
+        place = source.location(finding.span.start)
+        cell = f":cell {place.cell}" if place.cell else ""
+        places.setdefault(finding.code, f"{script}{cell}:{place.row}")
+    return places
+
+
+def _placed(fixes: Iterable[str], found: Mapping[str, str]) -> list[str]:
+    """Return the fixes, first those of rules that find something, with the place."""
+    placed = []
+    for fix in fixes:
+        place = found.get(fix.partition(":")[0])
+        placed.append((place is None, f"{fix} (at {place})" if place else fix))
+    return [words for _, words in sorted(placed, key=lambda pair: pair[0])]
+
+
+def _lines(explanation: Explanation, found: Mapping[str, str]) -> Iterator[str]:
     from memlint.memory.oom import format_size
 
     message = explanation.message
@@ -116,7 +148,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
         )
     yield ""
     for number, candidate in enumerate(explanation.candidates[:_SHOWN], 1):
-        yield from _candidate(number, candidate)
+        yield from _candidate(number, candidate, _placed(candidate.fixes, found))
     unused = message.unallocated
     if unused is not None and unused >= message.shown:
         yield (
@@ -125,11 +157,11 @@ def _lines(explanation: Explanation) -> Iterator[str]:
         )
 
 
-def _candidate(number: int, candidate: Candidate) -> Iterator[str]:
+def _candidate(number: int, candidate: Candidate, fixes: list[str]) -> Iterator[str]:
     yield f"{number}. {candidate.kind}: {candidate.tensor}  ({candidate.share:.0%})"
     yield f"   {candidate.arithmetic}"
     yield f"   phase: {candidate.phase}"
     if number <= 3:
-        for fix in candidate.fixes:
+        for fix in fixes:
             yield f"   - {fix}"
     yield ""

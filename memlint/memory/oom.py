@@ -12,45 +12,29 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memlint.memory.checkpoints import find_architecture
-from memlint.memory.oom_chances import chance_of, relative
-from memlint.memory.oom_fixes import fixes
-from memlint.memory.oom_frames import Evidence, read_frames
-from memlint.memory.oom_log import Message, read_log
-from memlint.memory.oom_runs import USUAL, name_of, runs_of
-from memlint.memory.oom_sizes import FIXED, SQUARE, Sized, sized_tensors
-from memlint.memory.settings import (
-    Settings,
-    dtype_width,
-    read_settings,
-)
+from memlint.memory.checkpoints import find_architecture, find_config
+from memlint.memory.oom_frames import DATA, Evidence, read_frames
+from memlint.memory.oom_log import Log, Message, read_log
+from memlint.memory.oom_tensors import FIXED, LINEAR, SQUARE, Sized, Table, likelihood, table_of
+from memlint.memory.settings import Settings, SettingsError, dtype_width, read_settings, replace
+from memlint.rule.remedies import fixes_against
 from memlint.source.record import Record
 
 # How often each kind is what fails, before anything is known: logits and their copies and the
-# attention's scores are the largest tensors of most runs.
-_PRIOR = {
-    "logits": 0.08,
-    "logits_fp32": 0.12,
-    "log_softmax": 0.12,
-    "logits_gradient": 0.06,  # backward needs little more than forward had
-    "eval_logits": 0.03,
-    "attention_scores": 0.12,
-    "activation": 0.09,
-    "mlp_activation": 0.12,
-    "weights": 0.07,
-    "weight_gradient": 0.05,
-    "gathered_parameter": 0.03,
-    "gradient_bucket": 0.015,
-    "optimizer_state": 0.06,
-    "optimizer_temporary": 0.05,
-    "kv_cache": 0.01,
-    "state_dict_copy": 0.01,
-    "dequantized_weight": 0.03,
-    "merged_weight": 0.004,
-    "reference_model": 0.01,
-    "other": 0.005,
+# attention's scores are the largest tensors of most runs, and backward needs little more.
+KINDS: Mapping[str, float] = DATA["kinds"]
+# Shapes taken where the log names no model: the families that are fine-tuned most.
+_USUAL: tuple[str, ...] = tuple(DATA["usual"])
+_LENGTHS = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 10240, 12288,
+            16384, 20480, 24576, 32768, 65536, 131072)  # fmt: skip
+_ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
+_ROW_SHARES = {
+    rows: (rows * sum(1 / other for other in _ROWS) * len(_ROWS)) ** -0.5 for rows in _ROWS
 }
-_STEPS = (2.0, 1.0, 0.5)  # of a kind by how many steps of the climb it is away
+_NATS = math.log(2**10)  # over which a size of unknown origin is spread
+_NEAR = 0.3  # of a fixed size that fits with added tokens or padding
+_TOO_LONG = 0.15  # of a length beyond what the model was made for
+_CLIMB = ("weight_gradient", "optimizer_state", "optimizer_temporary")
 
 
 class Candidate(Record):
@@ -68,15 +52,8 @@ class Candidate(Record):
     fixes: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "tensor": self.tensor,
-            "bytes": self.bytes,
-            "arithmetic": self.arithmetic,
-            "phase": self.phase,
-            "share": round(self.share, 4),
-            "fixes": list(self.fixes),
-        }
+        values = {name: getattr(self, name) for name in self._fields}
+        return {**values, "share": round(self.share, 4), "fixes": list(self.fixes)}
 
 
 class Explanation(Record):
@@ -113,24 +90,28 @@ def explain(text: str, settings: Settings | Mapping[str, Any] | None = None) -> 
     log = read_log(text)
     if not log.messages:
         raise OomError(_missing(text))
-    given = read_settings(settings) if isinstance(settings, Mapping) else settings
-    message = log.messages[0]
-    evidence = read_frames(log.frames)
-    runs = runs_of(log, given)
-    weights: dict[str, tuple[float, float, Sized, int, int]] = {}
-    for run, share, sure in runs:
-        tensors = sized_tensors(run, known_loss=run.loss is not None)
-        for item, score, rows, length in _scored(tensors, message, evidence, run, sure):
-            total, best, *_ = weights.get(item.kind, (0.0, -1.0, item, rows, length))
-            score *= share
-            if score > best:
-                weights[item.kind] = (total + score, score, item, rows, length)
-            else:
-                _, _, kept, kept_rows, kept_length = weights[item.kind]
-                weights[item.kind] = (total + score, best, kept, kept_rows, kept_length)
-    candidates = _candidates(weights, message, evidence, given, len(runs) > 1)
-    models = tuple(str(name_of(run)) for run, _, _ in runs) if len(runs) < len(USUAL) else ()
-    return Explanation(message, log.messages, candidates, evidence, models, given)
+    known = read_settings(settings) if isinstance(settings, Mapping) else settings
+    message, evidence = log.messages[0], read_frames(log.frames)
+    runs = _runs_of(log, known)
+    scores: dict[str, float] = {}
+    best: dict[str, _Scored] = {}
+    for run in runs:
+        for scored in _scored(table_of(run), message, evidence):
+            kind, score = scored.item.kind, scored.score / len(runs)
+            scores[kind] = scores.get(kind, 0.0) + score
+            best[kind] = max(best.get(kind, scored), scored, key=lambda one: one.score)
+    _complete(scores, message, evidence)
+    total = sum(scores.values())
+    candidates: list[Candidate] = []
+    for kind, score in sorted(scores.items(), key=lambda pair: -pair[1]):
+        if score / total >= 0.002 or len(candidates) < 3:
+            fixes = fixes_against(kind, known, DATA["remedies"])
+            shown = best[kind].shown(len(runs) > 1) if kind in best else None
+            candidates.append(
+                Candidate(kind, *(shown or _unnamed(message, evidence)), score / total, fixes)
+            )
+    models = tuple(_name_of(run) for run in runs) if len(runs) < len(_USUAL) else ()
+    return Explanation(message, log.messages, tuple(candidates), evidence, models, known)
 
 
 def _missing(text: str) -> str:
@@ -142,33 +123,114 @@ def _missing(text: str) -> str:
     return "the log holds no message of torch's such as 'CUDA out of memory. Tried to allocate ...'"
 
 
+def _unnamed(message: Message, evidence: Evidence) -> tuple[str, int, str, str]:
+    arithmetic = "no tensor of this kind has this size by the settings known"
+    return "unknown", message.shown, arithmetic, evidence.phase or "unknown"
+
+
+def _complete(scores: dict[str, float], message: Message, evidence: Evidence) -> None:
+    """Add what no tensor of the settings explains: it stays behind what does."""
+    wide = _relative(message.low, message.high)
+    other = KINDS["other"] * wide * evidence.weight("other")
+    explained = [score for kind, score in scores.items() if kind != "other"]
+    scores["other"] = min(scores.get("other", 0.0) + other, 0.5 * max(explained, default=other))
+    scores["other"] = max(scores["other"], 1e-12)
+    for kind, weight in evidence.kinds.items():
+        if kind not in scores and weight >= 0.2:
+            scores[kind] = 0.2 * KINDS[kind] * weight * wide
+
+
+# The runs that a log may come from
+
+
+def _runs_of(log: Log, known: Settings | None) -> list[Settings]:
+    """The run, what it leaves open as the log says it; or those that the log may speak of."""
+    said: dict[str, Any] = {key: log.hints[key] for key in ("sharding",) if key in log.hints}
+    if log.world_size > 1:
+        said["world_size"] = log.world_size
+    if known is not None:
+        said = {key: value for key, value in said.items() if getattr(known, key) is None}
+        return [replace(known, **said)]
+    said |= {key: log.hints[key] for key in ("micro_batch", "seq_len") if key in log.hints}
+    if log.hints.get("quantized"):
+        said |= {"quantization": {"bits": 4}, "method": "qlora"}
+    usual = {"attention": "eager", "loss": "full_logits", "optimizer": "adamw_torch"}
+    return [
+        read_settings({"model": name, "trainer": "transformers.Trainer", **usual, **said})
+        for name in _models(log) or _USUAL
+    ]
+
+
+def _models(log: Log) -> list[str]:
+    """A name in the log that the table has; else the usual shapes of the traceback's family."""
+    families = {
+        word.removeprefix("modeling_") for word in log.words if word.startswith("modeling_")
+    }
+    for word in log.words:
+        # Only the last part: a path of another machine says nothing here.
+        name = word.rstrip("/").rpartition("/")[2]
+        try:
+            find_config(name)
+            find_architecture(name)
+        except (KeyError, SettingsError):
+            continue
+        return [name]
+    return [name for name in _USUAL if find_architecture(name).family in families]
+
+
+def _name_of(run: Settings) -> str:
+    return run.model if isinstance(run.model, str) else find_architecture(run.model).family
+
+
 # How well a tensor explains the size
 
 
-def _scored(
-    tensors: tuple[Sized, ...], message: Message, evidence: Evidence, run: Settings, sure: bool
-) -> Iterator[tuple[Sized, float, int, int]]:
-    """Tensors with a positive weight, and the rows and length at which they have the size."""
-    loading = _loading(message, run)
-    climb = _climb(message, run)
+class _Scored(Record):
+    """A tensor of a table with its weight, and the rows and length at which it has the size."""
+
+    item: Sized
+    table: Table
+    score: float
+    rows: int
+    length: int
+
+    def shown(self, with_model: bool) -> tuple[str, int, str, str]:
+        """Name, bytes, arithmetic and phase."""
+        item, rows, length = self.item, self.rows, self.length
+        name = f"{item.tensor} ({_name_of(self.table.run)})" if with_model else item.tensor
+        if item.growth == FIXED:
+            factors = item.sizes or f"{item.bytes:,} bytes"
+            return name, item.bytes, f"{factors} = {format_size(item.bytes)}", item.phase
+        row = item.bytes / self.table.rows / self.table.length**item.growth
+        size = round(row * rows * length**item.growth)
+        words = f"{rows:,} row{'s' if rows != 1 else ''} x {length:,}"
+        if item.growth == SQUARE:
+            words += f" x {length:,} tokens x {row:,.4g} bytes (heads x width)"
+        else:
+            words += f" tokens x {row:,.0f} bytes"
+            words += f" ({item.sizes})" if "vocabulary" in item.sizes else ""
+        return name, size, f"{words} = {format_size(size)}", item.phase
+
+
+def _scored(table: Table, message: Message, evidence: Evidence) -> Iterator[_Scored]:
+    """The tensors that can have the size."""
+    factors = _by_allocated(message, table.run)
     whole: dict[str, float] = {}
-    for item in tensors:
+    for item in table.tensors:
         whole[item.kind] = whole.get(item.kind, 0.0) + _mass(item)
-    for item in tensors:
-        chance, rows, length = chance_of(item, message, run, sure)
+    for item in table.tensors:
+        chance, rows, length = _chance(item, table, message.low, message.high)
         if chance <= 0:
             continue
-        weight = _PRIOR[item.kind] * _mass(item) / whole[item.kind]
-        score = weight * chance * item.layout * evidence.weight(item.kind)
-        if evidence.names and any(name in item.tensor for name in evidence.names):
-            score *= 2
-        if evidence.phase == item.phase:
-            score *= 1.5
-        if item.phase == "load":
-            score *= loading
+        score = KINDS[item.kind] * _mass(item) / whole[item.kind] * chance
+        score *= likelihood(item, table.run) * evidence.weight(item.kind)
+        score *= 2 if any(name in item.tensor for name in evidence.names) else 1
+        score *= 1.5 if evidence.phase == item.phase else 1
         if item.growth == FIXED:
-            score *= climb.get(item.kind, 1.0)
-        yield item, score, rows, length
+            score *= factors.get(item.kind, 1.0)
+        if item.phase == "load":
+            score *= factors["load"]
+        yield _Scored(item, table, score, rows, length)
 
 
 def _mass(item: Sized) -> float:
@@ -176,19 +238,33 @@ def _mass(item: Sized) -> float:
     return item.prior * math.sqrt(max(item.bytes, 1))
 
 
-def _loading(message: Message, run: Settings) -> float:
-    """Return how much likelier loading is, by the bytes that are allocated already.
+def _by_allocated(message: Message, run: Settings) -> dict[str, float]:
+    """Factors of loading and of kinds by the bytes that are allocated already.
 
-    Part of a model may be all that its GPU holds, so that less is a hint and no proof.
+    Whole fine-tuning on one GPU climbs from weights (1) to gradients (1), two moments and a
+    temporary; activations blur these steps.
     """
+    held, total = message.allocated, message.total
     width = dtype_width(run.weights_dtype) if run.weights_dtype else 2.0
     if run.quantization is not None:
         width = (run.quantization.bits or 4) / 8
     weights = find_architecture(run.model).parameters * width
     if run.sharding not in (None, "none", "ddp"):
         # Whole float32 weights may stand before they are sharded; no more than these.
-        beyond = message.allocated is not None and message.allocated > 2 * weights
-        return 0.2 if beyond else 1.0
+        return {"load": 0.2 if held is not None and held > 2 * weights else 1.0}
+    factors = {"load": _loading(message, weights)}
+    if held is None and total is not None:
+        held = int(0.95 * total) - message.high
+    if held is not None and run.method in (None, "full") and run.quantization is None:
+        reached = sum(held >= weights * step for step in (1, 2, 4))
+        for place, kind in enumerate(_CLIMB, 1):
+            factors[kind] = (2.0, 1.0, 0.5, 0.5)[abs(place - reached)]
+    return factors
+
+
+def _loading(message: Message, weights: float) -> float:
+    """How much likelier loading is: less than the weights is a hint and no proof, for a part of a
+    model may be all that its GPU holds."""
     if message.allocated is not None and message.allocated >= 0.97 * weights:
         return 0.2
     if message.total is not None and weights > message.total:
@@ -196,116 +272,55 @@ def _loading(message: Message, run: Settings) -> float:
     return 1.0 if message.allocated is None else 5.0
 
 
-_ORDER = ("weights", "weight_gradient", "optimizer_state", "optimizer_temporary")
-
-
-def _climb(message: Message, run: Settings) -> dict[str, float]:
-    """Factors by what was held: weights come first, then gradients, states, and temporaries.
-
-    Whole fine-tuning on one GPU climbs these steps one after another; activations blur them.
-    """
-    held = message.allocated
-    if held is None and message.total is not None:
-        held = int(0.95 * message.total) - message.high
-    whole = run.method in (None, "full") and run.quantization is None
-    if held is None or not whole or run.sharding not in (None, "none", "ddp"):
-        return {}
-    width = dtype_width(run.weights_dtype) if run.weights_dtype else 2
-    step = find_architecture(run.model).parameters * width
-    # Weights 1, gradients 1, two moments, a temporary.
-    reached = sum(held >= step * top for top in (1, 2, 4))
-    return {
-        kind: _STEPS[min(abs(place - reached), len(_STEPS) - 1)]
-        for place, kind in enumerate(_ORDER)
-        if kind != "weights"
-    }
-
-
-# Candidates in words
-
-
-def _candidates(
-    weights: Mapping[str, tuple[float, float, Sized, int, int]],
-    message: Message,
-    evidence: Evidence,
-    given: Settings | None,
-    several: bool,
-) -> tuple[Candidate, ...]:
-    scores = {kind: entry[0] for kind, entry in weights.items()}
-    other = _PRIOR["other"] * relative(message.low, message.high) * evidence.weight("other")
-    # A tensor without a name never stands before one that explains the size.
-    named = [score for kind, score in scores.items() if kind != "other"]
-    scores["other"] = min(scores.get("other", 0.0) + other, 0.5 * max(named, default=other))
-    scores["other"] = max(scores["other"], 1e-12)
-    # The frames may name a kind that no tensor of the settings explains: it stays, last.
-    for kind, weight in evidence.kinds.items():
-        if kind not in scores and weight >= 0.2:
-            scores[kind] = 0.2 * _PRIOR[kind] * weight * relative(message.low, message.high)
-    total = sum(scores.values()) or 1.0
-    listed: list[Candidate] = []
-    for kind, score in sorted(scores.items(), key=lambda pair: -pair[1]):
-        share = score / total
-        if share < 0.002 and len(listed) >= 3:
-            continue
-        if kind in weights:
-            _, _, item, rows, length = weights[kind]
-            listed.append(_candidate(item, rows, length, share, given, several))
-        else:
-            listed.append(
-                Candidate(
-                    kind,
-                    "unknown",
-                    message.shown,
-                    "no tensor of this kind has this size by the settings known",
-                    evidence.phase or "unknown",
-                    share,
-                    fixes(kind, given),
-                )
-            )
-    return tuple(listed)
-
-
-def _candidate(
-    item: Sized, rows: int, length: int, share: float, given: Settings | None, several: bool
-) -> Candidate:
-    each = item.each * rows / item.rows
-    size = round(each * length**item.growth) if item.growth != FIXED else item.bytes
-    name = f"{item.tensor} ({item.model})" if several else item.tensor
-    return Candidate(
-        item.kind,
-        name,
-        size,
-        _words(item, rows, length, each, size),
-        item.phase,
-        share,
-        fixes(item.kind, given),
-    )
-
-
-def _words(item: Sized, rows: int, length: int, each: float, size: int) -> str:
-    shown = format_size(size)
+def _chance(item: Sized, table: Table, low: int, high: int) -> tuple[float, int, int]:
+    """Probability that a message shows this size; the rows and length at which it does."""
     if item.growth == FIXED:
-        return f"{item.sizes or f'{item.bytes:,} bytes'} = {shown}"
-    row = each / rows
-    if item.growth == SQUARE:
-        return (
-            f"{rows:,} row{'s' if rows != 1 else ''} x {length:,} x {length:,} tokens x "
-            f"{row:,.4g} bytes (heads x width) = {shown}"
-        )
-    return (
-        f"{rows:,} row{'s' if rows != 1 else ''} x {length:,} tokens x {row:,.0f} bytes"
-        f"{_per_token(item)} = {shown}"
-    )
+        near = low <= (item.most or item.bytes) and (item.least or item.bytes) <= high
+        exact = low <= item.bytes <= high
+        return (1.0 if exact else _NEAR if near else 0.0), table.rows, table.length
+    unit = item.bytes / table.rows / table.length**item.growth
+    total, best = 0.0, (0.0, table.rows, table.length)
+    shares = {table.rows: 1.0} if table.knows_rows else _ROW_SHARES
+    for rows, share in shares.items():
+        chance, length = _at_rows(unit * rows, item.growth, table, low, high)
+        if 0 < table.longest < length:
+            chance *= _TOO_LONG * table.longest / length
+        total += share * chance
+        best = max(best, (share * chance, rows, length), key=lambda one: one[0])
+    return total, best[1], best[2]
 
 
-def _per_token(item: Sized) -> str:
-    return f" ({item.sizes})" if item.sizes and "vocabulary" in item.sizes else ""
+def _at_rows(unit: float, growth: int, table: Table, low: int, high: int) -> tuple[float, int]:
+    """The chance of lengths with which a tensor of ``unit`` bytes a token has the size, and one.
+
+    Of a known batch the longest most often, shorter ones as often as each other, longer ones
+    rarely; where it is not known, usual lengths first.
+    """
+    shortest = math.ceil((low / unit) ** (1 / growth))
+    longest = math.floor((high / unit) ** (1 / growth))
+    if longest < max(shortest, 1) or longest > 2**20:
+        return 0.0, 0
+    middle, wide = (shortest + longest) // 2, _relative(low, high)
+    known = table.length if table.run.seq_len is not None else 0
+    if not known:
+        usual = next((one for one in _LENGTHS if shortest <= one <= longest), 0)
+        return 0.4 * wide + (0.6 / len(_LENGTHS) if usual else 0.0), usual or middle
+    # Without the last token of each row, and with what a collator adds.
+    if shortest <= known <= longest or (growth == LINEAR and shortest <= known - 1 <= longest):
+        return 0.35 + 0.5 / known, known
+    if middle <= known:
+        return 0.5 * min((longest - shortest + 1) / known, 1.0), middle
+    return 0.1 * wide / (3 * (middle / known)), middle
+
+
+def _relative(low: int, high: int) -> float:
+    """The share of all sizes, spread over their logarithm, that lies in the interval."""
+    return max(math.log(high / max(low, 1)), 1e-9) / _NATS
 
 
 def format_size(size: int) -> str:
     """A size as torch shows it."""
-    if size >= 2**30:
-        return f"{size / 2**30:.2f} GiB"
-    if size >= 2**20:
-        return f"{size / 2**20:.2f} MiB"
+    for power, unit in ((30, "GiB"), (20, "MiB")):
+        if size >= 2**power:
+            return f"{size / 2**power:.2f} {unit}"
     return f"{size / 2**10:.2f} KiB"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 WHY = "Why it matters"
 FIX = "What the fix does"
 SOURCES = "Sources"
+AGAINST = "Helps against"
 _HEADING = lazy_pattern(r"(?m)^## (?P<title>.+)$")
 _EXAMPLE = lazy_pattern(r"(?:Example|Also)(?:: (?P<title>.+))?")
 _CODE = lazy_pattern(r"(?ms)^```python\n(?P<code>.*?)^```$")
@@ -49,12 +50,14 @@ class Page(Record):
     why: what it costs and why, in a paragraph or two.
     fix_safety: what the fix changes and when it is withheld.
     references: documentation or papers.
+    against: kinds of tensors that an out-of-memory error may be about, and what helps.
     """
 
     why: str
     examples: tuple[Example, ...] = ()
     fix_safety: str = ""
     references: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
 
 
 def read_page(path: Path | str) -> Page:
@@ -77,17 +80,17 @@ def parse_page(text: str) -> Page:
     if WHY not in words:
         raise ValueError(f"expected a section '## {WHY}'")
     examples: list[Example] = []
-    references: tuple[str, ...] = ()
+    items: dict[str, tuple[str, ...]] = {SOURCES: (), AGAINST: ()}
     for title, body in sections:
         match = _EXAMPLE.fullmatch(title)
         if match is not None:
             examples.append(_example(match["title"] or "", body))
-        elif title == SOURCES:
-            references = tuple(_items(body))
+        elif title in items:
+            items[title] = tuple(_items(body))
         elif title not in words:
-            known = f"{WHY}, Example, Also, {FIX}, {SOURCES}"
+            known = f"{WHY}, Example, Also, {FIX}, {AGAINST}, {SOURCES}"
             raise ValueError(f"expected sections among {known}; got {title!r}")
-    return Page(words[WHY], tuple(examples), words.get(FIX, ""), references)
+    return Page(words[WHY], tuple(examples), words.get(FIX, ""), items[SOURCES], items[AGAINST])
 
 
 def _paragraphs(body: str) -> str:

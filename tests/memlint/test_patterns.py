@@ -38,7 +38,7 @@ MAINTAINERS = {
 TABLES = {
     "memlint.api.knowledge.families": ("_REFUSED",),
     "memlint.api.knowledge.sizes": ("_WRITTEN", "_WORDS"),
-    "memlint.memory.oom_frames": ("_RULES",),
+    "memlint.memory.oom_frames": ("_FRAMES", "_PHASES"),
     "memlint.project.checkouts": (
         *("_PROJECT_NAME", "_SETUP_NAME", "_SETUP_VERSION", "_PROJECT_VERSION"),
     ),
@@ -46,7 +46,10 @@ TABLES = {
 OF_TABLES = {
     "memlint.api.knowledge.families": ("re.search(pattern, name)",),
     "memlint.api.knowledge.sizes": ("re.search(written, name)", "re.search(pattern, name)"),
-    "memlint.memory.oom_frames": ("re.compile(pattern, re.I)",),
+    "memlint.memory.oom_frames": (
+        "re.search(words, text, re.I)",
+        "re.search(words, plain, re.I)",
+    ),
     "memlint.project.checkouts": (
         "re.search(pattern, text)",
         "re.search(_SETUP_VERSION if name == 'setup.py' else _PROJECT_VERSION, text)",

@@ -13,11 +13,12 @@ import pytest
 
 from memlint.cli.main import run
 from memlint.memory import oom_log
-from memlint.memory.oom import OomError, explain, format_size
-from memlint.memory.oom_frames import read_frames
+from memlint.memory.oom import KINDS, OomError, explain, format_size
+from memlint.memory.oom_frames import DATA, read_frames
 from memlint.memory.oom_log import possible_sizes, read_log
-from memlint.memory.oom_sizes import KINDS, sized_tensors
+from memlint.memory.oom_tensors import table_of
 from memlint.memory.settings import read_settings
+from memlint.rule.remedies import _of_rules, fixes_against
 from tests.memlint.memory.oom_cases import CASES, rank
 
 OLD = (
@@ -187,9 +188,8 @@ def test_folders_of_the_user_are_no_evidence() -> None:
 
 
 def test_every_kind_is_known_and_shares_add_up() -> None:
-    tensors = sized_tensors(read_settings({**RUN, "world_size": 8, "sharding": "zero3"}),
-                            known_loss=True)  # fmt: skip
-    assert {item.kind for item in tensors} <= set(KINDS)
+    table = table_of(read_settings({**RUN, "world_size": 8, "sharding": "zero3"}))
+    assert {item.kind for item in table.tensors} <= set(KINDS)
     for text, settings in ((OLD, RUN), (NEW, None)):
         found = explain(text, settings).candidates
         assert {item.kind for item in found} <= set(KINDS)
@@ -273,6 +273,21 @@ def test_the_command_reads_a_script_and_standard_input(
     assert run(["oom", "-", str(script), "--output-format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)["candidates"]
     assert found[0]["kind"] in ("logits_fp32", "log_softmax")
+    # What the script is found to do comes first, with its place.
+    assert found[0]["fixes"][0].endswith(f"(at {script}:4)")
+
+
+def test_pages_of_rules_and_the_table_help_against_each_kind() -> None:
+    lines = [line for _, line in _of_rules()] + DATA["remedies"]
+    named = {kind for line in lines for kind in line.partition(":")[0].split(" (")[0].split(", ")}
+    assert named == set(KINDS)
+    read = read_settings({**RUN, "checkpointing": "full", "micro_batch": 1})
+    for kind in KINDS:
+        assert fixes_against(kind, None, DATA["remedies"])
+    assert all("MEM301" not in fix for fix in fixes_against("activation", read, ()))
+    assert any("MEM301" in fix for fix in fixes_against("activation", None, ()))
+    general = fixes_against("logits", read, DATA["remedies"])
+    assert not any("per_device_train_batch_size" in fix for fix in general)
 
 
 def test_bad_input_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -294,7 +309,7 @@ def test_sizes_of_a_known_batch_lead_back_to_their_tensor() -> None:
     # No frames: each tensor of a full batch, shown as torch shows it, is among the first three.
     run = {**RUN, "attention": "eager"}
     places: list[int] = []
-    for item in sized_tensors(read_settings(run), known_loss=True):
+    for item in table_of(read_settings(run)).tensors:
         if item.prior < 1 or item.bytes < 48 * 2**20 or item.kind in ("eval_logits", "kv_cache"):
             continue
         if item.kind in ("state_dict_copy", "reference_model", "gathered_parameter", "other"):
