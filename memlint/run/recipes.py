@@ -265,20 +265,39 @@ def _of_recipe(
     alone: the codes that are found in recipes themselves, by path; those that are asked are added.
     """
 
-    def around(one: Recipe, asked: Runs | None) -> Around:
-        return asked.around(one) if asked is not None else Around()
-
-    findings = check(recipe, around(recipe, runs))
+    findings = _in_file(recipe, runs, check)
     base = recipe.base
     if base is not None and findings:
         path = base.source.path
         if path not in alone:
             beside = runs.at(path) if runs is not None else None
-            alone[path] = {each.code for each in check(base, around(base, beside))}
+            alone[path] = {each.code for each in _in_file(base, beside, check)}
         return list(_by_command(recipe, findings, alone[path]))
     if recipe.command is None:
         return [each for each in findings if each.span.end <= len(recipe.source.data)]
     return [each for each in findings if _is_of_command(recipe, each)]
+
+
+def _in_file(
+    recipe: Recipe, runs: Runs | None, check: Callable[[Recipe, Around], list[Finding]]
+) -> list[Finding]:
+    """What ``check`` finds in a recipe where the keys that its commands set anew are unknown, and
+    what it finds in the recipe by itself and with each command, whatever that sets."""
+    around = runs.around(recipe) if runs is not None else Around()
+    findings = check(recipe, around)
+    if runs is None or not around.overridden:
+        return findings
+    known = {each.code for each in findings}
+    by_itself = [
+        each
+        for each in check(recipe, around._replace(overridden=frozenset()))
+        if each.code not in known and around.overridden.isdisjoint(_keys_at(recipe, each.span))
+    ]
+    for run in runs.commanded(recipe) if by_itself else ():
+        left = check(run, runs.at(run.source.path).around(run))
+        codes = {each.code for each in left if not _is_written(run, each)}
+        by_itself = [each for each in by_itself if each.code in codes]
+    return [*findings, *by_itself]
 
 
 def _is_of_command(recipe: Recipe, finding: Finding) -> bool:
@@ -286,9 +305,12 @@ def _is_of_command(recipe: Recipe, finding: Finding) -> bool:
     root = recipe.document.root
     if finding.span == root.span:
         return recipe.is_complete
-    return root.span.contains(finding.span) or any(
-        place.contains(finding.span) for place in _places(root)
-    )
+    return root.span.contains(finding.span) or _is_written(recipe, finding)
+
+
+def _is_written(recipe: Recipe, finding: Finding) -> bool:
+    """True if a finding is about a setting that a command gives."""
+    return any(place.contains(finding.span) for place in _places(recipe.document.root))
 
 
 def _by_command(recipe: Recipe, findings: Sequence[Finding], alone: set[str]) -> Iterator[Finding]:
@@ -298,7 +320,7 @@ def _by_command(recipe: Recipe, findings: Sequence[Finding], alone: set[str]) ->
     """
     root = recipe.document.root
     for finding in findings:
-        if any(place.contains(finding.span) for place in _places(root)):
+        if _is_written(recipe, finding):
             yield finding
         elif finding.code not in alone:
             yield finding._replace(span=root.span)
@@ -446,6 +468,12 @@ def _keys_of(recipe: Recipe, finding: Finding) -> Iterator[str]:
     for edit in _edits(finding):
         names = {getattr(edit, name, None) for name in ("key", "old")}
         span = getattr(edit, "span", None) or getattr(edit, "mapping", None)
-        for entry in recipe.document.root.entries:
-            if entry.key.value in names or (span and entry.value.span.contains(span)):
-                yield str(entry.key.value)
+        yield from (each for each in names if isinstance(each, str) and each in recipe.keys)
+        yield from _keys_at(recipe, span) if span else ()
+
+
+def _keys_at(recipe: Recipe, span: Span) -> Iterator[str]:
+    """Yield the key at the top of a recipe at, or in whose value, a place is."""
+    for key, value in recipe.document.root.entries:
+        if key.span.contains(span) or value.span.contains(span):
+            yield str(key.value)

@@ -15,7 +15,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 
-from memlint.recipes.commands import document_of, kind_of_command
+from memlint.recipes.commands import document_of, kind_of_command, recipe_of
 from memlint.recipes.document import DocumentError, Entry, MappingNode
 from memlint.recipes.keys import program_of
 from memlint.recipes.kinds import Kind, Reader, kind_for_launcher
@@ -223,6 +223,14 @@ class Runs:
         kind = kind_of_command(command)
         found = self._find(text, self._place or path) if text and kind else None
         return self._read(found, kind) if found else None
+
+    def commanded(self, recipe: Recipe) -> Iterator[Recipe]:
+        """Yield the recipe at the place as its commands change it."""
+        for launch in self.launches():
+            source = Source(launch.path, self._text(launch.path))
+            changed = recipe_of(source, launch.command, recipe)
+            if changed is not None:
+                yield self.of_release(changed)
 
     def settings_of(self, command: Command, beside: str) -> dict[str, str]:
         """What the recipe that a command hands to its script gives to it, as Python: texts, as on

@@ -93,6 +93,20 @@ def found(capsys: pytest.CaptureFixture[str], codes: str) -> list[str]:
             "MEM401",
         ),
         (TRL, "a.sh", "trl sft --config r.yml --learning_rate 1e-6\n", "MEM301"),
+        # A key that the fault depends on is set anew, and the recipe is at fault with it too.
+        (FACTORY, "a.sh", "llamafactory-cli train r.yml per_device_train_batch_size=8\n", "MEM103"),
+        (
+            AXOLOTL.replace("packing: true", "packing: false"),
+            "a.sh",
+            "axolotl train r.yml --micro-batch-size 8\naxolotl train r.yml --micro-batch-size 4\n",
+            "MEM103",
+        ),
+        (
+            TRL.replace("packing: true", "packing: false"),
+            "a.sh",
+            "trl sft --config r.yml --per_device_train_batch_size 4\n",
+            "MEM103",
+        ),
     ],
 )
 def test_a_fault_of_the_recipe_is_said_there(
@@ -121,7 +135,17 @@ def test_a_fault_of_the_recipe_is_said_there(
             "tune run full_finetune_single_device --config r.yml gradient_accumulation_steps=8",
             "MEM505",
         ),
-        (FACTORY, "llamafactory-cli train r.yml per_device_train_batch_size=8", "MEM103"),
+        (
+            FACTORY.replace("batch_size: 4", "batch_size: 1"),
+            "llamafactory-cli train r.yml per_device_train_batch_size=8",
+            "MEM103",
+        ),
+        (
+            FACTORY,
+            "llamafactory-cli train r.yml per_device_train_batch_size=8\n"
+            "llamafactory-cli train r.yml per_device_train_batch_size=1",
+            "MEM103",
+        ),
     ],
 )
 def test_what_the_command_does_is_said_there(
