@@ -6,7 +6,7 @@ import re
 from collections.abc import Container, Iterator, Mapping
 
 from memlint.api.tables import PACKAGES, table
-from memlint.api.versions import exact, is_specifier, parse_version, satisfies
+from memlint.api.versions import FINAL, exact, is_specifier, parse_version, satisfies
 from memlint.source.record import Record
 
 
@@ -237,16 +237,25 @@ def placed(package: str, version: str, source: str) -> Resolved:
     if _is_older(package, version):
         return Resolved(version, source, note=f"older than the tables: treated as {releases[0]}")
     if _is_off_tables(package, version):
-        wanted = parse_version(version).minor
-        before = [each for each in releases if parse_version(each).minor < wanted]
-        return Resolved(version, source, note=f"no such release: treated as {before[-1]}")
+        wanted = parse_version(version)
+        after = next(n for n, each in enumerate(releases) if parse_version(each) > wanted)
+        near = f"near it are {releases[after - 1]} and {releases[after]}"
+        note = f"no such release known; {near}: treated as {releases[after - 1]}"
+        return Resolved(version, source, note=note)
     return Resolved(version, source)
 
 
 def _is_off_tables(package: str, version: str) -> bool:
-    """True if the tables know no release of that minor version."""
-    wanted = parse_version(version).minor
-    return all(parse_version(each).minor != wanted for each in table(package).releases)
+    """True if the tables know no release of that minor version, or a last one that is older.
+
+    They hold the last release of every minor version; of the newest, more may have come since.
+    """
+    wanted = parse_version(version)
+    releases = [parse_version(each) for each in table(package).releases]
+    last = next((each for each in releases if each.minor == wanted.minor), None)
+    if last is None:
+        return True
+    return last is not releases[-1] and wanted > last and wanted.stage == FINAL
 
 
 def is_newer(package: str, version: str) -> bool:

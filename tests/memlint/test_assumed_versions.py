@@ -243,7 +243,19 @@ def test_a_path_that_is_missing_has_no_target(
     [
         ("trl=1.61", "trl 1.61 (--target): newer than the tables: treated as "),
         ("trl=0.2", "trl 0.2 (--target): older than the tables: treated as "),
-        ("trl=0.31", "trl 0.31 (--target): no such release: treated as 0.29.1"),
+        (
+            "trl=0.31",
+            "trl 0.31 (--target): no such release known; near it are 0.29.1 and 1.0.0: "
+            "treated as 0.29.1\n",
+        ),
+        (
+            "trl=0.14.7",
+            "trl 0.14.7 (--target): no such release known; near it are 0.14.0 and 0.15.2: "
+            "treated as 0.14.0\n",
+        ),
+        ("trl=0.15.1", ""),
+        ("trl=0.14.1rc1", ""),
+        ("trl=1.16.9", ""),  # may have come since
         ("torch>=99", "torch 99 (--target): newer than the tables: treated as "),
         ("trl=1.16", ""),
         ("trl>=0.15", ""),
