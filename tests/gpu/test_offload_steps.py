@@ -12,6 +12,7 @@ from tests.gpu.offload_models import TINY
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
 
 
+@pytest.mark.matrix
 def test_correctness_steps_pass_on_the_cpu() -> None:
     sent = correctness_offload.bit_equal(TINY, 1024, "cpu")
     assert sent["everything"] != 0

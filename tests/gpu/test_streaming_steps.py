@@ -12,6 +12,7 @@ from tests.gpu.offload_models import TINY
 pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning")
 
 
+@pytest.mark.matrix
 def test_correctness_steps_pass_on_the_cpu() -> None:
     found = correctness_streaming.bit_equal(TINY, 32, "cpu")
     assert set(found) == {"none", "checkpointed", "fused loss"}
@@ -33,6 +34,7 @@ def test_bit_equal_notices_a_wrong_copy(monkeypatch: pytest.MonkeyPatch) -> None
         correctness_streaming.bit_equal(TINY, 32, "cpu")
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("way", ["resident", "streamed", "streamed, one buffer"])
 def test_benchmark_steps_run_on_the_cpu(way: str) -> None:
     found = bench_streaming.lora_step(way, TINY, 64, "cpu")

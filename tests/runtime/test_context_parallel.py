@@ -23,6 +23,7 @@ from torch.distributed.tensor.experimental import context_parallel
 from tests.runtime.float64 import judge
 from tests.runtime.losses.models import tiny_batch, tiny_model
 from tests.runtime.losses.plain import expected_of
+from tests.runtime.ranks import run_ranks
 
 RANKS, TOKENS = 2, 16
 
@@ -125,4 +126,4 @@ def _attention_is_refused(mesh: Any) -> None:
 
 
 def test_two_processes(tmp_path: Path) -> None:
-    torch.multiprocessing.spawn(_work, (str(tmp_path / "store"),), nprocs=RANKS)
+    run_ranks(_work, str(tmp_path / "store"), ranks=RANKS)

@@ -14,6 +14,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
+from tests.runtime.ranks import run_ranks
+
 RANKS, STEPS = 2, 5
 
 
@@ -72,4 +74,4 @@ def _work(rank: int, store: str) -> None:
 
 
 def test_two_processes_train_as_one(tmp_path: Path) -> None:
-    torch.multiprocessing.spawn(_work, (str(tmp_path / "store"),), nprocs=RANKS)
+    run_ranks(_work, str(tmp_path / "store"), ranks=RANKS)

@@ -139,6 +139,7 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "WINDOW_BLOCKS", (4, 4))
 
 
+@pytest.mark.draws(40)
 @pytest.mark.usefixtures("_small_blocks")
 @pytest.mark.parametrize("softcap", [None, 2.0])
 @pytest.mark.parametrize("sunk", [False, True])
@@ -302,6 +303,7 @@ def test_whole_blocks_are_found_where_there_are_any() -> None:
     assert int(made.full_kv_num_blocks.sum()) > int(made.kv_num_blocks.sum())
 
 
+@pytest.mark.draws(4)
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("heads", [4, 6])
 @pytest.mark.parametrize("sunk", [False, True])
@@ -320,6 +322,7 @@ def test_flex_is_one_softmax_uncompiled(
     )
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("softcap", [None, 5.0])
 @pytest.mark.parametrize("window", [None, 12])
 def test_flex_traces_as_one_graph_with_gradients(

@@ -88,6 +88,7 @@ def assert_gradients_equal(ours: Tensor, theirs: Tensor, leaves: list[Tensor]) -
         torch.testing.assert_close(mine, expected)
 
 
+@pytest.mark.draws(5)
 @pytest.mark.parametrize("seed", CASES)
 def test_blockwise(seed: int) -> None:
     case = Case(seed)
@@ -104,6 +105,7 @@ def test_blockwise(seed: int) -> None:
     assert_gradients_equal(out, case.reference(), leaves)
 
 
+@pytest.mark.draws(5)
 @pytest.mark.parametrize("seed", CASES)
 def test_joined(seed: int) -> None:
     case = Case(seed)
@@ -128,6 +130,7 @@ def test_joined_by_the_kernels_of_a_gpu(seed: int) -> None:
 
 
 # Uncompiled on purpose: the compiled kernel runs on CUDA alone.
+@pytest.mark.draws(5)
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("seed", CASES)
 def test_flex(seed: int) -> None:

@@ -55,6 +55,7 @@ def assert_same(ours: tuple[Tensor, dict[str, Tensor]], expected: tuple[Any, Any
     judge(ours, *expected)
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("checkpointing", [False, True], ids=["plain", "checkpointed"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_loss_and_every_gradient_equal_the_padded_batch(family: str, checkpointing: bool) -> None:
@@ -181,6 +182,7 @@ def test_generation_is_unchanged(family: str) -> None:
 
 
 # At a graph break dynamo itself looks at `.grad` of tensors that are no leaves.
+@pytest.mark.draws(1)
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
 @pytest.mark.parametrize("checkpointing", [False, True], ids=["plain", "checkpointed"])
 def test_compiled(checkpointing: bool) -> None:
@@ -201,6 +203,7 @@ def test_compiled(checkpointing: bool) -> None:
     assert_same((loss.detach(), gradients), expected)
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("checkpointing", [False, True], ids=["plain", "checkpointed"])
 def test_no_graph_break_where_the_kernel_needs_none(
     monkeypatch: pytest.MonkeyPatch, checkpointing: bool

@@ -20,6 +20,7 @@ from torch.distributed.tensor.debug import CommDebugMode
 from tests.runtime.float64 import in_float64, judge
 from tests.runtime.losses.models import tiny_batch, tiny_model
 from tests.runtime.losses.plain import expected_of, make_problem, plain_statistics
+from tests.runtime.ranks import run_ranks
 
 RANKS = 2
 ITEMS = 48.0  # the two ranks' losses are averaged, so each divides by half of this
@@ -135,4 +136,4 @@ CASES: dict[str, tuple[Callable[..., None], tuple[Any, ...]]] = {
 
 
 def test_two_processes(tmp_path: Path) -> None:
-    torch.multiprocessing.spawn(_work, (str(tmp_path / "store"),), nprocs=RANKS)
+    run_ranks(_work, str(tmp_path / "store"), ranks=RANKS)

@@ -158,6 +158,7 @@ def test_bf16_errs_no_more_than_plain_bf16(case: Case) -> None:
     assert (ours <= plain * 1.02).all(), (ours, plain)
 
 
+@pytest.mark.draws(8)
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("dft", "cispo")])
 def test_gradcheck(name: str) -> None:
     # Not those that weigh tokens by detached probabilities: they are no function's derivative.

@@ -334,6 +334,7 @@ class _NoKernel:
         return lambda *_, **__: None
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize(
     ("sizes", "low_rank"),
     [

@@ -23,6 +23,7 @@ def test_kernels_do_what_pytorch_does() -> None:
     assert int(done.stdout) == 96 * 2 + 14 * 4
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("capability", ["80", "90", "100", "120"])
 def test_kernels_compile_for_a_gpu_and_spill_no_register(capability: str) -> None:
     done = subprocess.run(

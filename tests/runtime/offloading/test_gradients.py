@@ -53,6 +53,7 @@ VARIANTS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize(
     "options",
     [

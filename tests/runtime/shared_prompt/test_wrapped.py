@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.runtime.ranks import free_port, run_ranks
+from tests.runtime.shared_prompt import worker
 from tests.runtime.shared_prompt.training import saved_model
-
-ROOT = Path(__file__).parents[3]
 
 
 def launch(what: str, folder: Path) -> Any:
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone",
-            "-m", "tests.runtime.shared_prompt.worker", what, str(folder),
-        ],
-        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-6000:]
+    run_ranks(worker.main, what, folder, free_port())
     return json.loads((folder / f"{what}.json").read_text())
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +15,9 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.runtime.float64 import errors, in_float64
+from tests.runtime.ranks import set_environment
 from tests.runtime.shared_prompt.models import batch, repeated, tiny
 from tests.runtime.shared_prompt.training import DropsLosses
-
-RANK = int(os.environ["RANK"])
 
 
 def loss_of(logprobs: Tensor, seed: int) -> Tensor:
@@ -45,8 +42,8 @@ def grads_of(model: nn.Module) -> dict[str, Tensor]:
 
 def check(model: nn.Module, sharing: Sharing) -> float:
     """The largest error of a gradient, as a share of what rounding explains."""
-    logprobs = shared_prompt_logprobs(model, *batch([4, 2], seed=RANK), sharing=sharing)
-    loss_of(logprobs, RANK).backward()
+    logprobs = shared_prompt_logprobs(model, *batch([4, 2], seed=dist.get_rank()), sharing=sharing)
+    loss_of(logprobs, dist.get_rank()).backward()
     truth = in_float64(expected, tiny("qwen2"))
     found = errors(grads_of(model), expected(tiny("qwen2")), truth)
     return max(far / allowed for _, far, allowed in found.values())
@@ -121,14 +118,15 @@ def steps(trainer: type[Any], folder: Path, wrapper: str) -> list[dict[str, floa
     return steps_of(made)
 
 
-if __name__ == "__main__":
-    what, folder = sys.argv[1], Path(sys.argv[2])  # "models" or "trainers"
+def main(rank: int, what: str, folder: Path, port: int) -> None:
+    """Write the results of "models" or "trainers" to ``folder``; rank 0 does."""
+    set_environment(rank, 2, port)
     if what == "models":
         dist.init_process_group("gloo")
         result: dict[str, Any] = wrapped_models()
     else:
         result = trainers(folder)
-    if RANK == 0:
+    if rank == 0:
         (folder / f"{what}.json").write_text(json.dumps(result))
     if dist.is_initialized():
         dist.destroy_process_group()

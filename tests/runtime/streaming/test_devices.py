@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.runtime.ranks import run_ranks
+from tests.runtime.streaming import devices
+
 ROOT = Path(__file__).parents[3]
 
 
-def test_everything_is_on_its_device() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.runtime.streaming.devices"],
-        capture_output=True, text=True, check=False, cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "refused, then taken" in done.stdout
+def _check_devices(rank: int, path: Path) -> None:
+    with path.open("w") as told, contextlib.redirect_stdout(told):
+        status = devices.main()
+    assert status == 0, path.read_text()
+
+
+def test_everything_is_on_its_device(tmp_path: Path) -> None:
+    run_ranks(_check_devices, tmp_path / "told", ranks=1)
+    assert "refused, then taken" in (tmp_path / "told").read_text()
 
 
 def test_bytes_on_the_card_are_counted() -> None:

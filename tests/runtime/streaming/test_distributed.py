@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from memlint_runtime import stream_frozen_weights
 from torch.nn.parallel import DistributedDataParallel
 
+from tests.runtime.ranks import run_ranks
 from tests.runtime.streaming.schedulers import DelayedCopies
 from tests.runtime.streaming.training import Case, adapted, batch
 
@@ -42,7 +42,7 @@ def _work(rank: int, folder: str) -> None:
 
 
 def test_ddp(tmp_path: Path) -> None:
-    mp.spawn(_work, (str(tmp_path),), nprocs=2)
+    run_ranks(_work, str(tmp_path))
     for rank in range(2):
         resident, *streamed = torch.load(tmp_path / f"{rank}.pt")
         for other in streamed:

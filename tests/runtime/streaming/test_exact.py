@@ -29,6 +29,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_ten_steps_of_each_architecture(family: str) -> None:
     """With each adapter, checkpointing and scheduler in turn."""
@@ -44,6 +45,7 @@ def test_ten_steps_of_each_architecture(family: str) -> None:
     )
 
 
+@pytest.mark.draws(8)
 @pytest.mark.parametrize("cell", streaming_exact.sample(36, seed=0), ids=str)
 def test_a_share_of_all_combinations(cell: streaming_exact.Cell) -> None:
     """The whole product is `python -m tests.streaming_exact`."""
@@ -76,6 +78,7 @@ def test_the_comparison_notices_wrong_bytes(
     assert "0 equal, 0 refused, 1 failed" in printed
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("dora", [False, True])
@@ -120,7 +123,9 @@ def test_a_fused_loss_reads_the_head_in_tiles(
     assert streamed.ring.peak_bytes <= 2 * largest
 
 
-@pytest.mark.parametrize(("width", "steps"), [("8B", 2), ("70B", 1)])
+@pytest.mark.parametrize(
+    ("width", "steps"), [("8B", 2), pytest.param("70B", 1, marks=pytest.mark.matrix)]
+)
 def test_blocks_of_real_size(width: str, steps: int) -> None:
     """Buffers of 0.4 and 1.7 GB, reused while their views are in use; more steps by command."""
     fetches = streaming_exact.compare_size(width, "at the last moment", steps, tokens=4)

@@ -47,6 +47,7 @@ def readers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == stores.READER]
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @pytest.mark.parametrize(
     ("case", "buffers"),

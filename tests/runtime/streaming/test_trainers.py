@@ -115,6 +115,7 @@ def curve(
     return losses, weights
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize(
     ("kind", "fused"),
     [("sft", False), ("dpo", False), ("dpo", True), ("kto", False), ("grpo", False)],
@@ -127,6 +128,7 @@ def test_trainers(kind: str, fused: bool, model_path: str, tmp_path: Path) -> No
         assert all(torch.equal(one, other) for one, other in zip(weights, wanted, strict=True))
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("kind", ["sft", "dpo", "kto"])
 def test_a_trainer_that_makes_the_adapters(kind: str, model_path: str, tmp_path: Path) -> None:
     """`peft_config`: the base streams before the trainer wraps it."""
