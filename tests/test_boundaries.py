@@ -20,7 +20,7 @@ RULES = ROOT / "rules" / "memlint_rules"
 RUNTIME = ROOT / "runtime" / "memlint_runtime"
 
 LINTER_MAY = {"click", "libcst", "memlint", "memlint_rules", "rich", "yaml"}
-RULES_MAY = {"memlint.rule"}
+RULES_MAY = {"memlint.rule", "memlint_rules"}
 RUNTIME_MUST_NOT = {"memlint", "memlint_rules"}
 
 

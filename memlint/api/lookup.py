@@ -53,6 +53,11 @@ class Api:
         """Return the target's version of ``package``, comparable."""
         return self._releases.version(package)
 
+    def at_target(self, qualname: str) -> str:
+        """Return the package of a name and its version at the target: ``trl 1.2``."""
+        package = qualname.partition(".")[0]
+        return f"{package} {self.target.version(package).version}"
+
     def first_release(self, package: str) -> str:
         """Return the oldest minor version of ``package`` that the tables describe."""
         return self._releases.table(package).minor(0)
@@ -399,21 +404,33 @@ class Api:
             codes += [code] if code else []
         return settle(codes, read) if codes else {}
 
-    def refusals(self, qualname: str) -> Iterator[Refusal]:
-        """Yield the combinations of options that a class of the target refuses at run time."""
+    def refusals(self, qualname: str) -> list[Refusal]:
+        """Return the combinations of options that a class of the target refuses at run time."""
         name = self.canonical(qualname)
-        for line in self._refusals:
-            if self.is_about(name, line.owner):
-                yield line
+        return [line for line in self._refusals if self.is_about(name, line.owner)]
+
+    def trainer_refusals(self, trainer: str) -> list[Refusal]:
+        """Return the arguments that a trainer of the target refuses together."""
+        from memlint.api.knowledge.refused_options import TRAINER_REFUSALS
+
+        package = trainer.partition(".")[0]
+        return [
+            line
+            for line in self._that_hold(TRAINER_REFUSALS)
+            if line.owner == package or self.is_a(trainer, line.owner)
+        ]
 
     @cached_property
     def _refusals(self) -> list[Refusal]:
-        """What the target's releases refuse."""
         from memlint.api.knowledge.refused_options import REFUSALS
 
+        return self._that_hold(REFUSALS)
+
+    def _that_hold(self, lines: tuple[Refusal, ...]) -> list[Refusal]:
+        """Return those that the target's releases refuse."""
         return [
             line
-            for line in REFUSALS
+            for line in lines
             if is_between(self.version(line.owner.partition(".")[0]), line.since, line.until)
         ]
 

@@ -33,12 +33,22 @@ class Outside(NamedTuple):
         return not Among(self.values).holds(value)
 
 
-Condition = Given | Among | Outside
+class Off(NamedTuple):
+    """Not given, or False. Whoever reads a call takes None for what is not given."""
+
+    def holds(self, value: object) -> bool:
+        return value is None or value is False
+
+
+Condition = Given | Among | Outside | Off
 
 
 class Refusal(NamedTuple):
     """``owner`` and its subclasses refuse ``options`` together.
 
+    owner: a class of configurations; or one of trainers, or ``trl`` for all of TRL's. They are
+        asked for their keywords, for ``args.NAME``, an option of their configuration, and for
+        ``peft`` and ``model.peft``; a ``ref_model`` may be ``the model``.
     options: name and what its value is, all together.
     since, until: minor versions of ``owner``'s package between which it is refused.
     drop: the option that goes, where one certainly does. change: name and source of the one that

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from memlint.rule.file_rules import FILE_RULES, FileRule
 
 if TYPE_CHECKING:
-    from memlint.rule import Example, Rule
+    from memlint.rule import Rule
+    from memlint.rule.page import Example
 
 _LEVELS = {
     "error": "error: breaks, leaks or trains wrongly",

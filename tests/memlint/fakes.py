@@ -13,8 +13,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from memlint.api import Target
-from memlint.rule import Page, Rule
+from memlint.rule import Rule
 from memlint.rule.findings import Applicability, Finding, Fix, Level
+from memlint.rule.page import Page
 from memlint.rule.registry import RuleId
 from memlint.source import Source, Span
 from memlint.source.edits import ReplaceExpression

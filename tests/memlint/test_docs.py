@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from memlint.cli.main import run
-from memlint.rule import Example, docs
+from memlint.rule import docs
 from memlint.rule import registry as rules
 from memlint.rule.file_rules import FILE_RULES, FileRule
+from memlint.rule.page import Example
 from tests.memlint.fakes import ALPHA, BETA
 
 RULE = ALPHA._replace(

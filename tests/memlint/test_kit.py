@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
+from memlint_rules.sequences.padding import share_of_padding
+
 from memlint.api import Api, newest
-from memlint.rule import (
-    Applicability,
-    Finding,
-    Level,
-    Page,
-    Rule,
-    Script,
-    Span,
-    advise,
-    fix,
-    together,
-)
+from memlint.rule import Applicability, Finding, Level, Rule, Script, Span, advise, fix, together
 from memlint.rule.docs import page
 from memlint.rule.kit import UNSLOTH, Skip
-from memlint.rule.padding import share_of_padding
+from memlint.rule.page import Page
 from memlint.run.engine import check_source
 from memlint.source import Source
 from memlint.source.edits import RemoveKeyword

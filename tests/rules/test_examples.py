@@ -12,8 +12,9 @@ import pytest
 
 from memlint.api import Api, newest, parse_target
 from memlint.fix import fix_source
-from memlint.rule import Example, Rule
+from memlint.rule import Rule
 from memlint.rule.findings import Applicability, Finding
+from memlint.rule.page import Example
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source
 from memlint.source import Source

@@ -6,7 +6,7 @@ every line is the file that raises.
 
 from __future__ import annotations
 
-from memlint.api.refusals import Among, Given, Outside, Refusal
+from memlint.api.refusals import Among, Given, Off, Outside, Refusal
 
 _ARGS = "transformers.TrainingArguments"
 _SFT = "trl.SFTConfig"
@@ -201,5 +201,61 @@ REFUSALS: tuple[Refusal, ...] = (
         since="0.18",
         until="0.25",
         advice="Remove one of the two",
+    ),
+)
+
+# What trainers refuse of their own arguments; a finding stands at the first of them.
+TRAINER_REFUSALS: tuple[Refusal, ...] = (
+    Refusal(
+        "trl",
+        (("ref_model", Among(("the model",))),),
+        "`ref_model` is the model itself",
+        "dpo_trainer.py, __init__",
+        since="0.11",
+        drop="ref_model",
+        advice="Leave `ref_model` out",
+    ),
+    Refusal(
+        "trl",
+        (("peft_config", _SET), ("model.peft", _ON)),
+        "a `PeftModel` and a `peft_config`",
+        "sft_trainer.py, __init__",
+        since="0.27",
+        drop="peft_config",
+        advice="Remove `peft_config`: the model has its adapter",
+        safe=True,
+    ),
+    Refusal(
+        "trl.DPOTrainer",
+        (
+            ("ref_model", _SET),
+            ("peft_config", _SET),
+            ("force_use_ref_model", Off()),
+            ("args.force_use_ref_model", Off()),
+        ),
+        "a `ref_model` and a `peft_config`; the reference is the model without its adapter",
+        "dpo_trainer.py, __init__",
+        until="0.29",
+        drop="ref_model",
+        advice="Remove `ref_model`",
+    ),
+    Refusal(
+        "trl.SFTTrainer",
+        (("formatting_func", _SET), ("args.completion_only_loss", _ON)),
+        "a formatting function makes one text, in which no completion is known",
+        "sft_trainer.py, __init__",
+        since="0.18",
+        advice="Give the data as prompts and completions, without `formatting_func`",
+    ),
+    *(
+        Refusal(
+            owner,
+            (("args.sync_ref_model", _ON), ("peft", _ON)),
+            "with adapters there is no reference model to synchronize",
+            "dpo_trainer.py, __init__",
+            since="0.29",
+            advice="Remove `sync_ref_model`",
+        )
+        for owner in ("trl.DPOTrainer", "trl.KTOTrainer", "trl.GRPOTrainer", "trl.RLOOTrainer")
     ),
 )

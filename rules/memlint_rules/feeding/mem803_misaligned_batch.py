@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
-    PADDING_COLLATORS,
     TESTS,
     UNSLOTH,
     Config,
@@ -24,6 +23,7 @@ from memlint.rule import (
     fix,
     set_option,
 )
+from memlint_rules.sequences.padding import PADDING_COLLATORS
 
 _OPTION = "pad_to_multiple_of"
 _BATCH = "per_device_train_batch_size"

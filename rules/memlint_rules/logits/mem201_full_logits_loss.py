@@ -27,8 +27,8 @@ from memlint.rule import (
     Script,
     Trainer,
     advise,
-    fuse_trainers_loss,
 )
+from memlint_rules.logits.causal_loss import fuse_trainers_loss
 
 _COST = (
     "computes the loss from the full logits: some 14 bytes for every token and word of the "

@@ -11,16 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    UNSLOTH,
-    Finding,
-    Level,
-    Rule,
-    Script,
-    fuse_trl_loss,
-)
+from memlint.rule import LIBRARIES, OFF_CUDA, UNSLOTH, Finding, Level, Rule, Script
+from memlint_rules.logits.trl_losses import fuse_trl_loss
 
 _KINDS = (
     *("GRPOTrainer", "RLOOTrainer", "PPOTrainer", "PPOv2Trainer", "OnlineDPOTrainer"),

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import LIBRARIES, Finding, Level, Rule, Script
-from memlint.rule.migration.batched_formatting import batched_formatting
-from memlint.rule.migration.lost_limits import lost_limits
-from memlint.rule.migration.outdated_overrides import outdated_overrides
-from memlint.rule.migration.removed_attributes import removed_attributes
-from memlint.rule.migration.removed_names import removed_imports
-from memlint.rule.migration.removed_options import removed_options
-from memlint.rule.migration.returned_mappings import returned_mappings
+from memlint_rules.migration.batched_formatting import batched_formatting
+from memlint_rules.migration.lost_limits import lost_limits
+from memlint_rules.migration.outdated_overrides import outdated_overrides
+from memlint_rules.migration.removed_attributes import removed_attributes
+from memlint_rules.migration.removed_names import removed_imports
+from memlint_rules.migration.removed_options import removed_options
+from memlint_rules.migration.returned_mappings import returned_mappings
 
 
 def check(script: Script) -> Iterator[Finding]:

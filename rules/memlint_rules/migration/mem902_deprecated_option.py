@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from memlint.rule import (
     LIBRARIES,
-    PACKAGES,
     UNSURE,
     Call,
     Finding,
@@ -24,25 +23,20 @@ from memlint.rule import (
     is_guarded,
     names_looked_up,
 )
-from memlint.rule.migration.deprecated_methods import deprecated_methods
-from memlint.rule.migration.option_places import option_span, successor_of
-from memlint.rule.migration.succession import option_fix
+from memlint_rules.migration.calls_at_target import calls_of_libraries
+from memlint_rules.migration.deprecated_methods import deprecated_methods
+from memlint_rules.migration.option_places import option_span, successor_of
+from memlint_rules.migration.succession import option_fix
 
 
 def check(script: Script) -> Iterator[Finding]:
     looked_up = names_looked_up(script)
-    seen = set()
-    for call in (*script.configs, *script.trainers, *script.library_calls(*PACKAGES)):
-        if call.node in seen or call.name.partition(".")[0] not in PACKAGES:
-            continue
-        seen.add(call.node)
+    for call in calls_of_libraries(script):
         yield from _options(script, call, looked_up)
     yield from deprecated_methods(script)
 
 
 def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
-    if call.subclass is not None and call.has_unknown_keywords:
-        return
     notable = call.notable_settings()
     beside = [one.name for one in call.settings() if one.given is not False] if notable else []
     for setting in notable:
@@ -54,13 +48,12 @@ def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[
         if not _warns(script, call, setting, beside) or is_guarded(script, call.node):
             continue
         package = script.api.deprecated_by(call.name, setting.name)
-        version = script.api.target.version(package).version
         shown = f"`{setting.name}`"
         if not script.api.warns(call.name, setting.name):
             shown = f"`{setting.name}={setting.value!r}`"
         yield Finding(
             option_span(script, call, setting),
-            f"{shown} is deprecated in {package} {version}",
+            f"{shown} is deprecated in {script.api.at_target(package)}",
             option_fix(script, call, setting, successor_of(script, call, setting)),
         )
 

@@ -11,22 +11,22 @@ from collections.abc import Iterator
 from memlint.rule import (
     CHECKPOINTING_OPTIONS,
     LIBRARIES,
-    Applicability,
     Call,
     Config,
     Finding,
     Fix,
     Level,
     Refusal,
-    RemoveKeyword,
     Rule,
     Script,
+    advise,
+    edits,
     fix,
     set_option,
 )
-from memlint.rule.migration.checkpoint_schedules import refused_schedules
-from memlint.rule.migration.option_places import renamed_options
-from memlint.rule.migration.refused_trainers import refused_trainers
+from memlint_rules.migration.checkpoint_schedules import refused_schedules
+from memlint_rules.migration.option_places import renamed_options
+from memlint_rules.migration.refused_trainers import refused_trainers
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -82,17 +82,17 @@ def _finding(script: Script, config: Config, refusal: Refusal) -> Finding:
 
 
 def _fix(script: Script, config: Config, refusal: Refusal) -> Fix | None:
-    how = Applicability.SAFE if refusal.safe else Applicability.UNSAFE
     if refusal.drop:
         drop = config.setting(refusal.drop)
         if drop.given and config.keyword_node(drop.name) is not None:
-            return Fix(f"Remove `{drop.name}`", (RemoveKeyword(config.span, drop.name),), how)
-        return Fix(f"Do without `{drop.name}`", (), Applicability.DISPLAY)
+            edit = edits.RemoveKeyword(config.span, drop.name)
+            return fix(f"Remove `{drop.name}`", (edit,), unsafe=not refusal.safe)
+        return advise(f"Do without `{drop.name}`")
     name, source = refusal.change
     if name:
-        edits = set_option(script, config, name, source, despite_comments=True)
-        return Fix(f"Set `{name}={source}`", edits or (), how if edits else Applicability.DISPLAY)
-    return Fix(refusal.advice, (), Applicability.DISPLAY) if refusal.advice else None
+        changes = set_option(script, config, name, source, despite_comments=True)
+        return fix(f"Set `{name}={source}`", changes, unsafe=not refusal.safe)
+    return advise(refusal.advice) if refusal.advice else None
 
 
 def _checkpointed_twice(script: Script, config: Config) -> Iterator[Finding]:
@@ -104,13 +104,13 @@ def _checkpointed_twice(script: Script, config: Config) -> Iterator[Finding]:
     names = [name for name in CHECKPOINTING_OPTIONS if config.has_option(name)]
     settings = [config.setting(name) for name in names]
     setting = next((one for one in settings if one.value is True), settings[0])
-    edits = set_option(script, config, setting.name, "False")
+    changes = set_option(script, config, setting.name, "False")
     node = setting.node if setting.given else None
     yield Finding(
         script.span(node if node is not None else config.node.func),
         f"the trainer refuses `{setting.name}=True` at run time: the launcher's configuration has "
         "FSDP checkpoint the same layers",
-        fix(f"Set `{setting.name}=False`: FSDP goes on checkpointing", edits),
+        fix(f"Set `{setting.name}=False`: FSDP goes on checkpointing", changes),
     )
 
 

@@ -11,35 +11,29 @@ from collections.abc import Iterator
 
 from memlint.rule import (
     LIBRARIES,
-    PACKAGES,
     UNSURE,
     Call,
     Finding,
     Level,
     Object,
-    Remove,
     Rule,
     Script,
     Setting,
     Symbol,
     is_guarded,
     names_looked_up,
+    successors,
 )
-from memlint.rule.migration.late_assignment import read_once, too_late
-from memlint.rule.migration.option_places import option_span
-from memlint.rule.migration.succession import option_fix
-from memlint.rule.migration.swallowed_options import swallowed_options
+from memlint_rules.migration.calls_at_target import calls_of_libraries
+from memlint_rules.migration.late_assignment import read_once, too_late
+from memlint_rules.migration.option_places import option_span
+from memlint_rules.migration.succession import option_fix
+from memlint_rules.migration.swallowed_options import swallowed_options
 
 
 def check(script: Script) -> Iterator[Finding]:
     looked_up = names_looked_up(script)
-    seen = set()
-    for call in (*script.configs, *script.trainers, *script.library_calls(*PACKAGES)):
-        if call.node in seen or call.name.partition(".")[0] not in PACKAGES:
-            continue
-        seen.add(call.node)
-        if call.subclass is not None and call.has_unknown_keywords:
-            continue
+    for call in calls_of_libraries(script):
         findings = [*_of_call(script, call, looked_up), *swallowed_options(script, call)]
         if findings and not is_guarded(script, call.node):
             yield from findings
@@ -66,12 +60,10 @@ def _thrown_away(script: Script, call: Call, setting: Setting) -> Iterator[Findi
     )
     if ignored is None or (ignored.harmless and setting.value in (None, False)):
         return
-    package = call.name.partition(".")[0]
-    version = script.api.target.version(package).version
     yield Finding(
         option_span(script, call, setting),
-        f"`{setting.name}` does nothing in {package} {version}: {ignored.note}",
-        option_fix(script, call, setting, Remove()),
+        f"`{setting.name}` does nothing in {script.api.at_target(call.name)}: {ignored.note}",
+        option_fix(script, call, setting, successors.Remove()),
         Level.HINT if ignored.harmless else None,
         # A leftover that changes no byte.
         on_request=ignored.harmless,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import LIBRARIES, UNSLOTH, Config, Finding, Level, Rule, Script, Trainer
-from memlint.rule.migration.plain_arguments import config_class, own_arguments
+from memlint_rules.migration.plain_arguments import config_class, own_arguments
 
 _CHECKPOINTING = "activation checkpointing"
 _PLAIN = frozenset({"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments"})

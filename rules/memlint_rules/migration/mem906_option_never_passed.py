@@ -14,10 +14,10 @@ from memlint.rule import (
     Config,
     Finding,
     Level,
-    Rename,
     Rule,
     Script,
     advise,
+    successors,
 )
 
 # Options that save memory, under the names that notebooks give their variables.
@@ -74,7 +74,7 @@ def _option_of(script: Script, config: Config, name: str) -> str | None:
     if config.has_option(name) and not script.api.warns(config.kind, name):
         return name
     replacement = script.api.successor(config.kind, name)
-    if isinstance(replacement, Rename) and config.has_option(replacement.parameter):
+    if isinstance(replacement, successors.Rename) and config.has_option(replacement.parameter):
         return replacement.parameter
     return name if config.has_option(name) else None
 

@@ -25,9 +25,8 @@ from memlint.rule import (
     Script,
     Trainer,
     advise,
-    prompt_sharing_trainer,
-    share_prompts,
 )
+from memlint_rules.online.shared_prompts import prompt_sharing_trainer, share_prompts
 
 _PAYS = 1.3  # below this, packing the tree costs about what it saves
 

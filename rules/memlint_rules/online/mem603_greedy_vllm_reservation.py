@@ -22,11 +22,10 @@ from memlint.rule import (
     Script,
     Setting,
     advise,
-    colocated_engines,
-    colocates_vllm,
     fix,
     set_option,
 )
+from memlint_rules.online.engines import colocated_engines, colocates_vllm
 
 _OPTION, _OF_ENGINE = "vllm_gpu_memory_utilization", "gpu_memory_utilization"
 _SLEEP = "vllm_enable_sleep_mode"

@@ -21,12 +21,11 @@ from memlint.rule import (
     Rule,
     Script,
     advise,
-    colocated_engines,
-    colocates_vllm,
     fix,
     set_option,
     unless_switched_off,
 )
+from memlint_rules.online.engines import colocated_engines, colocates_vllm
 
 _OPTION = "vllm_enable_sleep_mode"
 

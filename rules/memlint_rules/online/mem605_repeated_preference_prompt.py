@@ -9,18 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    UNSLOTH,
-    Config,
-    Finding,
-    Level,
-    Rule,
-    Script,
-    Trainer,
-    share_prompts,
-)
+from memlint.rule import LIBRARIES, OFF_CUDA, UNSLOTH, Config, Finding, Level, Rule, Script, Trainer
+from memlint_rules.online.shared_prompts import share_prompts
 
 _PAYS = 1.3  # below this, packing the tree costs about what it saves
 

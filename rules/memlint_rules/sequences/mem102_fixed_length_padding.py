@@ -14,7 +14,6 @@ from memlint.rule import (
     DIFFUSION,
     LIBRARIES,
     OFF_CUDA,
-    PADDING_COLLATORS,
     VISION,
     Call,
     Finding,
@@ -26,6 +25,9 @@ from memlint.rule import (
     Tokenization,
     advise,
     fix,
+)
+from memlint_rules.sequences.padding import (
+    PADDING_COLLATORS,
     leave_padding_to_collator,
     makes_own_mask,
     padding_advice,

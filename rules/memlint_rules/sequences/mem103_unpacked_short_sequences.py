@@ -25,9 +25,9 @@ from memlint.rule import (
     advise,
     fix,
     set_option,
-    share_of_padding,
     unless_switched_off,
 )
+from memlint_rules.sequences.padding import share_of_padding
 
 _OPTIONS = ("packing", "padding_free")
 _BATCH = "per_device_train_batch_size"

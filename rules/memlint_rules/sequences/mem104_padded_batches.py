@@ -27,8 +27,8 @@ from memlint.rule import (
     Trainer,
     advise,
     call_after_trainer,
-    share_of_padding,
 )
+from memlint_rules.sequences.padding import share_of_padding
 
 _CALL = "memlint_runtime.train_without_padding"
 _LANGUAGE_MODELING = "transformers.DataCollatorForLanguageModeling"

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from memlint.rule import (
     LIBRARIES,
     OFF_CUDA,
-    PADDING_COLLATORS,
     UNSLOTH,
     Config,
     Finding,
@@ -26,6 +25,7 @@ from memlint.rule import (
     fix,
     set_option,
 )
+from memlint_rules.sequences.padding import PADDING_COLLATORS
 
 _COLLATORS = (*PADDING_COLLATORS, "transformers.DataCollatorForLanguageModeling")
 _ATTENTION = "attn_implementation"

@@ -21,8 +21,8 @@ from memlint.rule import (
     Trainer,
     fix,
     set_option,
-    share_of_padding,
 )
+from memlint_rules.sequences.padding import share_of_padding
 
 _NEW, _OLD = "train_sampling_strategy", "group_by_length"
 # Rows below are short together; a batch below has little to sort.

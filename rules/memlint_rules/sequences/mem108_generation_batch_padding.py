@@ -10,17 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    UNSLOTH,
-    Finding,
-    Level,
-    Rule,
-    Script,
-    Trainer,
-    share_prompts,
-)
+from memlint.rule import LIBRARIES, OFF_CUDA, UNSLOTH, Finding, Level, Rule, Script, Trainer
+from memlint_rules.online.shared_prompts import share_prompts
 
 
 def check(script: Script) -> Iterator[Finding]:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import ast
 
-from memlint.rule import Build, Edit, Object, Reference, Setting
-from memlint.rule.migration.option_places import Edits, Option, option_of
-from memlint.runs.references import reference_to
+from memlint.rule import Object, Reference, Setting, edits, reference_to, successors
+from memlint_rules.migration.option_places import Edits, Option, option_of
 
 _QUANTIZATION = "quantization_config"
 _QUANTIZE = ("load_in_4bit", "load_in_8bit")
 
 
-def built(option: Option, replacement: Build) -> Edits | None:
+def built(option: Option, replacement: successors.Build) -> Edits | None:
     """Edits that build the new option of the old ones; None where they would be a guess."""
     present = option.call.setting(replacement.parameter)
     if replacement.parameter == option.name or present.given is False:
@@ -34,7 +33,7 @@ def _may_be_none(value: object) -> bool:
     return value is None or (isinstance(value, Object) and value.type is None)
 
 
-def _written(option: Option, replacement: Build, there: str = "") -> Edits | None:
+def _written(option: Option, replacement: successors.Build, there: str = "") -> Edits | None:
     """The new option in the place of the old ones; ``there`` counts where it is not None."""
     place = option.place.beside(replacement.parameter)
     merged = _merged(option, replacement)
@@ -46,7 +45,7 @@ def _written(option: Option, replacement: Build, there: str = "") -> Edits | Non
     if condition:
         source = f"{source} if {condition} else None"
         source = f"({source})" if there else source
-    imports: list[Edit] = []
+    imports: list[edits.Edit] = []
     for qualname, reference in references.items():
         source = source.replace(qualname.rpartition(".")[2], reference.text)
         imports += reference.edits
@@ -55,7 +54,9 @@ def _written(option: Option, replacement: Build, there: str = "") -> Edits | Non
     return (*gone, *place.changed(f"{there} or {source}" if there else source), *imports)
 
 
-def _quantization_there(option: Option, replacement: Build, present: Setting) -> str | None:
+def _quantization_there(
+    option: Option, replacement: successors.Build, present: Setting
+) -> str | None:
     """The name of a quantization that may be None, given beside the old option."""
     beside = present.owner is option.setting.owner and replacement.parameter == _QUANTIZATION
     there = option_of(option.script, option.call, present) if beside else None
@@ -63,7 +64,7 @@ def _quantization_there(option: Option, replacement: Build, present: Setting) ->
     return there.text if there is not None and named else None
 
 
-def _merged(option: Option, replacement: Build) -> list[Option] | None:
+def _merged(option: Option, replacement: successors.Build) -> list[Option] | None:
     """The other options that go into the same expression, the same place.
 
     None where one stands elsewhere. None too where another is the first of them: that one speaks
@@ -86,7 +87,7 @@ def _merged(option: Option, replacement: Build) -> list[Option] | None:
     return merged
 
 
-def _references(option: Option, replacement: Build) -> dict[str, Reference] | None:
+def _references(option: Option, replacement: successors.Build) -> dict[str, Reference] | None:
     """How the script can name what the expression uses; None where a name is taken."""
     found = {}
     for qualname in replacement.imports:
@@ -97,7 +98,7 @@ def _references(option: Option, replacement: Build) -> dict[str, Reference] | No
     return found
 
 
-def _expression(option: Option, replacement: Build, merged: list[Option]) -> str:
+def _expression(option: Option, replacement: successors.Build, merged: list[Option]) -> str:
     source = replacement.source.format(value=option.text)
     for other in merged:
         if not _is_off(other.setting):

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from memlint.rule import (
     UNSURE,
     Config,
-    Edit,
     How,
-    InsertStatement,
-    Move,
     Script,
-    SetKeyword,
     Setting,
     Trainer,
+    edits,
+    reference_to,
+    set_option,
+    successors,
 )
-from memlint.rule.migration.option_places import (
+from memlint_rules.migration.option_places import (
     Edits,
     Option,
     assigned,
@@ -25,11 +25,9 @@ from memlint.rule.migration.option_places import (
     successor_of,
     written,
 )
-from memlint.runs.changes import set_option
-from memlint.runs.references import reference_to
 
 
-def moved_to_config(option: Option, replacement: Move) -> Edits | None:
+def moved_to_config(option: Option, replacement: successors.Move) -> Edits | None:
     """A trainer's keyword becomes an option of its configuration."""
     script, trainer, gone = option.script, option.call, option.place.removed()
     if not isinstance(trainer, Trainer) or gone is None or option.setting.how is not How.KEYWORD:
@@ -53,7 +51,7 @@ def moved_to_config(option: Option, replacement: Move) -> Edits | None:
 
 
 def _in_configuration(
-    option: Option, replacement: Move, trainer: Trainer, config: Config
+    option: Option, replacement: successors.Move, trainer: Trainer, config: Config
 ) -> Edits | None:
     """The option in the call that makes the configuration, or in an assignment after it."""
     script, gone = option.script, option.place.removed()
@@ -94,7 +92,7 @@ def _adds_nothing(option: Option, present: Setting) -> bool:
     return same or option.says_nothing is True
 
 
-def _with_configuration(option: Option, replacement: Move, kind: str) -> Edits | None:
+def _with_configuration(option: Option, replacement: successors.Move, kind: str) -> Edits | None:
     """A configuration for a trainer that had none."""
     if option.says_nothing is not False:
         return option.where_unsaid()
@@ -105,11 +103,11 @@ def _with_configuration(option: Option, replacement: Move, kind: str) -> Edits |
     source = (
         f"{reference.text}({replacement.parameter}={replacement.source.format(value=option.text)})"
     )
-    return (*gone, SetKeyword(option.call.span, "args", source), *reference.edits)
+    return (*gone, edits.SetKeyword(option.call.span, "args", source), *reference.edits)
 
 
 def _over_command_line(
-    option: Option, replacement: Move, trainer: Trainer, config: Config, kind: str
+    option: Option, replacement: successors.Move, trainer: Trainer, config: Config, kind: str
 ) -> Edits | None:
     """What the trainer was told counted for more than the command line."""
     if not option.script.api.is_a(config.kind, kind):
@@ -133,7 +131,9 @@ def _given_value(value: object) -> object:
     return object() if value is UNSURE else value
 
 
-def _assigned(option: Option, replacement: Move, trainer: Trainer, config: Config) -> Edits | None:
+def _assigned(
+    option: Option, replacement: successors.Move, trainer: Trainer, config: Config
+) -> Edits | None:
     """``args.max_length = ...`` before the trainer, where the configuration is made too early.
 
     What moves from a trainer is read by the trainer, so that it is not too late there.
@@ -148,7 +148,7 @@ def _assigned(option: Option, replacement: Move, trainer: Trainer, config: Confi
         return None
     source = replacement.source.format(value=option.text)
     line = f"{made.value.id}.{replacement.parameter} = {assigned(source)}"
-    return (InsertStatement(script.span(statement), line),)
+    return (edits.InsertStatement(script.span(statement), line),)
 
 
 def _converted(script: Script, trainer: Trainer, config: Config, kind: str) -> Edits | None:
@@ -169,7 +169,7 @@ def _converted(script: Script, trainer: Trainer, config: Config, kind: str) -> E
     moving = _moving(script, trainer)
     if moving is None or any(script.api.accepts(plain, one) is not False for one in moving[1]):
         return None
-    edits, options = moving
+    changes, options = moving
     if any(one.value is None and one.is_overridable_default for one in _moved(script, trainer)):
         # A flag that says nothing by its default.
         return _extended(script, trainer, kind)
@@ -177,7 +177,7 @@ def _converted(script: Script, trainer: Trainer, config: Config, kind: str) -> E
     given = ", ".join(f"{option}={source}" for option, source in options.items())
     unpacked = f'**{{**{name}.to_dict(), "hub_token": {name}.hub_token}}'
     source = f"{reference.text}({unpacked}, {given})" if given else f"{reference.text}({unpacked})"
-    return (*edits, SetKeyword(trainer.span, "args", source), *reference.edits)
+    return (*changes, edits.SetKeyword(trainer.span, "args", source), *reference.edits)
 
 
 def _extended(script: Script, trainer: Trainer, kind: str | None) -> Edits | None:
@@ -192,13 +192,13 @@ def _extended(script: Script, trainer: Trainer, kind: str | None) -> Edits | Non
     reference = reference_to(script, kind, trainer.node)
     if moving is None or extend is None or reference is None:
         return None
-    edits, options = moving
+    changes, options = moving
     if not options or any(script.api.accepts(kind, one) is not True for one in options):
-        return edits if not options else None
+        return changes if not options else None
     given = ", ".join(f"{option}={source}" for option, source in options.items())
     source = f"{extend.text}({script.text(made.value)}, {reference.text}, {given})"
-    made_so = SetKeyword(trainer.span, "args", source)
-    return (*edits, made_so, *extend.edits, *reference.edits)
+    made_so = edits.SetKeyword(trainer.span, "args", source)
+    return (*changes, made_so, *extend.edits, *reference.edits)
 
 
 def _moved(script: Script, trainer: Trainer) -> Iterator[Setting]:
@@ -206,7 +206,7 @@ def _moved(script: Script, trainer: Trainer) -> Iterator[Setting]:
     for found in trainer.settings():
         setting = written(trainer, found)
         if script.api.accepts(trainer.kind, setting.name) is False and isinstance(
-            successor_of(script, trainer, setting), Move
+            successor_of(script, trainer, setting), successors.Move
         ):
             yield setting
 
@@ -217,16 +217,16 @@ def _moving(script: Script, trainer: Trainer) -> tuple[Edits, dict[str, str]] | 
     One fix is made of them, which every one of them gets.
     """
     options: dict[str, str] = {}
-    edits: list[Edit] = []
+    changes: list[edits.Edit] = []
     for setting in _moved(script, trainer):
         replacement = successor_of(script, trainer, setting)
         option = option_of(script, trainer, setting)
         if option is None or setting.how is not How.KEYWORD or setting.owner is not trainer.node:
             return None
-        edits += option.place.removed() or ()
-        if isinstance(replacement, Move) and not option.says_nothing:
+        changes += option.place.removed() or ()
+        if isinstance(replacement, successors.Move) and not option.says_nothing:
             options[replacement.parameter] = replacement.source.format(value=option.text)
-    return tuple(edits), options
+    return tuple(changes), options
 
 
 def _readable_at(script: Script, value: ast.expr, config: Config) -> str | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import Call, Finding, How, Script, Setting, advise
-from memlint.rule.migration.option_places import option_span
+from memlint_rules.migration.option_places import option_span
+from memlint_rules.migration.removal import meant, nearest
 
 # transformers/utils/quantization_config.py: it logs what it does not use, where nobody looks.
 _SWALLOWING = "transformers.BitsAndBytesConfig"
 # What its own dictionary has beside them.
 _OF_ITS_DICT = "quant_method"
-_ALIKE = 0.85
 
 
 def swallowed_options(script: Script, call: Call) -> Iterator[Finding]:
@@ -23,18 +23,12 @@ def swallowed_options(script: Script, call: Call) -> Iterator[Finding]:
         return
     for setting in call.settings():
         if setting.name not in signature.parameters and _is_given(setting):
+            near = nearest(setting.name, signature.parameters)
             yield Finding(
                 option_span(script, call, setting),
                 f"`BitsAndBytesConfig` has no `{setting.name}`, and throws it away",
-                advise(_advice(setting.name, list(signature.parameters))),
+                meant(f"`{near}`") if near else advise(f"Leave `{setting.name}` out"),
             )
-
-
-def _advice(name: str, known: list[str]) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE)
-    return f"Write `{near[0]}`, if that was meant" if near else f"Leave `{name}` out"
 
 
 def _is_given(setting: Setting) -> bool:

@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    Config,
-    Fix,
-    How,
-    Object,
-    ReplaceCallee,
-    Script,
-    SetKeyword,
-    Trainer,
-    advise,
-    fix,
-)
-from memlint.rule.migration.relocation import needs_own_arguments
-from memlint.runs.references import reference_to
+from memlint.rule import Config, Fix, How, Object, Script, Trainer, advise, edits, fix, reference_to
+from memlint_rules.migration.relocation import needs_own_arguments
 
 # Where the two classes' defaults differ, these keep what the script trained with. Checkpointing and
 # how often something is logged are left to TRL's defaults: they change no number.
@@ -50,12 +38,12 @@ def own_arguments(script: Script, trainer: Trainer, config: Config, wanted: str)
         return advice
     kept = tuple(
         # What a dictionary brings in is known, and this is not among it.
-        SetKeyword(config.span, option, source, beside_unpacking=True)
+        edits.SetKeyword(config.span, option, source, beside_unpacking=True)
         for option, source in _values_to_keep(script, config, wanted)
     )
     return fix(
         f"Use `{name}`, with what `TrainingArguments` meant by default written out",
-        (ReplaceCallee(config.span, reference.text), *kept, *reference.edits),
+        (edits.ReplaceCallee(config.span, reference.text), *kept, *reference.edits),
         effect=_turned_on(script, config, wanted),
     )
 

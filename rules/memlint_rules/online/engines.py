@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memlint.script import Call, Config, Object, Script
+from memlint.rule import Call, Config, Object, Script
 
 # Where an engine is told to live on other GPUs than the training, or in another process.
 _ELSEWHERE = ("device", "distributed_executor_backend", "tensor_parallel_size", "worker_cls")

@@ -5,16 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import (
-    AddParameter,
-    Applicability,
-    Edit,
-    Finding,
-    Fix,
-    InsertStatement,
-    Script,
-    Span,
-)
+from memlint.rule import Finding, Fix, Script, Span, edits, facts, fix
 
 # Methods of Trainer that scripts override, and what the Trainer gives them since.
 _GIVEN = {
@@ -45,14 +36,13 @@ def outdated_overrides(script: Script) -> Iterator[Finding]:
 
 def _given_at_target(script: Script) -> dict[str, str]:
     """The methods that the script defines, with what the target's Trainer gives them."""
-    given = {}
-    defined = {one.name for one in script.nodes(ast.FunctionDef)}
-    for method, parameter in _GIVEN.items():
-        if method in defined:
-            signature = script.api.signature(f"transformers.Trainer.{method}")
-            if signature is not None and parameter in signature.parameters:
-                given[method] = parameter
-    return given
+    return {
+        method: parameter
+        for method, parameter in _GIVEN.items()
+        if method in facts.functions_defined(script)
+        and (signature := script.api.signature(f"transformers.Trainer.{method}")) is not None
+        and parameter in signature.parameters
+    }
 
 
 def _library_trainer(script: Script, definition: ast.ClassDef) -> str | None:
@@ -87,25 +77,17 @@ def _override_fix(
     it. A method that never saw the number has not: without a word of ours the gradients would be
     ``gradient_accumulation_steps`` times too large.
     """
-    edits: tuple[Edit, ...] = (AddParameter(script.span(method), parameter, "None"),)
+    changes: tuple[edits.Edit, ...] = (edits.AddParameter(script.span(method), parameter, "None"),)
     message = f"Add the parameter `{parameter}=None`"
-    if method.name != "compute_loss":
-        return Fix(message, edits)
-    if any(_assigns(statement, _SCALED) for statement in definition.body):
-        return Fix(message, edits)
+    if method.name != "compute_loss" or _SCALED in facts.attributes_of_class(definition):
+        return fix(message, changes)
     attributes = script.api.attributes("transformers.Trainer")
     if attributes is None or _SCALED not in attributes or not library.startswith("transformers."):
         # Which loss the target divides cannot be told it from here.
-        return Fix(message, edits, Applicability.UNSAFE)
+        return fix(message, changes, unsafe=True)
     source = f"{_SCALED} = False  # the mean of a batch, not of all that are accumulated\n"
-    line = InsertStatement(script.span(method), source, "before")
-    return Fix(f"{message}, and say that the loss is a mean of its batch", (line, *edits))
+    line = edits.InsertStatement(script.span(method), source, "before")
+    return fix(f"{message}, and say that the loss is a mean of its batch", (line, *changes))
 
 
 _SCALED = "loss_is_scaled_for_ga"
-
-
-def _assigns(statement: ast.stmt, name: str) -> bool:
-    return isinstance(statement, ast.Assign) and any(
-        isinstance(target, ast.Name) and target.id == name for target in statement.targets
-    )

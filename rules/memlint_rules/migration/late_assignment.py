@@ -8,16 +8,15 @@ from collections.abc import Iterator
 from memlint.rule import (
     Call,
     Config,
-    Edit,
     Finding,
     How,
-    RemoveStatement,
     Script,
     Setting,
+    add_option,
+    edits,
     fix,
     together,
 )
-from memlint.runs.changes import add_option
 
 # What ``__post_init__`` reads: assigning it later changes nothing.
 _READ_ONCE = frozenset(
@@ -73,7 +72,7 @@ def _is_lost(script: Script, config: Config, setting: Setting) -> bool:
 
 def _moved(
     script: Script, config: Config, setting: Setting, assignment: ast.Assign
-) -> tuple[Edit, ...] | None:
+) -> tuple[edits.Edit, ...] | None:
     """The option given where the configuration is made, in the place of the assignment."""
     constant = isinstance(setting.value, bool | int | str) or setting.value is None
     if config.first(setting.name).given is not False or config.from_command_line or not constant:
@@ -81,4 +80,4 @@ def _moved(
     if len(assignment.targets) != 1:
         return None
     given = add_option(config, setting.name, repr(setting.value))
-    return together(given, (RemoveStatement(script.span(assignment)),))
+    return together(given, (edits.RemoveStatement(script.span(assignment)),))

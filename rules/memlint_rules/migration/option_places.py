@@ -7,36 +7,25 @@ and where it is named to the eye.
 from __future__ import annotations
 
 import ast
+from typing import NamedTuple
 
 from memlint.rule import (
     UNSURE,
-    Build,
     Call,
     How,
     Object,
-    Rename,
     Script,
     Setting,
     Span,
-    Successor,
     Symbol,
+    places,
+    successors,
 )
-from memlint.runs.places import Edits, InDict, Place, place_of
-from memlint.source.record import Record
 
-__all__ = [
-    "Edits",
-    "Option",
-    "assigned",
-    "option_of",
-    "option_span",
-    "renamed_options",
-    "successor_of",
-    "written",
-]
+Edits = places.Edits
 
 
-class Option(Record):
+class Option(NamedTuple):
     """An option that the target does not have, as a call writes it.
 
     value: the expression that is written for it.
@@ -45,7 +34,7 @@ class Option(Record):
     script: Script
     call: Call
     setting: Setting
-    place: Place
+    place: places.Place
     value: ast.expr
 
     @property
@@ -75,7 +64,7 @@ class Option(Record):
 
 def option_of(script: Script, call: Call, setting: Setting) -> Option | None:
     """The option where it is written out, in whatever form; None where nobody can see that."""
-    place = place_of(script, setting)
+    place = places.place_of(script, setting)
     if place is None or place.value is None:
         return None
     return Option(script, call, setting, place, place.value)
@@ -89,15 +78,15 @@ def option_span(script: Script, call: Call, setting: Setting) -> Span:
     if keyword is not None:
         start = script.span(keyword)
         return Span(start.start, start.start + len(setting.name.encode()))
-    place = place_of(script, setting)
-    key = place.key if isinstance(place, InDict) else None
+    place = places.place_of(script, setting)
+    key = place.key if isinstance(place, places.InDict) else None
     if key is not None:
         return script.span(key)
     value = place.value if place is not None else None
     return script.span(value if value is not None else call.node.func)
 
 
-def successor_of(script: Script, call: Call, setting: Setting) -> Successor | None:
+def successor_of(script: Script, call: Call, setting: Setting) -> successors.Successor | None:
     """What takes the option's place at the target, its value considered where it is known.
 
     The default of a command line or of a parameter is not: whoever runs it may say otherwise.
@@ -137,5 +126,5 @@ def renamed_options(script: Script, call: Call) -> frozenset[str]:
     return frozenset(
         replacement.parameter
         for replacement in replacements
-        if isinstance(replacement, Rename | Build)
+        if isinstance(replacement, successors.Rename | successors.Build)
     )

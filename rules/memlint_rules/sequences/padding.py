@@ -9,9 +9,18 @@ from __future__ import annotations
 import ast
 import math
 
-from memlint.runs.references import reference_to, without_import
-from memlint.script import Call, Object, Script, Setting, Symbol, Tokenization, Trainer
-from memlint.source.edits import Edit, RemoveKeyword, ReplaceExpression, SetKeyword
+from memlint.rule import (
+    Call,
+    Object,
+    Script,
+    Setting,
+    Symbol,
+    Trainer,
+    edits,
+    facts,
+    reference_to,
+    without_import,
+)
 
 _PADS_INPUTS = "transformers.DataCollatorWithPadding"
 _PADS_LABELS = "transformers.DataCollatorForSeq2Seq"
@@ -61,8 +70,8 @@ def _share(rows: int) -> float:
 
 
 def leave_padding_to_collator(
-    script: Script, tokenization: Tokenization, together: tuple[Call, ...]
-) -> tuple[Edit, ...] | None:
+    script: Script, tokenization: facts.Tokenization, together: tuple[Call, ...]
+) -> tuple[edits.Edit, ...] | None:
     """Edits after which a collator pads, not the tokenizer; None where that may crash.
 
     together: the calls in the same function that pad to a fixed length.
@@ -74,16 +83,18 @@ def leave_padding_to_collator(
     if not script.trainers or script.loops:
         # A data loader of the script's own.
         return None
-    edits: tuple[Edit, ...] = tuple(RemoveKeyword(one.span, "padding") for one in together)
+    changes: tuple[edits.Edit, ...] = tuple(
+        edits.RemoveKeyword(one.span, "padding") for one in together
+    )
     for trainer in script.trainers:
         collated = _in_trainer(script, trainer, tokenization)
         if collated is None:
             return None
-        edits += collated
-    return edits
+        changes += collated
+    return changes
 
 
-def padding_advice(script: Script, tokenization: Tokenization) -> str:
+def padding_advice(script: Script, tokenization: facts.Tokenization) -> str:
     """Which collator would pad, by what the labels are: a class, or a row of them."""
     names = " ".join(load.name for load in script.model_loads)
     collator = "`DataCollatorForSeq2Seq` pads labels" if tokenization.makes_labels else ""
@@ -106,8 +117,8 @@ def makes_own_mask(trainer: Trainer) -> bool:
 
 
 def _in_trainer(
-    script: Script, trainer: Trainer, tokenization: Tokenization
-) -> tuple[Edit, ...] | None:
+    script: Script, trainer: Trainer, tokenization: facts.Tokenization
+) -> tuple[edits.Edit, ...] | None:
     if makes_own_mask(trainer):
         return ()
     given = trainer.setting("data_collator")
@@ -125,7 +136,9 @@ def _in_trainer(
     return _beside_other(script, trainer, tokenization, collator)
 
 
-def _beside_made_labels(script: Script, trainer: Trainer, given: Object) -> tuple[Edit, ...] | None:
+def _beside_made_labels(
+    script: Script, trainer: Trainer, given: Object
+) -> tuple[edits.Edit, ...] | None:
     """``DataCollatorForLanguageModeling``, which cannot pad labels, gives way."""
     made = script.call_at(given.node)
     causal = made is not None and made.setting("mlm").value is False
@@ -135,8 +148,8 @@ def _beside_made_labels(script: Script, trainer: Trainer, given: Object) -> tupl
 
 
 def _beside_other(
-    script: Script, trainer: Trainer, tokenization: Tokenization, collator: str
-) -> tuple[Edit, ...] | None:
+    script: Script, trainer: Trainer, tokenization: facts.Tokenization, collator: str
+) -> tuple[edits.Edit, ...] | None:
     given = trainer.setting("data_collator")
     load = trainer.model.load
     language = trainer.model.loads_language_model
@@ -169,7 +182,7 @@ def _pads_to_fixed_length(given: Setting) -> bool:
     return made is not None and made.keywords.get("padding") is not None
 
 
-def _exchange(script: Script, made: Call) -> tuple[Edit, ...] | None:
+def _exchange(script: Script, made: Call) -> tuple[edits.Edit, ...] | None:
     """The collator's place taken by one that pads the labels, too."""
     tokenizer = made.keyword_node("tokenizer")
     argument = tokenizer.value if tokenizer else made.node.args[0] if made.node.args else None
@@ -178,18 +191,18 @@ def _exchange(script: Script, made: Call) -> tuple[Edit, ...] | None:
         return None
     source = f"{reference.text}({script.text(argument)})"
     unused = without_import(script, made.name)
-    return (ReplaceExpression(made.span, source), *reference.edits, *unused)
+    return (edits.ReplaceExpression(made.span, source), *reference.edits, *unused)
 
 
 def _bring(
-    script: Script, trainer: Trainer, tokenization: Tokenization, collator: str
-) -> tuple[Edit, ...] | None:
+    script: Script, trainer: Trainer, tokenization: facts.Tokenization, collator: str
+) -> tuple[edits.Edit, ...] | None:
     tokenizer = _tokenizer_text(script, trainer) or _shared_name(script, trainer, tokenization)
     reference = reference_to(script, collator, trainer.node)
     if tokenizer is None or reference is None:
         return None
     source = f"{reference.text}({tokenizer})"
-    return (SetKeyword(trainer.span, "data_collator", source), *reference.edits)
+    return (edits.SetKeyword(trainer.span, "data_collator", source), *reference.edits)
 
 
 def _tokenizer_text(script: Script, trainer: Trainer) -> str | None:
@@ -200,7 +213,7 @@ def _tokenizer_text(script: Script, trainer: Trainer) -> str | None:
     return None
 
 
-def _shared_name(script: Script, trainer: Trainer, tokenization: Tokenization) -> str | None:
+def _shared_name(script: Script, trainer: Trainer, tokenization: facts.Tokenization) -> str | None:
     """The tokenizer's name, where it means the same at the trainer."""
     func = tokenization.call.node.func
     function = tokenization.function

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Call, Finding, Object, Script, SetKeyword, fix, is_guarded
-from memlint.script.encodings import taken_for_ids
+from memlint.rule import Call, Finding, Object, Script, edits, facts, fix, is_guarded
 
 _METHOD = "apply_chat_template"
 _BASE = "transformers.PreTrainedTokenizerBase"
@@ -19,15 +18,14 @@ def returned_mappings(script: Script) -> Iterator[Finding]:
     for call in script.method_calls(_METHOD):
         if not _returns_mapping(script, call) or is_guarded(script, call.node):
             continue
-        use = taken_for_ids(script, call)
+        use = facts.taken_for_ids(script, call)
         if use is None:
             continue
-        version = script.api.target.version("transformers").version
         yield Finding(
             script.span(call.node.func),
-            f"`{_METHOD}` returns a mapping in transformers {version}, and "
+            f"`{_METHOD}` returns a mapping in {script.api.at_target(_BASE)}, and "
             f"`{script.text(use)}` takes it for the token ids",
-            fix(f"Give `{_SWITCH}=False`", (SetKeyword(call.span, _SWITCH, "False"),)),
+            fix(f"Give `{_SWITCH}=False`", (edits.SetKeyword(call.span, _SWITCH, "False"),)),
         )
 
 

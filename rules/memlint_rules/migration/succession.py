@@ -12,47 +12,44 @@ import ast
 
 from memlint.rule import (
     UNSURE,
-    Applicability,
-    Build,
     Call,
-    Environment,
     Fix,
     How,
-    InsertStatement,
-    Move,
-    Remove,
-    Rename,
-    ReplaceExpression,
-    Runtime,
     Script,
     Setting,
-    Successor,
+    advise,
+    edits,
+    facts,
+    fix,
+    places,
+    reference_to,
+    set_option,
+    successors,
 )
-from memlint.rule.migration.built_options import built
-from memlint.rule.migration.option_places import Edits, Option, assigned, option_of
-from memlint.rule.migration.prompt_limits import kept_limit
-from memlint.rule.migration.relocation import moved_to_config
-from memlint.rule.migration.removal import fitness
-from memlint.runs.changes import set_option
-from memlint.runs.places import InAssignment, place_of
-from memlint.runs.references import reference_to
+from memlint_rules.migration.built_options import built
+from memlint_rules.migration.option_places import Edits, Option, assigned, option_of
+from memlint_rules.migration.prompt_limits import kept_limit
+from memlint_rules.migration.relocation import moved_to_config
 
 
 def option_fix(
-    script: Script, call: Call, setting: Setting, replacement: Successor | None
+    script: Script, call: Call, setting: Setting, replacement: successors.Successor | None
 ) -> Fix | None:
     """What to do about an option of a call, as edits where they are certain, else as advice."""
     if replacement is None:
         return None
-    if isinstance(replacement, Environment) and _logs_elsewhere(script, call):
-        replacement = Remove(note="nothing is logged to TensorBoard")
+    if isinstance(replacement, successors.Environment) and _logs_elsewhere(script, call):
+        replacement = successors.Remove(note="nothing is logged to TensorBoard")
     message = _message(setting.name, replacement)
-    answer = (
-        None
-        if _is_read_back(script, call, setting)
-        else _answer(script, call, setting, replacement)
-    )
-    return Fix(message, *answer) if answer is not None else Fix(message, (), Applicability.DISPLAY)
+    if _is_read_back(script, call, setting):
+        return advise(message)
+    if isinstance(replacement, successors.Runtime):
+        option = option_of(script, call, setting)
+        limited = kept_limit(option, replacement) if option is not None else None
+        changes, unsafe = limited or (None, False)
+        return fix(message, changes, unsafe=unsafe)
+    changes = _option_edits(script, call, setting, replacement)
+    return fix(message, changes, unsafe=not replacement.safe)
 
 
 def _logs_elsewhere(script: Script, call: Call) -> bool:
@@ -64,31 +61,20 @@ def _logs_elsewhere(script: Script, call: Call) -> bool:
     return not any(not isinstance(one, str) or one in ("all", "tensorboard") for one in named)
 
 
-def _answer(
-    script: Script, call: Call, setting: Setting, replacement: Successor
-) -> tuple[Edits, Applicability] | None:
-    """Edits that are certain, and whether they change training; None where advice is all."""
-    if isinstance(replacement, Runtime):
-        option = option_of(script, call, setting)
-        return kept_limit(option, replacement) if option is not None else None
-    edits = _option_edits(script, call, setting, replacement)
-    return (edits, fitness(replacement.safe)) if edits is not None else None
-
-
-def _message(name: str, replacement: Successor) -> str:
+def _message(name: str, replacement: successors.Successor) -> str:
     match replacement:
-        case Rename(parameter=new):
+        case successors.Rename(parameter=new):
             text = f"Write `{new}` instead of `{name}`"
-        case Move(parameter=new):
+        case successors.Move(parameter=new):
             text = f"Set `{new}` in the trainer's configuration"
-        case Build(parameter=new, source=source):
+        case successors.Build(parameter=new, source=source):
             shown = source.replace("{{", "{").replace("}}", "}").replace("{value}", "...")
             text = f"Write `{new}={shown}`"
-        case Environment(variable=variable):
+        case successors.Environment(variable=variable):
             text = f"Set `{variable}` in the environment"
-        case Runtime(function=function):
+        case successors.Runtime(function=function):
             text = f"Let `{function}` do it"
-        case Remove():
+        case successors.Remove():
             text = f"Remove `{name}`"
         case _:
             return replacement.note[:1].upper() + replacement.note[1:]
@@ -103,45 +89,32 @@ def _is_read_back(script: Script, call: Call, setting: Setting) -> bool:
     owner = setting.owner
     if setting.how is How.ATTRIBUTE or owner is call.node or owner is None:
         return False
-    made = script.span(owner)
-    for node in script.nodes(ast.Subscript):
-        key = node.slice
-        reads = isinstance(node.ctx, ast.Load) and isinstance(key, ast.Constant)
-        named = reads and getattr(key, "value", None) == setting.name
-        if named and not made.contains(script.span(node)):
-            return True
-    return any(
-        isinstance(one.node.args[0], ast.Constant)
-        and one.node.args[0].value == setting.name
-        and not made.contains(one.span)
-        for one in script.method_calls("get", "pop", "setdefault")
-        if one.node.args
-    )
+    return facts.reads_key(script, setting.name, but_in=owner)
 
 
 def _option_edits(
-    script: Script, call: Call, setting: Setting, replacement: Successor
+    script: Script, call: Call, setting: Setting, replacement: successors.Successor
 ) -> Edits | None:
-    if isinstance(replacement, Remove):
-        place = place_of(script, setting)
+    if isinstance(replacement, successors.Remove):
+        place = places.place_of(script, setting)
         return place.removed() if place is not None else None
     option = option_of(script, call, setting)
     if option is None:
         return None
     match replacement:
-        case Rename():
+        case successors.Rename():
             return _renamed(option, replacement)
-        case Build():
+        case successors.Build():
             return built(option, replacement)
-        case Move():
+        case successors.Move():
             return moved_to_config(option, replacement)
-        case Environment():
+        case successors.Environment():
             return _in_environment(option, replacement.variable)
         case _:
             return None
 
 
-def _renamed(option: Option, replacement: Rename) -> Edits | None:
+def _renamed(option: Option, replacement: successors.Rename) -> Edits | None:
     present = option.call.setting(replacement.parameter)
     if present.given is not False and not _is_apart(option, replacement.parameter):
         return _beside_new_name(option, replacement, present)
@@ -149,7 +122,7 @@ def _renamed(option: Option, replacement: Rename) -> Edits | None:
     if renamed is None or replacement.source == "{value}":
         return renamed
     filled = replacement.source.format(value=option.text)
-    return (*renamed, ReplaceExpression(option.script.span(option.value), filled))
+    return (*renamed, edits.ReplaceExpression(option.script.span(option.value), filled))
 
 
 def _is_apart(option: Option, new: str) -> bool:
@@ -163,7 +136,9 @@ def _is_apart(option: Option, new: str) -> bool:
     return unseen and (setting.how in (How.KEYWORD, How.ATTRIBUTE) or setting.from_launch)
 
 
-def _beside_new_name(option: Option, replacement: Rename, present: Setting) -> Edits | None:
+def _beside_new_name(
+    option: Option, replacement: successors.Rename, present: Setting
+) -> Edits | None:
     """The call gives the old name and, as ``present``, the new one."""
     gone = option.place.removed()
     if gone is None or not present.given:
@@ -185,7 +160,7 @@ def _in_environment(option: Option, variable: str) -> Edits | None:
     """``os.environ[variable] = str(value)`` before the statement that gives the option."""
     script, owner = option.script, option.setting.owner or option.call.node
     gone = option.place.removed()
-    if gone is None or isinstance(option.place, InAssignment):
+    if gone is None or isinstance(option.place, places.InAssignment):
         return None
     statement = script.statement(owner)
     if not script.is_bound_before(option.value, statement):
@@ -196,7 +171,7 @@ def _in_environment(option: Option, variable: str) -> Edits | None:
     if option.says_nothing is not False:
         return option.where_unsaid()
     line = _environment_line(option, f'{reference.text}["{variable}"] = ')
-    return (*gone, InsertStatement(script.span(statement), line), *reference.edits)
+    return (*gone, edits.InsertStatement(script.span(statement), line), *reference.edits)
 
 
 def _environment_line(option: Option, target: str) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from memlint.rule.findings import Fix
-from memlint.rule.kit import advise, call_beside, fix
-from memlint.script import MISSING, Object, Script, Setting, Trainer
+from memlint.rule import MISSING, Fix, Object, Script, Setting, Trainer, advise, call_beside, fix
 
 _FUSE = "memlint_runtime.fuse_causal_lm_loss"
 

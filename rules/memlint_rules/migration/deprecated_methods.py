@@ -5,16 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import (
-    Finding,
-    Object,
-    RenameAttribute,
-    RenameKeyword,
-    Script,
-    Span,
-    fix,
-    is_guarded,
-)
+from memlint.rule import Finding, Object, Script, Span, edits, fix, is_guarded
 
 _MODEL = "transformers.PreTrainedModel"
 # Methods of models, and keywords of theirs, that have a new name.
@@ -39,15 +30,16 @@ def deprecated_methods(script: Script) -> Iterator[Finding]:
                 continue
             if call.node.args or made.cls is not None:
                 continue
-            version = script.api.target.version("transformers").version
             end = script.span(function).end
             keywords = tuple(
-                RenameKeyword(call.span, name, _KEYWORDS[name])
+                edits.RenameKeyword(call.span, name, _KEYWORDS[name])
                 for name in call.keywords
                 if name in _KEYWORDS
             )
             yield Finding(
                 Span(end - len(old.encode()), end),
-                f"`{old}` is deprecated in transformers {version}",
-                fix(f"Call `{new}`", (RenameAttribute(script.span(function), new), *keywords)),
+                f"`{old}` is deprecated in {script.api.at_target(_MODEL)}",
+                fix(
+                    f"Call `{new}`", (edits.RenameAttribute(script.span(function), new), *keywords)
+                ),
             )

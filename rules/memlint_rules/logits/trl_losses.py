@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from memlint.rule.findings import Fix
-from memlint.rule.kit import advise, call_beside, fix_of_model
-from memlint.script import Script, Trainer
-from memlint.source.edits import Edit
+from memlint.rule import Fix, Script, Trainer, advise, call_beside, edits, fix_of_model
 
 _FUSE = "memlint_runtime.losses.fuse_trl_losses"
 # Trainers whose losses the runtime is tested with. DPO and KTO, before they chunked, averaged the
@@ -63,7 +60,7 @@ def _by_runtime(script: Script, trainer: Trainer) -> Fix | None:
     return fix_of_model(trainer, message, _call(script, trainer))
 
 
-def _call(script: Script, trainer: Trainer) -> tuple[Edit, ...] | None:
+def _call(script: Script, trainer: Trainer) -> tuple[edits.Edit, ...] | None:
     match script.statement(trainer.node):
         case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value) as statement:
             if value is trainer.node:

@@ -7,19 +7,17 @@ import ast
 from memlint.rule import (
     PACKAGES,
     UNSURE,
-    Applicability,
     Call,
     Config,
     How,
-    InsertStatement,
     Object,
-    ReplaceCallee,
-    Runtime,
     Script,
     Trainer,
+    edits,
+    reference_to,
+    successors,
 )
-from memlint.rule.migration.option_places import Edits, Option, assigned
-from memlint.runs.references import reference_to
+from memlint_rules.migration.option_places import Edits, Option, assigned
 
 _PROMPT = "max_prompt_length"
 _COMPLETION = "max_completion_length"
@@ -29,11 +27,12 @@ _TWO_LIMITS = "trl.DPOTrainer"
 _OWN_PROMPTS = ("rollout_func", "environment_factory", "tools")
 
 
-def kept_limit(option: Option, replacement: Runtime) -> tuple[Edits, Applicability] | None:
-    """Edits that let the runtime keep the limit, and whether they certainly do what TRL did."""
+def kept_limit(option: Option, replacement: successors.Runtime) -> tuple[Edits, bool] | None:
+    """Return edits that let the runtime keep the limit, and whether they are unsafe: they may do
+    other than TRL did."""
     script, call, gone = option.script, option.call, option.place.removed()
     if gone is None or option.says_nothing:
-        return (gone, Applicability.SAFE) if gone is not None else None
+        return (gone, False) if gone is not None else None
     trainers: tuple[Call, ...] = (call,)
     if isinstance(call, Config):
         trainers = script.trainers_with(call)
@@ -44,8 +43,7 @@ def kept_limit(option: Option, replacement: Runtime) -> tuple[Edits, Applicabili
     limited = _limited(option, trainers[0], replacement)
     if limited is None:
         return None
-    own = trainers[0].subclass is not None
-    return (*gone, *limited), Applicability.UNSAFE if own else Applicability.SAFE
+    return (*gone, *limited), trainers[0].subclass is not None
 
 
 def takers(script: Script, config: Config) -> tuple[Call, ...]:
@@ -62,9 +60,7 @@ def takers(script: Script, config: Config) -> tuple[Call, ...]:
     )
 
 
-def _for_their_trainer(
-    option: Option, config: Config, gone: Edits
-) -> tuple[Edits, Applicability] | None:
+def _for_their_trainer(option: Option, config: Config, gone: Edits) -> tuple[Edits, bool] | None:
     """``args.max_prompt_length = ...``: a trainer out of sight may well read it there."""
     script, setting = option.script, option.setting
     statement = script.statement(config.node)
@@ -80,11 +76,11 @@ def _for_their_trainer(
         f"# No option of {package}'s own any more; a trainer that is not {package}'s may read it.\n"
         f"{name}.{setting.name} = {assigned(option.text)}"
     )
-    kept = InsertStatement(script.span(statement), line, "after")
-    return (*gone, kept), Applicability.UNSAFE
+    kept = edits.InsertStatement(script.span(statement), line, "after")
+    return (*gone, kept), True
 
 
-def _limited(option: Option, trainer: Trainer, replacement: Runtime) -> Edits | None:
+def _limited(option: Option, trainer: Trainer, replacement: successors.Runtime) -> Edits | None:
     """``limit_prompts(DPOTrainer, 512)`` in the place of ``DPOTrainer``."""
     script, call = option.script, option.call
     callee = trainer.node.func
@@ -106,7 +102,7 @@ def _limited(option: Option, trainer: Trainer, replacement: Runtime) -> Edits | 
     else:
         arguments = f"{text}{kept}"
     source = f"{reference.text}({script.text(callee)}, {arguments})"
-    return (ReplaceCallee(trainer.span, source), *reference.edits)
+    return (edits.ReplaceCallee(trainer.span, source), *reference.edits)
 
 
 def _kept_end(call: Call, trainer: Trainer) -> str | None:

@@ -5,14 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from memlint.rule.findings import Fix
-from memlint.rule.kit import advise, fix
-from memlint.runs.changes import set_option
-from memlint.runs.references import reference_to
-from memlint.script import Script, Trainer
-from memlint.source.edits import Edit, RenameImport, ReplaceCallee, ReplaceExpression
-from memlint.source.record import NamedTuple
+from memlint.rule import Fix, Script, Trainer, advise, edits, fix, reference_to, set_option
 
 _HOME = "memlint_runtime.trl"
 # Checkpoints whose configuration drops out, which the runtime's trainers refuse.
@@ -26,7 +21,7 @@ class Obstacle(NamedTuple):
     """
 
     reason: str
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[edits.Edit, ...] = ()
     is_doubt: bool = False
 
 
@@ -49,34 +44,34 @@ def share_prompts(script: Script, trainer: Trainer, benefit: str) -> Fix:
     reasons = " and ".join(dict.fromkeys(obstacle.reason for obstacle in found))
     if found:
         message = f"{message}; {reasons}"
-    edits = _swapping(script, trainer)
-    if not edits or any(not (obstacle.edits or obstacle.is_doubt) for obstacle in found):
+    changes = _swapping(script, trainer)
+    if not changes or any(not (obstacle.edits or obstacle.is_doubt) for obstacle in found):
         return advise(message)
     clearing = dict.fromkeys(edit for obstacle in found for edit in obstacle.edits)
-    return fix(message, (*edits, *clearing), unsafe=bool(found))
+    return fix(message, (*changes, *clearing), unsafe=bool(found))
 
 
-def _swapping(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
+def _swapping(script: Script, trainer: Trainer) -> tuple[edits.Edit, ...]:
     callee = trainer.node.func
     if isinstance(callee, ast.Call) and callee.args:
         # limit_prompts(GRPOTrainer, 512), which takes the runtime's class as well.
         callee = callee.args[0]
     name = trainer.kind.rpartition(".")[2]
     if isinstance(callee, ast.Name):
-        edits: list[Edit] = [
-            RenameImport(script.span(node), node.module or "", alias.name, _HOME, name)
+        changes: list[edits.Edit] = [
+            edits.RenameImport(script.span(node), node.module or "", alias.name, _HOME, name)
             for node, alias, full in script.imports
             if isinstance(node, ast.ImportFrom)
             and (alias.asname or alias.name) == callee.id
             and script.api.canonical(full) == trainer.kind
         ]
-        return tuple(edits) if len(edits) == 1 else ()
+        return tuple(changes) if len(changes) == 1 else ()
     reference = reference_to(script, f"{_HOME}.{name}", trainer.node)
     if not isinstance(callee, ast.Attribute) or reference is None or trainer.is_partial:
         return ()
     if callee is not trainer.node.func:
-        return (ReplaceExpression(script.span(callee), reference.text), *reference.edits)
-    return (ReplaceCallee(script.span(trainer.node), reference.text), *reference.edits)
+        return (edits.ReplaceExpression(script.span(callee), reference.text), *reference.edits)
+    return (edits.ReplaceCallee(script.span(trainer.node), reference.text), *reference.edits)
 
 
 def _obstacles(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
@@ -165,7 +160,7 @@ _BY_MICRO_BATCH = (
 def _inspected_signatures(script: Script) -> list[str]:
     """What ``inspect.signature(...)`` is called on, as it is written."""
     return [
-        ast.unparse(call.node.args[0])
+        script.text(call.node.args[0])
         for call in script.calls_to("inspect.signature", "inspect.getfullargspec")
         if call.node.args
     ]
@@ -179,8 +174,8 @@ def _adapter_dropout(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
         if dropout.given is False or dropout.is_value(0, 0.0):
             continue
         known = isinstance(dropout.value, int | float)
-        edits = set_option(script, adapter, "lora_dropout", "0.0") if known else None
-        yield Obstacle("it wants `lora_dropout=0.0`", edits or ())
+        changes = set_option(script, adapter, "lora_dropout", "0.0") if known else None
+        yield Obstacle("it wants `lora_dropout=0.0`", changes or ())
     if _is_loaded_adapter(script, trainer):
         yield Obstacle("it wants an adapter whose dropout is 0", is_doubt=True)
     given = trainer.setting("peft_config")

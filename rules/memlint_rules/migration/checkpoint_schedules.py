@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Applicability, Config, Finding, Fix, Script
+from memlint.rule import Config, Finding, Script, advise
 
 
 def refused_schedules(script: Script, config: Config, renamed: frozenset[str]) -> Iterator[Finding]:
@@ -33,7 +33,7 @@ def refused_schedules(script: Script, config: Config, renamed: frozenset[str]) -
             script.span(best.node if best.node is not None else config.node.func),
             f"`{config.kind.rpartition('.')[2]}` refuses this at run time: to load the best model "
             f"at the end every checkpoint is evaluated, and {message}",
-            Fix(advice, (), Applicability.DISPLAY),
+            advise(advice),
         )
 
 

@@ -1,0 +1,118 @@
+"""What a script spells out: functions by name, strings, attributes, the keys that it reads."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+
+
+def functions_defined(script: Script) -> frozenset[str]:
+    """Return the names of all functions and methods that the script defines."""
+    return frozenset(node.name for node in script.nodes(ast.FunctionDef))
+
+
+def has_string(script: Script, text: str) -> bool:
+    """True if a string of the script is ``text``: a lookup by name, an annotation in quotes."""
+    return any(node.value == text for node in script.nodes(ast.Constant))
+
+
+def exports(script: Script, name: str) -> bool:
+    """True if ``__all__`` lists the name."""
+    return any(
+        isinstance(item, ast.Constant) and item.value == name
+        for node in script.nodes(ast.Assign)
+        if isinstance(node.value, ast.List | ast.Tuple)
+        and len(node.targets) == 1
+        and getattr(node.targets[0], "id", "") == "__all__"
+        for item in node.value.elts
+    )
+
+
+def sets_attribute(script: Script, name: str) -> bool:
+    """True if the script assigns to an attribute of this name, of whatever object."""
+    nodes = script.nodes(ast.Attribute)
+    return any(node.attr == name and isinstance(node.ctx, ast.Store) for node in nodes)
+
+
+def uses_of_name(script: Script, name: str) -> list[ast.Name]:
+    """Return every place where the name stands alone."""
+    return [node for node in script.nodes(ast.Name) if node.id == name]
+
+
+def reads_key(script: Script, key: str, but_in: ast.AST) -> bool:
+    """True if some mapping is asked for ``key``, elsewhere than within ``but_in``."""
+    outside = script.span(but_in)
+    asked: list[ast.AST] = [
+        node
+        for node in script.nodes(ast.Subscript)
+        if isinstance(node.ctx, ast.Load) and getattr(node.slice, "value", None) == key
+    ]
+    asked += [
+        call.node
+        for call in script.method_calls("get", "pop", "setdefault")
+        if call.node.args and getattr(call.node.args[0], "value", None) == key
+    ]
+    return not all(outside.contains(script.span(node)) for node in asked)
+
+
+def reads_of_self(definition: ast.ClassDef) -> Iterator[ast.Attribute]:
+    """Yield ``self.name`` where methods read what the class itself does not set or define."""
+    inside = list(ast.walk(definition))
+    of_self = [
+        node
+        for node in inside
+        if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self"
+    ]
+    own = {node.attr for node in of_self if not isinstance(node.ctx, ast.Load)}
+    own |= {node.name for node in inside if isinstance(node, ast.FunctionDef)}
+    own |= attributes_of_class(definition)
+    for node in of_self:
+        if isinstance(node.ctx, ast.Load) and node.attr not in own:
+            yield node
+
+
+def attributes_of_class(definition: ast.ClassDef) -> frozenset[str]:
+    """Return the names to which statements of the class's body assign."""
+    targets: list[ast.expr] = []
+    for statement in definition.body:
+        if isinstance(statement, ast.Assign):
+            targets += statement.targets
+        elif isinstance(statement, ast.AnnAssign):
+            targets.append(statement.target)
+    return frozenset(target.id for target in targets if isinstance(target, ast.Name))
+
+
+def texts_given_to(script: Script, name: str, block: ast.With) -> list[ast.expr] | None:
+    """Return what calls of ``name`` within a block get, one text each.
+
+    None where ``name`` is used otherwise there, or lines of text would not bear another indent.
+    """
+    texts: list[ast.expr] = []
+    called: set[ast.expr] = set()
+    for node in (inner for statement in block.body for inner in ast.walk(statement)):
+        if isinstance(node, ast.JoinedStr) or _spans_lines(node):
+            return None
+        if isinstance(node, ast.Call) and script.text(node.func) == name:
+            given = {keyword.arg for keyword in node.keywords}
+            if len(node.args) != 1 or isinstance(node.args[0], ast.Starred):
+                return None
+            if not given.isdisjoint(("text", "text_target", "text_pair")):
+                return None
+            texts.append(node.args[0])
+            called.add(node.func)
+        elif (
+            isinstance(node, ast.Name | ast.Attribute)
+            and node not in called
+            and script.text(node) == name
+        ):
+            return None
+    return texts
+
+
+def _spans_lines(node: ast.AST) -> bool:
+    text = isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
+    return text and node.end_lineno != node.lineno  # type: ignore[attr-defined]

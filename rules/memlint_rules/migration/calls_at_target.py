@@ -1,0 +1,84 @@
+"""The calls of a script as the target's libraries would take them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from memlint.rule import (
+    COMPARED,
+    PACKAGES,
+    Applicability,
+    Call,
+    Finding,
+    Script,
+    is_guarded,
+    successors,
+)
+
+
+def calls_at_target(script: Script) -> Iterator[Call]:
+    """Yield every call of a library, as one of what took its callee's place."""
+    configured = {call.node for call in (*script.configs, *script.trainers)}
+    others = (call for call in script.library_calls(*COMPARED) if call.node not in configured)
+    for call in (*script.configs, *script.trainers, *others):
+        yield _as_at_target(script, call)
+
+
+def calls_of_libraries(script: Script) -> Iterator[Call]:
+    """Yield each call of a library whose keywords are its own, once."""
+    seen = set()
+    for call in (*script.configs, *script.trainers, *script.library_calls(*PACKAGES)):
+        if call.node in seen or call.name.partition(".")[0] not in PACKAGES:
+            continue
+        seen.add(call.node)
+        if call.subclass is None or not call.has_unknown_keywords:
+            yield call
+
+
+def of_several(script: Script, question: Callable[[Call], Iterator[Finding]]) -> Iterator[Finding]:
+    """Yield what is said of calls of one of several things: what none of them takes, with the fix
+    that suits all."""
+    for calls in script.calls_of_several(*COMPARED):
+        first, *others = (list(question(_as_at_target(script, call))) for call in calls)
+        for finding in first:
+            same = [
+                next((other for other in more if other.span == finding.span), None)
+                for more in others
+            ]
+            if None in same:
+                continue
+            fix = finding.fix
+            if fix is not None and any(other.fix != fix for other in same if other is not None):
+                fix = fix._replace(edits=(), applicability=Applicability.DISPLAY)
+            yield finding._replace(fix=fix)
+
+
+def _as_at_target(script: Script, call: Call) -> Call:
+    """The call as one of what took its callee's place, where the target lacks the callee.
+
+    What stands in the call is then as wrong as the import, and reported in the same run.
+    """
+    name, method = call.name, ""
+    if name.rpartition(".")[2] == "from_pretrained":
+        name, _, method = name.rpartition(".")
+    if script.api.exists(name) is not False:
+        return call
+    replacement = script.api.successor(name)
+    if (
+        not isinstance(replacement, successors.Replace)
+        or replacement.arguments
+        or replacement.written
+    ):
+        # Keywords that change with the callee are changed together with it.
+        return call
+    if replacement.qualname.partition(".")[0] not in COMPARED or not script.api.exists(
+        replacement.qualname
+    ):
+        return call
+    if any(
+        script.api.canonical(imported) == name and is_guarded(script, statement)
+        for statement, _, imported in script.imports
+    ):
+        # The script does without it.
+        return call
+    return call.as_call_of(f"{replacement.qualname}.{method}" if method else replacement.qualname)

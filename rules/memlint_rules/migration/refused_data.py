@@ -1,0 +1,102 @@
+"""What a trainer refuses of its arguments: data, collators, rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import UNSURE, Config, Object, Script, Trainer, advise, facts
+from memlint_rules.migration.refused_models import FUSED, Refused
+
+
+def refused_data(script: Script, trainer: Trainer) -> Iterator[Refused]:
+    config = trainer.config
+    if config is not None:
+        yield from _no_evaluation_data(script, trainer, config)
+        yield from _collator(script, trainer, config)
+        yield from _weights(script, trainer, config)
+
+
+def asked(trainer: Trainer, name: str) -> object:
+    """Return what a trainer is given, as rows of the tables ask for it.
+
+    None for what is not given; UNSURE for what nobody can tell.
+    """
+    if name in ("peft", "model.peft"):
+        adapted = trainer.peft if name == "peft" else trainer.model.peft
+        return UNSURE if adapted is None else adapted
+    owner = trainer.config if name.startswith("args.") else trainer
+    setting = owner.setting(name.removeprefix("args.")) if owner is not None else None
+    if setting is None or setting.given is False or setting.value is False:
+        return None
+    value = setting.value
+    if (
+        isinstance(value, Object)
+        and name == "ref_model"
+        and value is trainer.setting("model").value
+    ):
+        return "the model"
+    if setting.given and isinstance(setting.raw, facts.Function):
+        return setting.raw
+    is_unseen = isinstance(value, Object) and value.type is None and value.cls is None
+    return value if setting.given and setting.known and not is_unseen else UNSURE
+
+
+def _no_evaluation_data(script: Script, trainer: Trainer, config: Config) -> Iterator[Refused]:
+    """Evaluation is scheduled, and there is nothing to evaluate."""
+    data, strategy = trainer.setting("eval_dataset"), config.setting("eval_strategy")
+    if trainer.has_unknown_keywords or not (data.given is False or data.is_none):
+        return
+    if script.api.behaviour("evaluation-without-data") != "refused":
+        return
+    written = strategy.given and not strategy.is_overridable_default
+    if not written or strategy.value not in ("steps", "epoch"):
+        return
+    if len(script.trainers_with(config)) < 2:
+        yield (
+            strategy.node,
+            f"`eval_strategy={strategy.value!r}` without an `eval_dataset`",
+            advise("Give the trainer an `eval_dataset`, or do without `eval_strategy`"),
+        )
+
+
+def _collator(script: Script, trainer: Trainer, config: Config) -> Iterator[Refused]:
+    """A collator of the script's own beside rows without padding."""
+    if not script.api.is_a(trainer.kind, "trl.SFTTrainer"):
+        return
+    without_padding = script.api.behaviour("padding-free-packing").split()
+    if config.packing == "padding_free" or config.setting("padding_free").value is True:
+        option = "padding_free"
+    elif config.packing is not None and config.packing in without_padding:
+        option = "packing"
+    else:
+        return
+    given = asked(trainer, "data_collator")
+    if (
+        given is not None
+        and given is not UNSURE
+        and script.api.behaviour("padding-free-collator") == "refused"
+    ):
+        yield (
+            trainer.keyword_node("data_collator"),
+            f"`{option}` brings its own collator",
+            advise(f"Remove `data_collator`, or `{option}` where the collator is needed"),
+        )
+
+
+def _weights(script: Script, trainer: Trainer, config: Config) -> Iterator[Refused]:
+    """A weight for each reward."""
+    weights, rewards = config.setting("reward_weights"), trainer.setting("reward_funcs")
+    count = len(rewards.value) if isinstance(rewards.value, list) else None
+    elements = getattr(rewards.raw, "items", None)
+    if count is None and elements is not None and not getattr(rewards.raw, "open", True):
+        count = len(elements)
+    if not isinstance(weights.value, list) or count in (None, len(weights.value)):
+        return
+    if not script.api.is_a(trainer.kind, *FUSED):
+        return
+    if script.api.behaviour("reward-weights") == "one each":
+        yield (
+            weights.node,
+            f"{len(weights.value)} reward weights for {count} reward functions",
+            advise("Give one weight for each reward function"),
+        )
