@@ -11,6 +11,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from types import ModuleType
 
 import memlint.rule.triggers
 from memlint import rule
@@ -22,11 +23,8 @@ _GROUPS = (
     (
         "What a rule is made of",
         "memlint.rule.interface memlint.rule.page memlint.rule.findings memlint.rule.kit "
-        "memlint.runs.changes memlint.rule.precision memlint.runs.references "
-        "memlint.rule.causal_loss memlint.rule.trl_losses memlint.rule.shared_prompts "
-        "memlint.rule.engines",
+        "memlint.runs.changes memlint.rule.precision memlint.runs.references",
     ),
-    ("What padding costs and who pads", "memlint.rule.padding"),
     ("Findings in hand-written loops", "memlint.rule.loops"),
     (_WORDS, "memlint.rule.triggers"),
     ("What a script says", "memlint.script memlint.engine"),
@@ -35,7 +33,6 @@ _GROUPS = (
         "memlint.recipes memlint.rule.recipe_ memlint.runs.recipe_",
     ),
     ("Edits", "memlint.source.edits"),
-    ("What replaced a lost name or option", "memlint.api.successors"),
     ("Versions", "memlint.api"),
     ("Places", "memlint.source"),
 )
@@ -49,6 +46,7 @@ def offered() -> list[str]:
 def page() -> str:
     """The page as Markdown."""
     left = {name: getattr(rule, name) for name in offered()}
+    spaces = {name: left.pop(name) for name in sorted(left) if inspect.ismodule(left[name])}
     lines = [
         "# Names that a rule may use",
         "",
@@ -65,6 +63,10 @@ def page() -> str:
     if left:
         constants = (f"- `{name}`: {_constant(left[name])}" for name in sorted(left))
         lines += ["", "## Constants", "", *constants]
+    for space, module in spaces.items():
+        lines += ["", f"## `{space}`: {_sentence(module)}", ""]
+        for name, value in sorted(_of_space(module).items(), key=lambda item: item[0].lower()):
+            lines += _entry(f"{space}.{name}", value)
     return "\n".join(lines) + "\n"
 
 
@@ -76,6 +78,16 @@ def _of_modules(names: dict[str, object], homes: str) -> dict[str, object]:
         for name, value in names.items()
         if str(getattr(value, "__module__", "")).startswith(prefixes)
     }
+
+
+def _of_space(module: ModuleType) -> dict[str, object]:
+    """The classes and functions that a module offers under its own name."""
+    names = getattr(module, "__all__", None) or [
+        name
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", "") == module.__name__ and not name.startswith("_")
+    ]
+    return {name: getattr(module, name) for name in names}
 
 
 def _words(names: dict[str, object]) -> dict[str, object]:
