@@ -405,33 +405,16 @@ class Api:
         return settle(codes, read) if codes else {}
 
     def refusals(self, qualname: str) -> list[Refusal]:
-        """Return the combinations of options that a class of the target refuses at run time."""
-        name = self.canonical(qualname)
-        return [line for line in self._refusals if self.is_about(name, line.owner)]
-
-    def trainer_refusals(self, trainer: str) -> list[Refusal]:
-        """Return the arguments that a trainer of the target refuses together."""
-        from memlint.api.knowledge.refused_options import TRAINER_REFUSALS
-
-        package = trainer.partition(".")[0]
-        return [
-            line
-            for line in self._that_hold(TRAINER_REFUSALS)
-            if line.owner == package or self.is_a(trainer, line.owner)
-        ]
-
-    @cached_property
-    def _refusals(self) -> list[Refusal]:
+        """Return the options and arguments that a class of the target refuses together."""
         from memlint.api.knowledge.refused_options import REFUSALS
 
-        return self._that_hold(REFUSALS)
-
-    def _that_hold(self, lines: tuple[Refusal, ...]) -> list[Refusal]:
-        """Return those that the target's releases refuse."""
+        name = self.canonical(qualname)
+        package = name.partition(".")[0] if name.endswith("Trainer") else ""
         return [
             line
-            for line in lines
-            if is_between(self.version(line.owner.partition(".")[0]), line.since, line.until)
+            for line in REFUSALS
+            if (line.owner == package or self.is_about(name, line.owner))
+            and is_between(self.version(line.owner.partition(".")[0]), line.since, line.until)
         ]
 
     def behaviour(self, topic: str) -> str:

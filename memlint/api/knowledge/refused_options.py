@@ -202,10 +202,7 @@ REFUSALS: tuple[Refusal, ...] = (
         until="0.25",
         advice="Remove one of the two",
     ),
-)
-
-# What trainers refuse of their own arguments; a finding stands at the first of them.
-TRAINER_REFUSALS: tuple[Refusal, ...] = (
+    # What trainers refuse of their own arguments; a finding stands at the first of them.
     Refusal(
         "trl",
         (("ref_model", Among(("the model",))),),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import UNSURE, Config, Object, Script, Trainer, advise, facts
+from memlint.rule import UNSURE, Config, Object, Script, Setting, Trainer, advise, facts
 from memlint_rules.migration.refused_models import FUSED, Refused
 
 
@@ -28,17 +28,18 @@ def asked(trainer: Trainer, name: str) -> object:
     setting = owner.setting(name.removeprefix("args.")) if owner is not None else None
     if setting is None or setting.given is False or setting.value is False:
         return None
-    value = setting.value
-    if (
-        isinstance(value, Object)
-        and name == "ref_model"
-        and value is trainer.setting("model").value
-    ):
+    same = isinstance(setting.value, Object) and setting.value is trainer.setting("model").value
+    if same and name == "ref_model":
         return "the model"
-    if setting.given and isinstance(setting.raw, facts.Function):
+    return _certain(setting) if setting.given else UNSURE
+
+
+def _certain(setting: Setting) -> object:
+    if isinstance(setting.raw, facts.Function):
         return setting.raw
+    value = setting.value
     is_unseen = isinstance(value, Object) and value.type is None and value.cls is None
-    return value if setting.given and setting.known and not is_unseen else UNSURE
+    return value if setting.known and not is_unseen else UNSURE
 
 
 def _no_evaluation_data(script: Script, trainer: Trainer, config: Config) -> Iterator[Refused]:

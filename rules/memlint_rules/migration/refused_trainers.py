@@ -27,7 +27,7 @@ def refused_trainers(script: Script, trainer: Trainer) -> Iterator[Finding]:
         return
     of_tables = (
         (_place(trainer, refusal), refusal.message, _answer(trainer, refusal))
-        for refusal in script.api.trainer_refusals(trainer.kind)
+        for refusal in script.api.refusals(trainer.kind)
         if _holds(trainer, refusal)
     )
     for node, reason, answer in (
