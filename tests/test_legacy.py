@@ -113,6 +113,7 @@ def test_script_of_2023_fails_as_it_was_written(script: str, surroundings: Path)
         runpy.run_path(str(FOLDER / script))
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_fixed_script_trains_three_steps(script: str, surroundings: Path) -> None:
     copy = fixed(script, surroundings)

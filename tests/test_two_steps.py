@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.two_steps.jobs import read_jobs
 
 _ROOT = Path(__file__).parents[1]
@@ -66,6 +68,7 @@ script = "refused.py"
 """
 
 
+@pytest.mark.matrix
 def test_scripts_run_before_and_after_their_fixes(tmp_path: Path) -> None:
     checkout = tmp_path / "checkouts" / "owner__name"
     checkout.mkdir(parents=True)

@@ -53,6 +53,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
+@pytest.mark.draws(5)
 @pytest.mark.parametrize("name", MODELS)
 def test_no_float32_is_left(name: str) -> None:
     """Other sums agree far beyond float32's 1e-7: norms, routers, states and grouped products."""
@@ -89,6 +90,7 @@ def test_the_inputs_and_torch_are_as_before() -> None:
     assert torch.equal(drawn.float(), torch.randn(3, generator=generator.manual_seed(1)))
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("name", ["llama", "gpt-oss", "gemma2"])
 def test_any_gradient_off_by_a_thousandth_is_found(name: str) -> None:
     model = tiny(name)

@@ -76,6 +76,7 @@ OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
 }
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_parameters_after_twenty_steps_are_the_same(name: str) -> None:
     plain = tiny_llama()

@@ -345,6 +345,7 @@ def test_a_recipe_without_a_model_is_one_where_a_command_names_it(
     assert "gives it to accelerate" in debugged(capsys, "zero3.yaml")
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_parser_of_the_projects_own_still_takes_the_file(seed: int) -> None:
     """Fixes never write a key that the project's parser does not have, nor take one out."""

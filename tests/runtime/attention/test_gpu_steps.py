@@ -14,6 +14,7 @@ def test_kernel_errors_are_judged_by_the_padded_path() -> None:
     assert max(errors["ours"]) > 1e-4, "half precision is not exact"  # type: ignore[call-overload]
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("family", ["llama", "gemma2", "gpt_oss"])
 def test_model_errors(family: str) -> None:
     assert len(correctness_attention.model_errors("cpu", torch.bfloat16, family)) == 4

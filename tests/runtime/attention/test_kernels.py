@@ -116,6 +116,7 @@ def test_joined(seed: int) -> None:
     assert_gradients_equal(out, case.reference(capped=False), leaves)
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("seed", CASES)
 def test_joined_by_the_kernels_of_a_gpu(seed: int) -> None:
     """One call whatever the documents, with windows and sinks, by bounds that the device knows."""
@@ -221,6 +222,7 @@ def test_gpu_operators_take_the_arguments(window: int | None, sunk: bool) -> Non
 
 
 # The compiler's own way with autograd functions.
+@pytest.mark.draws(2)
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated")
 @pytest.mark.parametrize("sunk", [False, True])
 @pytest.mark.parametrize("window", [None, 6])

@@ -268,6 +268,7 @@ def _beyond_inputs_and_results(
     return tracker.peak.total - given - results
 
 
+@pytest.mark.draws(6)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("ignored", [False, True])
 @pytest.mark.parametrize("head_trained", [True, False])

@@ -36,6 +36,7 @@ def test_trainer_learns_the_same(tmp_path: Path) -> None:
     assert plain[-1] < plain[0]
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("kind", ["dpo", "kto", "grpo", "orpo", "cpo"])
 def test_trl_learns_the_same(kind: str, tmp_path: Path) -> None:
     fused, plain = (train_trl(kind, tmp_path, 8, fused=fused) for fused in (True, False))
@@ -160,6 +161,7 @@ def test_refuses_other_trainers() -> None:
         fuse_trl_losses(object())
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("kind", ["dpo", "orpo", "cpo"])
 def test_trl_really_runs_the_tiles(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -32,6 +32,7 @@ from tests.runtime.shared_prompt.models import (
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing.*:FutureWarning")
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("checkpointing", [False, True])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_equal_to_the_repeated_prompt(name: str, checkpointing: bool) -> None:

@@ -28,6 +28,7 @@ from tests.runtime.shared_prompt.models import batch, checkpoint, gradients, tin
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing.*:FutureWarning")
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("checkpointing", [False, True])
 @pytest.mark.parametrize("name", ["qwen2", "gemma2", "mistral with window", "mixtral"])
 def test_two_phases_are_one(name: str, checkpointing: bool) -> None:

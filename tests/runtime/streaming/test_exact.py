@@ -97,6 +97,7 @@ def test_any_number_of_buffers(buffers: int) -> None:
         assert streamed.ring.order.surprises == 0
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @pytest.mark.parametrize(("workspace", "reads"), [(120_000, 1), (40_000, 2)])
