@@ -430,11 +430,11 @@ class Api:
             raise KeyError(topic)
         return answer
 
-    def family(self, checkpoint: str) -> Family:
-        """Return the family of a checkpoint's model by its name."""
+    def family(self, checkpoint: str | None) -> Family:
+        """Return the family of a checkpoint's model by its name; one without traits for None."""
         from memlint.api.knowledge.families import family
 
-        return family(checkpoint)
+        return family(checkpoint or "")
 
     def _signature(self, name: str) -> Signature | None:
         record, release = self._releases.present(name)

@@ -40,8 +40,7 @@ def trains_all_weights(script: Script) -> bool:
 
 
 def _is_dense(script: Script, model: LoopModel) -> bool:
-    name = model.facts.name
-    return isinstance(name, str) and script.api.family(name).dense
+    return model.facts.family.dense
 
 
 def _runs_each_turn(script: Script, model: LoopModel) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import itertools
-import re
 from typing import TYPE_CHECKING
 
+from memlint.api.knowledge.families import Family, family
 from memlint.engine.answers import agreed, any_of
 from memlint.engine.modes import module_root
 from memlint.engine.values import Absent, Constant, Object, Unknown, Value, options
@@ -49,12 +49,17 @@ class ModelFacts(NamedTuple):
     @property
     def is_toy(self) -> bool:
         """True if it is a checkpoint made for tests: a few megabytes, whatever is done to it."""
-        return isinstance(self.name, str) and any(part in self.name for part in _TOYS)
+        return self.family.has("is_toy")
 
     @property
     def checkpoint(self) -> str:
         """Its checkpoint in lower case; empty where that is not known."""
         return self.name.lower() if isinstance(self.name, str) else ""
+
+    @property
+    def family(self) -> Family:
+        """What its checkpoint's name says."""
+        return family(self.checkpoint)
 
     @property
     def billions(self) -> float | None:
@@ -73,19 +78,19 @@ class ModelFacts(NamedTuple):
     @property
     def is_decoder(self) -> bool:
         """True if its checkpoint is of a family of decoders that is known."""
-        return re.search(_DECODERS, self.checkpoint) is not None
+        return self.family.has("has_sdpa")
 
     @property
     def keeps_documents_apart(self) -> bool:
         """True if its attention can definitely keep the documents of a row apart. One that adds a
         bias for positions to the scores (BLOOM) cannot."""
-        return self.is_decoder or "gemma" in self.checkpoint
+        return self.is_decoder or self.family.has("is_gemma")
 
     @property
     def drops_attention(self) -> bool:
         """True if its checkpoint is of a family whose configurations drop attention weights
         (``attn_pdrop``, ``attention_dropout`` of 0.1), which variable-length attention cannot."""
-        return re.search(r"gpt-?2|starcoder2", self.checkpoint) is not None
+        return self.family.has("drops_attention")
 
     @property
     def loads_language_model(self) -> bool:
@@ -99,11 +104,6 @@ class ModelFacts(NamedTuple):
         return answers.pop() if len(answers) == 1 else None
 
 
-# Families of decoders that have had sdpa since before the oldest version of the tables.
-_DECODERS = (
-    r"llama|mistral|mixtral|qwen(1\.5|2|3)|phi-?(1|2|3|4)|smollm|pythia|gpt-?neox|starcoder2|olmo"
-    r"|gpt2|zephyr|vicuna|falcon-?(7b|40b|3|180b)"
-)
 _LANGUAGE_MODELS = ("CausalLM", "LMHead", "Seq2SeqLM", "ConditionalGeneration")
 
 
@@ -122,9 +122,6 @@ def _is_causal_lm(loader: str) -> bool | None:
     if "CausalLM" in loader or loader.endswith("LMHeadModel"):
         return True
     return False if "For" in loader or loader == "AutoModel" else None
-
-
-_TOYS = ("internal-testing/", "tiny-random", "tiny-gpt2")
 
 
 def model_facts(script: Script, value: Value) -> ModelFacts:

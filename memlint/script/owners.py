@@ -139,13 +139,11 @@ def _of_weights(script: Script, facts: ModelFacts) -> LossOwner:
         return LossOwner(Owner.TRANSFORMERS, True)
     if load is None:
         return LossOwner(Owner.UNKNOWN, None)
-    if load.setting("trust_remote_code").given is not False and (
-        load.setting("trust_remote_code").value is not False
-    ):
-        # The checkpoint may bring its code, or be one that transformers knows.
-        known = isinstance(facts.name, str) and script.api.family(facts.name).plain_loss
-        if not known:
-            return LossOwner(Owner.REMOTE_CODE, None, load)
+    trusted = load.setting("trust_remote_code")
+    may_bring_code = trusted.given is not False and trusted.value is not False
+    if may_bring_code and not facts.family.plain_loss:
+        # It is none that transformers knows.
+        return LossOwner(Owner.REMOTE_CODE, None, load)
     if not load.name.startswith(_MODEL_PACKAGES):
         return LossOwner(Owner.UNKNOWN, None, load)
     causal = facts.causal_lm

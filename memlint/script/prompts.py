@@ -38,8 +38,7 @@ def repeating_trainers(
 
 
 def _shares_images(script: Script, trainer: Trainer) -> bool:
-    name = trainer.checkpoint
-    return name is not None and script.api.family(name).shares_images
+    return script.api.family(trainer.checkpoint).shares_images
 
 
 def _has_images(script: Script) -> bool:

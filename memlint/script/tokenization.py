@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ from memlint.engine.values import FunctionNode, Object
 from memlint.script.calls import Call
 from memlint.script.guesses import is_held_out_name, may_be_held_out
 from memlint.script.purpose import Purpose, callee_of, purpose_of
-from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
@@ -31,8 +29,6 @@ _MAKES_ONE = (
 _MAPS = frozenset({"map", "with_transform", "set_transform"})
 _COLLATORS = frozenset({"collate_fn", "data_collator"})
 _SHOWS = frozenset({"print", "pprint", "len", "display", "keys", "type"})
-# Checkpoints whose tokenizers know no limit, or the model's whole context (131,072 for Qwen3).
-_LONG_CONTEXT = lazy_pattern("(?<!tiny)llama|qwen|mistral|mixtral|gemma|deepseek", re.IGNORECASE)
 _SHORTENING = ("truncated", "cut into blocks", "filtered by length", "unknown")
 _TENSORS = frozenset({"clone", "squeeze", "shape", "size", "tolist", "flatten"})
 
@@ -219,8 +215,7 @@ class Tokenization:
             or load.setting("model_max_length").given is not False
         ):
             return False
-        name = self.script.model_facts(receiver).name
-        return isinstance(name, str) and _LONG_CONTEXT.search(name) is not None
+        return self.script.model_facts(receiver).family.has("long_context")
 
 
 def tokenizations_of(script: Script) -> tuple[Tokenization, ...]:

@@ -24,14 +24,6 @@ _NAMES = {
 }
 _QUANTIZING = ("quantization_config", "load_in_4bit", "load_in_8bit")
 _CASTS = ("to", "half", "float", "bfloat16")
-# Checkpoints that are stored in float32, so that they are float32 however they are loaded.
-_FLOAT32_CHECKPOINTS = (
-    *("gpt2", "distilgpt2", "openai-community/gpt2", "distilbert/distilgpt2", "t5-"),
-    *("google-t5/", "google/flan-t5", "google/mt5", "facebook/bart", "sshleifer/distilbart"),
-    *("EleutherAI/gpt-neo-", "Salesforce/codet5-", "google/pegasus"),
-    *("bert-base-", "bert-large-", "google-bert/bert-", "distilbert-base-"),
-    *("distilbert/distilbert-base-", "roberta-base", "roberta-large", "FacebookAI/roberta-"),
-)
 
 
 def given_dtype(load: Call) -> Setting | None:
@@ -103,7 +95,7 @@ def loaded_dtype(script: Script, model: ModelFacts) -> str | None:
         return _certain(dtype_name(setting))
     if load.has_unknown_keywords:
         return None
-    stored = isinstance(model.name, str) and model.name.startswith(_FLOAT32_CHECKPOINTS)
+    stored = model.family.has("stored_float32")
     return FLOAT32 if stored or script.api.behaviour("load-dtype") == "float32" else None
 
 
@@ -126,7 +118,7 @@ def holds_float32(script: Script, model: ModelFacts) -> bool:
     load = model.load
     if any(name != FLOAT32 for name in casts_of(script, model)):
         return False
-    stored = isinstance(model.name, str) and model.name.startswith(_FLOAT32_CHECKPOINTS)
+    stored = model.family.has("stored_float32")
     if load is None or script.is_quantized(load) is not False:
         return False
     if not (stored or is_language_model(load)):

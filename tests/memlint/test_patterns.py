@@ -36,7 +36,7 @@ MAINTAINERS = {
 
 # Tables of patterns, and the calls that use them one by one.
 TABLES = {
-    "memlint.api.knowledge.families": ("_REFUSED",),
+    "memlint.api.knowledge.families": ("_FAMILIES", "_WHOLE", "_REFUSED"),
     "memlint.api.knowledge.sizes": ("_WRITTEN", "_WORDS"),
     "memlint.memory.oom_frames": ("_FRAMES", "_PHASES"),
     "memlint.project.checkouts": (
@@ -44,7 +44,10 @@ TABLES = {
     ),
 }
 OF_TABLES = {
-    "memlint.api.knowledge.families": ("re.search(pattern, name)",),
+    "memlint.api.knowledge.families": (
+        *("re.compile('|'.join(patterns))", "re.search(pattern, self._name)"),
+        "pattern.search(self._whole if whole else self._name)",
+    ),
     "memlint.api.knowledge.sizes": ("re.search(written, name)", "re.search(pattern, name)"),
     "memlint.memory.oom_frames": (
         "re.search(words, text, re.I)",

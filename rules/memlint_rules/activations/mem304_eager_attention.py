@@ -10,7 +10,6 @@ layer's at a time. PyTorch's fused attention (sdpa) keeps a number per head and 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from memlint.rule import (
@@ -73,8 +72,8 @@ def _finding(
     script: Script, node: ast.AST, model: ModelFacts | None, edits: tuple[Edit, ...] | None
 ) -> Iterator[Finding]:
     span = script.span(node)
-    if model is not None and "gemma" in model.checkpoint:
-        advice = _advice_for_gemma(script, model.checkpoint)
+    if model is not None and model.family.has("is_gemma"):
+        advice = _advice_for_gemma(script, model)
         if advice:
             yield Finding(span, _MESSAGE, advise(advice), Level.HINT)
         return
@@ -85,17 +84,17 @@ def _finding(
         yield Finding(span, _MESSAGE, advise(f"{message}, if the model supports it"))
 
 
-def _advice_for_gemma(script: Script, name: str) -> str:
+def _advice_for_gemma(script: Script, model: ModelFacts) -> str:
     """What may take eager attention's place; empty where nothing does.
 
     Gemma 2 soft-caps its scores, which sdpa cannot; the others have no cap.
     """
-    if re.search(r"gemma-?2(?!b)", name):
+    if model.family.has("caps_scores"):
         if script.api.behaviour("gemma-2-flex") != "supported":
             return ""
         return f'Compare with `{_OPTION}="flex_attention"`, which caps and masks as eager does'
     advice = f'Compare with `{_OPTION}="sdpa"`, which this model supports'
-    if re.search("gemma-?3", name) and script.api.behaviour("gemma-training") == "eager":
+    if model.family.has("is_gemma_3") and script.api.behaviour("gemma-training") == "eager":
         advice += "; this version of transformers recommends eager attention for its training"
     return advice
 

@@ -58,8 +58,7 @@ def _doubt(script: Script, trainer: Trainer) -> str:
     placed = load.setting("device_map")
     if placed.given is not False and not _is_one_device(script, placed):
         return "if its output head is not moved between devices"
-    name = trainer.checkpoint
-    if name is None or not script.api.family(name).plain_loss:
+    if not script.api.family(trainer.checkpoint).plain_loss:
         return "if the runtime takes the model: its name does not tell"
     return ""
 

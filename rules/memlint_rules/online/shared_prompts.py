@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from memlint.rule import Fix, Script, Trainer, advise, edits, fix, reference_to, set_option
 
 _HOME = "memlint_runtime.trl"
-# Checkpoints whose configuration drops out, which the runtime's trainers refuse.
-_DROPS_OUT = r"(?i)gpt-?2|gpt-neo|(^|/)opt-|phi-?[12](\b|_)|codegen|bloom"
 
 
 class Obstacle(NamedTuple):
@@ -86,27 +83,26 @@ def _obstacles(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
     config = trainer.config
     if config is not None and config.setting("torch_compile").value is True:
         yield Obstacle("it refuses `torch_compile=True`")
-    name = trainer.model.name
     if trainer.trains_own_code:
         yield Obstacle("the model's code may not be transformers' own", is_doubt=True)
     yield from _of_model(script, trainer.checkpoint)
     yield from _of_micro_batches(script, trainer)
     if config is None or config.effective("disable_dropout").value is not True:
-        if isinstance(name, str) and re.search(_DROPS_OUT, name):
+        if trainer.model.family.has("drops_out"):
             yield Obstacle("it wants the model's dropouts at 0")
         yield from _adapter_dropout(script, trainer)
 
 
 def _of_model(script: Script, name: str | None) -> Iterator[Obstacle]:
     """What the checkpoint's name says, or does not."""
-    family = script.api.family(name) if name is not None else None
-    if family is not None and family.refused:
+    family = script.api.family(name)
+    if family.refused:
         yield Obstacle(family.refused)
-    elif family is not None and family.shares_images:
+    elif family.shares_images:
         yield Obstacle("it shares a prompt's images only as TRL's GRPO gives them", is_doubt=True)
-    elif family is not None and family.carries_state:
+    elif family.carries_state:
         yield Obstacle("it hands on the state of its layers once it has tried that", is_doubt=True)
-    elif family is None or not family.shares_prompts:
+    elif not family.shares_prompts:
         yield Obstacle(
             "it takes only decoders whose attention, or whose state, can follow a shared prompt",
             is_doubt=True,
@@ -129,9 +125,8 @@ def _of_micro_batches(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
             yield Obstacle(f"`{option}` looks at each micro-batch by itself", is_doubt=True)
     if trainer.config.effective("loss_type").value == "bnpo":
         yield Obstacle('`loss_type="bnpo"` averages each micro-batch by itself', is_doubt=True)
-    name = trainer.model.name
     balanced = trainer.config.effective("router_aux_loss_coef").value != 0
-    if balanced and isinstance(name, str) and script.api.family(name).experts:
+    if balanced and trainer.model.family.experts:
         yield Obstacle("the router's loss looks at each micro-batch by itself", is_doubt=True)
 
 

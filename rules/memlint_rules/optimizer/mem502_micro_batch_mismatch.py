@@ -93,7 +93,7 @@ def _is_exact(script: Script, one: Trained, config: Config) -> bool:
         and one.trainer.kind in _BY_TOKEN
         and script.owner_of_loss(one.trainer).owner in (Owner.TRANSFORMERS, Owner.TRL)
         and config.setting("dataloader_drop_last").given is False
-        and not script.api.family(one.facts.checkpoint).experts
+        and not one.facts.family.experts
         and script.api.accepts("transformers.Trainer.compute_loss", "num_items_in_batch") is True
     )
 

@@ -7,7 +7,6 @@ time. Source: Dettmers et al., "QLoRA: Efficient Finetuning of Quantized LLMs", 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from memlint.rule import (
@@ -28,7 +27,6 @@ from memlint.rule import (
 
 # Billions of parameters.
 _LEAST = 1.0
-_STORED_QUANTIZED = r"4bit|8bit|gptq|awq|fp8|int[48]|gguf|w4a16|nvfp4|mxfp4|gpt-oss"
 _OPTION = "quantization_config"
 
 
@@ -36,10 +34,10 @@ def check(script: Script) -> Iterator[Finding]:
     if script.is_sharded:
         return
     for one in script.trained:
-        billions, name = one.facts.billions, one.facts.checkpoint
+        billions, family = one.facts.billions, one.facts.family
         if one.peft is not True or billions is None or billions <= _LEAST:
             continue
-        if re.search(_STORED_QUANTIZED, name) or script.api.family(name).experts:
+        if family.has("stored_quantized") or family.experts:
             continue
         if not (_loads_plain(script, one) or _names_plain(one)):
             continue

@@ -9,7 +9,6 @@ arXiv:2104.07857 (parameters on the host); docs/streaming.md.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from memlint.rule import (
@@ -33,7 +32,6 @@ from memlint.rule import (
 _LEAST = 1.0
 _PACKAGE, _NAME = "memlint_runtime", "stream_frozen_weights"
 _CALL = f"{_PACKAGE}.{_NAME}"
-_STORED_QUANTIZED = re.compile(r"4bit|8bit|gptq|awq|fp8|int[48]|gguf|w4a16|nvfp4|mxfp4|gpt-oss")
 # They generate in every step, which reads the base for each token.
 _ONLINE = (
     *("GRPOTrainer", "RLOOTrainer", "OnlineDPOTrainer", "PPOTrainer", "XPOTrainer"),
@@ -55,10 +53,10 @@ def check(script: Script) -> Iterator[Finding]:
     if script.is_sharded or script.calls_to(*names, f"{_PACKAGE}.streaming.load_streamed"):
         return
     for one in script.trained:
-        billions, name = one.facts.billions, one.facts.checkpoint
+        billions, stored = one.facts.billions, one.facts.family.has("stored_quantized")
         if one.peft is not True or billions is None or billions <= _LEAST:
             continue
-        if _STORED_QUANTIZED.search(name) or (one.trainer and one.trainer.is_kind(*_ONLINE)):
+        if stored or (one.trainer and one.trainer.is_kind(*_ONLINE)):
             continue
         yield Finding(
             script.span(one.load.node.func if one.load is not None else one.place),
