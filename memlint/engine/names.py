@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from memlint.engine.nodes import walk
 from memlint.source.record import NamedTuple
@@ -20,6 +20,11 @@ class Effect(NamedTuple):
 
     reads: bool
     kills: bool
+
+
+def is_loop(node: object) -> TypeGuard[Loop]:
+    """True if a node is a loop that is a statement."""
+    return isinstance(node, ast.For | ast.AsyncFor | ast.While)
 
 
 def block_effect(body: Sequence[ast.stmt], name: str) -> Effect:

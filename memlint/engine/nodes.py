@@ -5,6 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+# Handles on what is written, for those who ask the engine what it says and read none of it.
+Node = ast.AST
+Expression = ast.expr
+Statement = ast.stmt
+CallNode = ast.Call
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
+ClassNode = ast.ClassDef
+Module = ast.Module
+
 # What nodes share, and what is no node: nothing is asked of them.
 _SHARED = frozenset({"expr_context", "boolop", "operator", "unaryop", "cmpop"})
 _PLAIN = _SHARED | {"identifier", "int", "string", "constant", "object", "type_ignore"}
@@ -42,3 +51,60 @@ def walk(roots: Iterable[ast.AST]) -> list[ast.AST]:
                 if child is not None:
                     nodes.append(child)
     return nodes
+
+
+def called_name(call: ast.Call) -> str:
+    """The last name of what is called: ``map`` of ``data.map(...)``; empty where it has none."""
+    return last_name(call.func)
+
+
+def last_name(node: ast.AST | None) -> str:
+    """``tokenizer`` of ``self.tokenizer``; empty for what is no name and no attribute."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def literal_of(node: ast.expr) -> object:
+    """The value of a literal; None for anything else."""
+    return node.value if isinstance(node, ast.Constant) else None
+
+
+def targets_of(statement: ast.AST) -> list[ast.expr]:
+    """What a plain assignment binds; nothing for other statements."""
+    return statement.targets if isinstance(statement, ast.Assign) else []
+
+
+def holder_of(node: ast.expr) -> ast.expr | None:
+    """``data`` of ``data.map(...)`` and of ``data.rows``; None where that is no method, no
+    attribute."""
+    inner = node.func if isinstance(node, ast.Call) else node
+    return inner.value if isinstance(inner, ast.Attribute) else None
+
+
+def call_itself(node: ast.AST | None) -> ast.Call | None:
+    """The call that an expression is; None for any other."""
+    return node if isinstance(node, ast.Call) else None
+
+
+def key_of(item: ast.AST) -> ast.expr | None:
+    """``0`` of ``logits[0]``; None for what is no item."""
+    return item.slice if isinstance(item, ast.Subscript) else None
+
+
+def holder_of_item(item: ast.expr) -> ast.expr:
+    """``outputs`` of ``outputs["logits"]``."""
+    assert isinstance(item, ast.Subscript)
+    return item.value
+
+
+def arguments_of(call: ast.Call) -> list[ast.expr]:
+    """The arguments of a call, those by keyword included."""
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+def calls_in(*roots: ast.AST) -> list[ast.Call]:
+    """The calls at ``roots`` and below them, breadth first."""
+    return [node for node in walk(roots) if isinstance(node, ast.Call)]
+
+
+def is_lambda(node: ast.AST) -> bool:
+    return isinstance(node, ast.Lambda)

@@ -78,11 +78,14 @@ class Flow:
             and (self.scope(node) is scope or self._is_free(node, scope))
         )
 
-    def definitions(self, use: ast.Name) -> tuple[ast.AST, ...]:
+    def definitions(self, use: ast.expr) -> tuple[ast.AST, ...]:
         """The statements (or the parameter) that may have bound what a use reads.
 
-        Empty where the name is bound nowhere in its scope, as a global read in a function.
+        Empty where the name is bound nowhere in its scope, as a global read in a function, and for
+        what is no name.
         """
+        if not isinstance(use, ast.Name):
+            return ()
         comprehension = self._tree.enclosing(use, *COMPREHENSIONS)
         if comprehension is not None and binds_in_comprehension(comprehension, use.id):
             return (comprehension,)

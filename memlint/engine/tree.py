@@ -12,8 +12,10 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TypeVar
 
-from memlint.engine.nodes import CHILDREN
+from memlint.engine.names import parameters
+from memlint.engine.nodes import CHILDREN, walk
 from memlint.engine.project import ElsewhereError, are_of_one_file, is_elsewhere
+from memlint.engine.values import FunctionNode
 from memlint.source import Source, Span
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -147,10 +149,126 @@ class Tree:
         found = self.enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef)
         return found if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef) else None
 
+    def definition(self, function: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """A function where it has a name; None for a lambda."""
+        return function if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) else None
+
+    def class_of(self, method: ast.AST) -> ast.ClassDef | None:
+        """The class of which a function is a method; None for a plain function."""
+        around = self.parent(method)
+        return around if isinstance(around, ast.ClassDef) else None
+
+    def functions_around(self, node: ast.AST) -> Iterator[FunctionNode]:
+        """The functions around a node, lambdas included, nearest first."""
+        return (one for one in self.ancestors(node) if isinstance(one, FunctionNode))
+
+    def takes_parameter(self, node: ast.AST) -> bool:
+        """True if an expression reads a parameter of a function around it, which callers choose."""
+        read = {one.id for one in walk([node]) if isinstance(one, ast.Name)}
+        functions = self.functions_around(node) if read else ()
+        return any(one.arg in read for function in functions for one in parameters(function))
+
+    def keywords_around(self, node: ast.AST) -> list[str]:
+        """The keywords under which calls get what a node is part of."""
+        return [one.arg for one in self.ancestors(node) if isinstance(one, ast.keyword) and one.arg]
+
+    def calls_around(self, node: ast.AST) -> list[ast.Call]:
+        """The calls that a node is part of, nearest first."""
+        return [one for one in self.ancestors(node) if isinstance(one, ast.Call)]
+
+    def given_as(self, *keywords: str) -> list[ast.expr]:
+        """What calls get under one of ``keywords``."""
+        return [one.value for one in self.nodes(ast.keyword) if one.arg in keywords]
+
+    def is_in_branch(self, node: ast.AST) -> bool:
+        """True if an ``if`` is anywhere around a node."""
+        return self.enclosing(node, ast.If) is not None
+
     def nodes(self, kind: type[Node]) -> list[Node]:
         """All nodes of exactly one type, in breadth-first order. Contexts and operators, which
         nodes share, are not among them."""
         return self._index[1].get(kind, [])  # type: ignore[return-value]
+
+    def is_target(self, node: ast.expr) -> bool:
+        """True if an expression is bound or deleted where it stands, and not read."""
+        return isinstance(getattr(node, "ctx", None), ast.Store | ast.Del)
+
+    @cached_property
+    def _mentions(self) -> dict[str, list[ast.Name | ast.Attribute]]:
+        found: dict[str, list[ast.Name | ast.Attribute]] = defaultdict(list)
+        for name in self.nodes(ast.Name):
+            found[name.id].append(name)
+        for attribute in self.nodes(ast.Attribute):
+            found[attribute.attr].append(attribute)
+        return found
+
+    def mentions(self, name: str) -> list[ast.Name | ast.Attribute]:
+        """Where a variable or an attribute has a name, bound or read."""
+        return self._mentions.get(name, [])
+
+    @property
+    def variables(self) -> Iterator[ast.Name]:
+        """Yield where a variable is read."""
+        return (one for one in self.nodes(ast.Name) if isinstance(one.ctx, ast.Load))
+
+    @cached_property
+    def strings(self) -> list[str]:
+        """The strings that are written, prose included."""
+        return [one.value for one in self.nodes(ast.Constant) if isinstance(one.value, str)]
+
+    @property
+    def spelled(self) -> Iterator[str]:
+        """Yield what variables and attributes are called, and the strings."""
+        yield from self._mentions
+        yield from self.strings
+
+    def attributes(self, name: str) -> list[ast.Attribute]:
+        """Where an attribute has a name, read or set."""
+        return [one for one in self.mentions(name) if isinstance(one, ast.Attribute)]
+
+    def reads_of_attribute(self, name: str) -> list[ast.Attribute]:
+        """Where an attribute is read, of whatever it is."""
+        return [one for one in self.attributes(name) if isinstance(one.ctx, ast.Load)]
+
+    def places_of_string(self, text: str) -> list[ast.Constant]:
+        """Where a string is written."""
+        return [one for one in self.nodes(ast.Constant) if one.value == text]
+
+    def definitions_of(self, name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+        """The functions and methods of the file that have a name."""
+        return self._definitions.get(name, [])
+
+    @cached_property
+    def functions(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+        """All functions and methods that are defined, breadth first."""
+        return [*self.nodes(ast.FunctionDef), *self.nodes(ast.AsyncFunctionDef)]
+
+    @cached_property
+    def _definitions(self) -> dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]]:
+        found: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = defaultdict(list)
+        for function in self.functions:
+            found[function.name].append(function)
+        return found
+
+    def calls_named(self, name: str) -> list[ast.Call]:
+        """The calls of functions and methods of a name, reached or not."""
+        called = map(self.call_of, self.mentions(name))
+        return [call for call in called if call is not None]
+
+    @cached_property
+    def iterations(self) -> list[tuple[ast.AST, ast.expr]]:
+        """Each loop and comprehension, and what it goes through."""
+        inner = [(self.parent(one), one.iter) for one in self.nodes(ast.comprehension)]
+        return [
+            *((loop, loop.iter) for loop in self.nodes(ast.For)),
+            *((loop, loop.iter) for loop in self.nodes(ast.AsyncFor)),
+            *((around, iterated) for around, iterated in inner if around is not None),
+        ]
+
+    @property
+    def call_nodes(self) -> list[ast.Call]:
+        """All calls that are written, reached or not."""
+        return self.nodes(ast.Call)
 
     def is_named(self, *words: str, ignore: tuple[str, ...] = ()) -> bool:
         """True if one of ``words`` is an attribute, a keyword or a string of the script.
@@ -176,7 +294,8 @@ class Tree:
     def sets(self, *names: str) -> bool:
         """True if an attribute is set, or a method is called, that has one of these names."""
         return any(
-            node.attr in names and (not isinstance(node.ctx, ast.Load) or self._is_called(node))
+            node.attr in names
+            and (not isinstance(node.ctx, ast.Load) or self.call_of(node) is not None)
             for node in self.nodes(ast.Attribute)
         ) or any(
             len(node.args) > 1 and getattr(node.args[1], "value", None) in names
@@ -184,9 +303,10 @@ class Tree:
             if isinstance(node.func, ast.Name) and node.func.id == "setattr"
         )
 
-    def _is_called(self, node: ast.expr) -> bool:
-        parent = self.parent(node)
-        return isinstance(parent, ast.Call) and parent.func is node
+    def call_of(self, function: ast.AST) -> ast.Call | None:
+        """The call of which an expression is the function; None where it is not called."""
+        parent = self.parent(function)
+        return parent if isinstance(parent, ast.Call) and parent.func is function else None
 
     def is_shared(self, name: str) -> bool:
         """True if code out of sight may read a name: another function, cell or module."""

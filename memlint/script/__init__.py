@@ -6,13 +6,14 @@ from memlint.engine.scopes import Flow
 from memlint.engine.tensors import Output, Positions, Role, Tensor, Width
 from memlint.engine.tree import packages_at_top
 from memlint.engine.values import Function, How, Object, Provenance, Symbol
+from memlint.flow.events import Event, EventKind
+from memlint.flow.reach import Reach
 from memlint.script.calls import Call, Config, Trainer
 from memlint.script.checkpointing import ARGUMENTS as CHECKPOINTING_ARGUMENTS
 from memlint.script.checkpointing import METHODS as CHECKPOINTING_METHODS
 from memlint.script.checkpointing import SWITCHES as CHECKPOINTING_OPTIONS
 from memlint.script.datasets import Dataset, Preparation
 from memlint.script.evaluation import Evaluation
-from memlint.script.events import Event, EventKind
 from memlint.script.forward_passes import Forward
 from memlint.script.graphs import Graph, Hoard, Sum
 from memlint.script.handwritten_losses import LossForm, TokenLoss
@@ -22,7 +23,6 @@ from memlint.script.loop_models import LoopModel
 from memlint.script.model import Script, build_script, parse_script
 from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner, Owner
 from memlint.script.purpose import Purpose
-from memlint.script.reach import Reach
 from memlint.script.restoring import Fate
 from memlint.script.settings import MISSING, UNSURE, Setting
 from memlint.script.steps import Held, Step

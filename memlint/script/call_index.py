@@ -2,54 +2,55 @@
 
 from __future__ import annotations
 
-import ast
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from memlint.engine.forwards import ForwardRun
 from memlint.engine.invocations import Invocation
+from memlint.engine.nodes import call_itself
 from memlint.engine.project import is_elsewhere
 from memlint.script.calls import Call
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import CallNode, Node
     from memlint.script.model import Script
 
 
-def invocations_by_node(script: Script) -> dict[ast.Call, list[Invocation]]:
-    grouped: dict[ast.Call, list[Invocation]] = defaultdict(list)
+def invocations_by_node(script: Script) -> dict[CallNode, list[Invocation]]:
+    grouped: dict[CallNode, list[Invocation]] = defaultdict(list)
     for invocation in script._run.invocations:
-        if isinstance(invocation.node, ast.Call) and invocation.name != "fire":
+        if call_itself(invocation.node) is not None and invocation.name != "fire":
             grouped[invocation.node].append(invocation)
     return grouped
 
 
-def nodes_by_name(script: Script) -> dict[str, list[ast.Call]]:
+def nodes_by_name(script: Script) -> dict[str, list[CallNode]]:
     """The call nodes of each canonical name: few names are asked for, of many calls."""
-    by_written: dict[str, list[ast.Call]] = defaultdict(list)
+    by_written: dict[str, list[CallNode]] = defaultdict(list)
     for node, invocations in script._by_node.items():
         if not is_elsewhere(node):
             by_written[invocations[0].name].append(node)
-    grouped: dict[str, list[ast.Call]] = defaultdict(list)
+    grouped: dict[str, list[CallNode]] = defaultdict(list)
     for name, nodes in by_written.items():
         grouped[script.api.canonical(name)] += nodes
     return grouped
 
 
-def nodes_by_method(script: Script) -> dict[str, list[ast.Call]]:
-    grouped: dict[str, list[ast.Call]] = defaultdict(list)
+def nodes_by_method(script: Script) -> dict[str, list[CallNode]]:
+    grouped: dict[str, list[CallNode]] = defaultdict(list)
     for name, nodes in script._by_name.items():
         grouped[name.rpartition(".")[2]] += nodes
     return grouped
 
 
-def call_of(script: Script, node: ast.Call) -> Call:
+def call_of(script: Script, node: CallNode) -> Call:
     call = script._made.get(node)
     if call is None:
         call = script._made[node] = Call(script, script._by_node[node])
     return call
 
 
-def in_order(script: Script, nodes: list[ast.Call]) -> list[Call]:
+def in_order(script: Script, nodes: list[CallNode]) -> list[Call]:
     ordered = nodes
     if len(nodes) > 1:
         ordered = sorted(nodes, key=lambda node: (node.lineno, node.col_offset))
@@ -103,14 +104,15 @@ def calls_of_several(script: Script, *packages: str) -> tuple[tuple[Call, ...], 
     return tuple(found)
 
 
-def call_at(script: Script, node: ast.AST | None) -> Call | None:
+def call_at(script: Script, node: Node | None) -> Call | None:
     """The call that a node of the script is."""
     return None if is_elsewhere(node) else script.call_anywhere(node)
 
 
-def call_anywhere(script: Script, node: ast.AST | None) -> Call | None:
+def call_anywhere(script: Script, node: Node | None) -> Call | None:
     """The call that a node is, of another file of the project too: it has no place here."""
-    return call_of(script, node) if isinstance(node, ast.Call) and node in script._by_node else None
+    made = call_itself(node)
+    return call_of(script, made) if made is not None and made in script._by_node else None
 
 
 def calls_of(script: Script, invocations: list[Invocation]) -> tuple[Call, ...]:
@@ -130,7 +132,7 @@ def invocations_between(script: Script, first: int, last: int) -> list[Invocatio
     return sorted(found, key=lambda invocation: invocation.order)
 
 
-def invocations_in(script: Script, function: ast.AST) -> list[Invocation]:
+def invocations_in(script: Script, function: Node) -> list[Invocation]:
     """The calls that the runs of a function made, those of what it calls included."""
     extents = script._run.extents.get(function, [])
     return [one for first, last in extents for one in script.invocations_between(first, last)]

@@ -7,17 +7,18 @@ where a function is out of sight, or calls one that is, the effect is unknown.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memlint.engine.nodes import walk
+from memlint.engine.definitions import methods_of
+from memlint.engine.growth import source_of
+from memlint.engine.nodes import holder_of
+from memlint.engine.preparing import speaks_of_lengths
 from memlint.engine.project import is_elsewhere
 from memlint.engine.rows import KEEPS_ROWS, Rows
 from memlint.engine.values import (
     ABSENT,
-    Class,
     Constant,
     Function,
     FunctionNode,
@@ -37,6 +38,7 @@ from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import CallNode, Expression
     from memlint.script.model import Script
 
 
@@ -104,7 +106,7 @@ class Dataset:
         return list(chain)[::-1], others
 
     @property
-    def _expression(self) -> ast.expr | None:
+    def _expression(self) -> Expression | None:
         """What is written for it."""
         name = "train_dataset" if self.purpose is not Purpose.EVALUATION else "eval_dataset"
         keyword = self.call.keyword_node(name if self.trainer is not None else "dataset")
@@ -199,26 +201,19 @@ def _is_own(value: Value) -> bool:
     return value.cls is not None or (value.type or "").startswith("datasets.")
 
 
-def _receiver(rows: Rows) -> ast.expr | None:
+def _receiver(rows: Rows) -> Expression | None:
     """The expression that rows were made of: ``data`` of ``data.map(...)``."""
-    func = rows.made_by.node.func if rows.made_by is not None else None
-    return func.value if isinstance(func, ast.Attribute) else None
+    return holder_of(rows.made_by.node) if rows.made_by is not None else None
 
 
-def _is_defined_elsewhere(script: Script, node: ast.expr) -> bool:
+def _is_defined_elsewhere(script: Script, node: Expression) -> bool:
     """True if an expression reads a name that nothing in the script binds: a snippet's ``data``.
 
     Nothing is known of it, as of one that is loaded.
     """
-    match node:
-        case ast.Subscript(value=inner) | ast.Attribute(value=inner):
-            return _is_defined_elsewhere(script, inner)
-        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in KEEPS_ROWS:
-            return _is_defined_elsewhere(script, inner)
-        case ast.Name(id=name):
-            imported = {alias.asname or alias.name for _, alias, _ in script.imports}
-            return not (script.binds(name) or name in imported or "*" in imported)
-    return False
+    root = source_of(node, KEEPS_ROWS)
+    imported = {alias.asname or alias.name for _, alias, _ in script.imports}
+    return root is not None and not (script.binds(root) or root in imported or "*" in imported)
 
 
 def _is_none(value: Value) -> bool:
@@ -265,7 +260,7 @@ def _is_tokenizer_value(value: Value | None) -> bool:
     return isinstance(value, Object) and value.type is not None and "Tokenizer" in value.type
 
 
-def _here(effect: Effect, applied: ast.Call) -> Effect:
+def _here(effect: Effect, applied: CallNode) -> Effect:
     """An effect of code in another file has its place where that code is applied."""
     if not is_elsewhere(effect.node):
         return effect
@@ -274,16 +269,7 @@ def _here(effect: Effect, applied: ast.Call) -> Effect:
 
 def _measures(function: FunctionNode | None) -> bool:
     """True if a function looks at lengths, or may."""
-    if function is None:
-        return True
-    for node in walk([function]):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "len":
-            return True
-        if isinstance(node, ast.Constant | ast.Attribute):
-            word = node.value if isinstance(node, ast.Constant) else node.attr
-            if isinstance(word, str) and "len" in word.lower():
-                return True
-    return False
+    return function is None or speaks_of_lengths(function)
 
 
 def _own_items(script: Script, value: Value) -> Iterator[Preparation]:
@@ -291,23 +277,12 @@ def _own_items(script: Script, value: Value) -> Iterator[Preparation]:
     for one in options(value):
         if not isinstance(one, Object) or one.cls is None or isinstance(one, Rows):
             continue
-        for method in _methods(one.cls):
+        for method in methods_of(one.cls):
             if method.name in ("__init__", "__getitem__", "__iter__"):
                 effects = tuple(effects_of(script, method, script.invocations_in(method)))
                 if is_named_for_blocks(one.cls.node):
                     effects += (Effect(Lengths.CUT, None, one.cls.node),)
                 yield Preparation("items", None, method, effects)
-
-
-def _methods(cls: Class) -> Iterator[ast.FunctionDef]:
-    seen = set()
-    pending = [cls]
-    for one in pending:  # grows meanwhile
-        for statement in one.node.body:
-            if isinstance(statement, ast.FunctionDef) and statement.name not in seen:
-                seen.add(statement.name)
-                yield statement
-        pending += [base for base in one.bases if isinstance(base, Class)]
 
 
 def _collation(script: Script, collator: Value) -> Iterator[Preparation]:
@@ -317,7 +292,7 @@ def _collation(script: Script, collator: Value) -> Iterator[Preparation]:
             node = one.node
         elif isinstance(one, Object) and one.cls is not None:
             node = next(
-                (m for m in _methods(one.cls) if m.name in ("__call__", "torch_call")), None
+                (m for m in methods_of(one.cls) if m.name in ("__call__", "torch_call")), None
             )
         elif isinstance(one, Object):
             yield from _library_collation(script, one)
@@ -366,6 +341,7 @@ def datasets_of(script: Script) -> tuple[Dataset, ...]:
 
 # -- limits elsewhere ------------------------------------------------------------------------------
 
+_WITH_STEP = 3
 _SHORTENS = lazy_pattern("trunc|group|chunk|pack|crop")
 
 
@@ -373,23 +349,18 @@ def may_shorten_rows(script: Script) -> bool:
     """True if rows may be cut, split into blocks or dropped after they are tokenized."""
     if script.method_calls("filter", "enable_truncation"):
         return True
-    for attribute in script.nodes(ast.Attribute):
-        if attribute.attr == "model_max_length" and isinstance(attribute.ctx, ast.Store):
-            return True
-    for call in script.nodes(ast.Call):
-        # ``range(0, total, block_size)``: texts are joined and cut into blocks.
-        if isinstance(call.func, ast.Name) and call.func.id == "range" and len(call.args) == 3:
-            return True
-    if any(_SHORTENS.search(one.name) for one in script.nodes(ast.FunctionDef)):
+    if any(map(script.is_target, script.attributes("model_max_length"))):
         return True
-    return any(
-        _may_cut(script, one.value)
-        for one in script.nodes(ast.keyword)
-        if one.arg in ("data_collator", "collate_fn")
-    )
+    # ``range(0, total, block_size)``: texts are joined and cut into blocks.
+    if any(len(call.args) == _WITH_STEP for call in script.calls_named("range")):
+        return True
+    if any(_SHORTENS.search(one.name) for one in script.functions):
+        return True
+    collators = script.given_as("data_collator", "collate_fn")
+    return any(_may_cut(script, one) for one in collators)
 
 
-def _may_cut(script: Script, collator: ast.expr) -> bool:
+def _may_cut(script: Script, collator: Expression) -> bool:
     """Collators of transformers pad and do not cut; others may."""
     value = script.value(collator)
     kind = value.type if isinstance(value, Object) else script.name(collator)

@@ -7,10 +7,11 @@ element an ``Encoding``, and it has no operators and no methods of tensors. Sour
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from memlint.engine.nodes import CallNode, Expression, holder_of
+from memlint.engine.usage import Usage, Way
 from memlint.engine.values import Object, Value, options
 from memlint.script.calls import Call
 
@@ -28,6 +29,7 @@ _OF_IDS = frozenset(
         *("long", "repeat_interleave", "contiguous", "item", "flip", "split", "chunk"),
     }
 )
+_SUMS = ("Add", "Mult")
 _MEASURED = frozenset({"len", "enumerate", "reversed", "sum", "max", "min"})
 _TENSORS = frozenset(
     f"{module}.{name}"
@@ -41,26 +43,24 @@ _IDS = ("input_ids", "labels", "decoder_input_ids")
 _LIBRARIES = ("transformers.", "peft.", "trl.")
 
 
-def taken_for_ids(script: Script, call: Call) -> ast.expr | None:
+def taken_for_ids(script: Script, call: Call) -> Expression | None:
     """The first expression that certainly needs ids where ``call`` gives a mapping; None where
     there is none, or where the script treats the mapping as what it is."""
-    wrong: list[ast.expr] = []
+    wrong: list[Expression] = []
     for node in _places(script, call):
         use = _use(script, node)
         if use is True:
             return None
-        if isinstance(use, ast.expr):
+        if isinstance(use, Expression):
             wrong.append(use)
     return min(wrong, key=lambda one: (one.lineno, one.col_offset), default=None)
 
 
-def _places(script: Script, call: Call) -> Iterator[ast.expr]:
+def _places(script: Script, call: Call) -> Iterator[Expression]:
     """Where the call's result certainly stands, and nothing else."""
-    for kind in (ast.Call, ast.Name, ast.Attribute):
-        for node in script.nodes(kind):
-            found = options(script.value(node))
-            if found and all(_is_result(one, call) for one in found):
-                yield node
+    for node, value in script.evaluated():
+        if all(_is_result(one, call) for one in options(value)):
+            yield node
 
 
 def _is_result(value: Value, call: Call) -> bool:
@@ -73,65 +73,59 @@ def _is_result(value: Value, call: Call) -> bool:
     return False
 
 
-def _use(script: Script, node: ast.expr) -> bool | ast.expr:
-    """The expression that takes ``node`` for ids; True where it is taken for a mapping, False where
-    that is open."""
-    parent = script.parent(node)
-    match parent:
-        case ast.BinOp(op=ast.Add() | ast.Mult()):
-            return parent
-        case ast.AugAssign(op=ast.Add() | ast.Mult(), target=target):
-            return target
-        case ast.Subscript(value=of) if of is node:
-            return _subscript(script, parent)
-        case ast.Attribute(attr=name):
-            return parent if name in _OF_IDS else name not in _SAME
-        case ast.For() | ast.comprehension():
+def _use(script: Script, node: Expression) -> bool | Expression:
+    """What takes ``node`` for ids; True where it is taken for a mapping, False where that is
+    open."""
+    use = script.use(node)
+    match use.way:
+        case Way.COMPUTED:
+            return use.name in _SUMS and use.expression
+        case Way.STORED if use.name in _SUMS:
+            return use.places[0].node
+        case Way.ITEM:
+            return _item(script, use)
+        case Way.READ | Way.METHOD:
+            if use.name not in _OF_IDS:
+                return use.name not in _SAME
+            return use.expression if use.way is Way.READ else use.call.func
+        case Way.LOOPED:
             # Its names, which may be what is wanted.
             return True
-    return _handed_on(script, node)
-
-
-def _handed_on(script: Script, node: ast.expr) -> bool | ast.expr:
-    """The same for what is an argument or an element."""
-    parent = script.parent(node)
-    match parent:
-        case ast.Call():
-            return _argument(script, parent, node)
-        case ast.keyword(arg=name):
-            return parent.value if name in _IDS else name is None
-        case ast.Dict(keys=keys, values=values):
-            key = next((k for k, v in zip(keys, values, strict=True) if v is node), None)
-            return node if getattr(key, "value", None) in _IDS else key is None
-        case ast.List():
-            around = script.parent(parent)
-            return isinstance(around, ast.Call) and _makes_tensor(script, around) and parent
+        case Way.GIVEN:
+            return _given(script, use, node)
+        case Way.HELD:
+            return _element(script, use, node)
     return False
 
 
-def _subscript(script: Script, node: ast.Subscript) -> bool | ast.expr:
-    match node.slice:
-        case ast.Constant(value=int()) | ast.UnaryOp(operand=ast.Constant(value=int())):
-            # ``encoding[0].ids``: one row of several.
-            return isinstance(script.parent(node), ast.Attribute) or node
-        case ast.Slice() | ast.Tuple():
-            return node
-    return True
+def _element(script: Script, use: Usage, node: Expression) -> bool | Expression:
+    if use.name == "Dict":
+        known = use.by is not None and script.python(use.by) in _IDS
+        return node if known else use.by is None
+    around = script.use(use.around)
+    made = use.name == "List" and around.way is Way.GIVEN and _makes_tensor(script, around.call)
+    return made and use.expression
 
 
-def _argument(script: Script, call: ast.Call, node: ast.expr) -> bool | ast.expr:
-    if node not in call.args:
-        return False
-    if isinstance(call.func, ast.Name) and call.func.id in _MEASURED:
-        return call
-    if _makes_tensor(script, call):
-        return call
-    made = script.call_at(call)
+def _item(script: Script, use: Usage) -> bool | Expression:
+    if use.by is not None and type(script.python(use.by)) is int:
+        # ``encoding[0].ids``: one row of several.
+        return script.use(use.around).way in (Way.READ, Way.METHOD) or use.expression
+    return use.expression if use.name in ("Slice", "Tuple") else True
+
+
+def _given(script: Script, use: Usage, node: Expression) -> bool | Expression:
+    if use.position is None:
+        return node if use.keyword in _IDS else use.keyword is None
+    plain = holder_of(use.call) is None
+    if (plain and use.name in _MEASURED) or _makes_tensor(script, use.call):
+        return use.expression
+    made = script.call_at(use.call)
     if made is not None and made.method == "generate" and made.name.startswith(_LIBRARIES):
         return node
     # ``isinstance``, ``dict``, ``print`` or whatever else.
-    return isinstance(call.func, ast.Name) and call.func.id in ("isinstance", "hasattr", "dict")
+    return plain and use.name in ("isinstance", "hasattr", "dict")
 
 
-def _makes_tensor(script: Script, call: ast.Call) -> bool:
+def _makes_tensor(script: Script, call: CallNode) -> bool:
     return script.name(call.func) in _TENSORS

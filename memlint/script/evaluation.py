@@ -6,19 +6,21 @@ and no backward pass or other derivative follows before training mode comes back
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
 from memlint.engine.forwards import ForwardRun
+from memlint.engine.guards import asserts, blocks_around, calls_of_plain
 from memlint.engine.invocations import Invocation
 from memlint.engine.modes import module_root
-from memlint.engine.nodes import walk
+from memlint.engine.names import is_loop
+from memlint.engine.nodes import called_name, calls_in, holder_of
 from memlint.engine.values import Object, Opaque, Value, options
-from memlint.script.events import EventKind
+from memlint.flow.events import EventKind
 from memlint.script.forward_passes import Forward
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import CallNode, Definition, Expression, Node, Statement
     from memlint.script.model import Script
 
 # Trainers and Lightning call these in modes of their own, or differentiate through them.
@@ -34,8 +36,6 @@ _DERIVATIVES = frozenset(
     }
 )
 _KEYWORDS = frozenset({"create_graph", "retain_graph"})
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 class Evaluation(NamedTuple):
@@ -50,8 +50,8 @@ class Evaluation(NamedTuple):
     """
 
     forwards: tuple[Forward, ...]
-    statements: tuple[ast.stmt, ...]
-    function: ast.FunctionDef | None
+    statements: tuple[Statement, ...]
+    function: Definition | None
     sets_mode: bool
     called: bool
 
@@ -60,7 +60,7 @@ def evaluations_of(script: Script) -> tuple[Evaluation, ...]:
     """Statements that run models in evaluation mode where autograd is on, or may be."""
     forwards = [one for one in script.forwards if one.gradients is not False]
     passes = [one for one in forwards if _evaluates(script, one)]
-    groups: list[tuple[list[Forward], list[ast.stmt]]] = []
+    groups: list[tuple[list[Forward], list[Statement]]] = []
     for forward in passes:
         statement = _widest(script, forward, passes)
         if groups and statement is not None and _is_next(script, groups[-1][1], statement):
@@ -71,16 +71,16 @@ def evaluations_of(script: Script) -> tuple[Evaluation, ...]:
     return tuple(_made(script, *group) for group in groups)
 
 
-def _made(script: Script, forwards: list[Forward], statements: list[ast.stmt]) -> Evaluation:
+def _made(script: Script, forwards: list[Forward], statements: list[Statement]) -> Evaluation:
     function = script.function(forwards[0].node)
-    root: ast.AST = function if function is not None else script.tree
-    switches = [node for node in walk([root]) if _method(node) == "eval"]
-    own = [node for node in switches if script.function(node) is function]
-    whole = isinstance(function, ast.FunctionDef) and _only_evaluates(script, function, own)
+    root: Node = function if function is not None else script.tree
+    switches = [call for call in calls_in(root) if called_name(call) == "eval"]
+    own = [call for call in switches if script.function(call) is function]
+    whole = function is not None and _only_evaluates(script, function, own)
     return Evaluation(
         tuple(forwards),
         tuple(statements),
-        function if whole and isinstance(function, ast.FunctionDef) else None,
+        function if whole else None,
         bool(own),
         all(forward.called for forward in forwards),
     )
@@ -93,23 +93,16 @@ def _evaluates(script: Script, forward: Forward) -> bool:
     if forward.training is not False or forward.in_training_step:
         return False
     function = script.function(forward.node)
-    if function is not None and (function.name in _HOOKS or _is_test(function)):
+    # A test's models are small.
+    tests = function is not None and function.name.startswith("test_") and asserts(function)
+    if tests or (function is not None and function.name in _HOOKS):
         return False
-    around = [one for one in script.ancestors(forward.node) if isinstance(one, ast.Call)]
-    if any(_method(one) in _DERIVATIVES for one in around):
+    if any(called_name(one) in _DERIVATIVES for one in script.calls_around(forward.node)):
         # ``autograd.grad(model(x).sum(), x)``
         return False
     if any(_wants_gradients(script, run) for run in forward.runs):
         return False
     return not _is_frozen(script, forward)
-
-
-def _is_test(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """True if a function is a test, whose models are small."""
-    return function.name.startswith("test_") and any(
-        isinstance(node, ast.Assert) or _method(node).startswith("assert")
-        for node in walk(function.body)
-    )
 
 
 def _wants_gradients(script: Script, run: ForwardRun) -> bool:
@@ -148,64 +141,53 @@ def _identities(value: Value) -> set[int]:
     return {id(root) for root in roots if isinstance(root, Object | Opaque)}
 
 
-def frozen_modules_of(script: Script) -> tuple[ast.expr, ...]:
+def frozen_modules_of(script: Script) -> tuple[Expression, ...]:
     """Expressions for modules of which the script says whether they want gradients: ``model`` of
     ``model.requires_grad_(False)``, and of a loop that sets ``requires_grad`` of its parameters."""
-    found: list[ast.expr] = []
-    for node in script.nodes(ast.Attribute):
-        if node.attr == "requires_grad_":
-            found.append(node.value)
-        elif node.attr == "requires_grad" and isinstance(node.ctx, ast.Store):
-            loop = script.enclosing(node, *_LOOPS)
-            if isinstance(loop, ast.For):
-                found.append(_holder(loop.iter))
-    return tuple(found)
-
-
-def _holder(iterated: ast.expr) -> ast.expr:
-    """``model`` of ``model.parameters()``."""
-    inner = iterated.func if isinstance(iterated, ast.Call) else iterated
-    return inner.value if isinstance(inner, ast.Attribute) else iterated
+    switched = [one.value for one in script.attributes("requires_grad_")]
+    for node in script.attributes("requires_grad"):
+        loops = script.flow.loops_around(node) if script.is_target(node) else ()
+        iterated = getattr(loops[0], "iter", None) if loops else None
+        if iterated is not None:
+            # ``model`` of ``model.parameters()``
+            switched.append(holder_of(iterated) or iterated)
+    return tuple(switched)
 
 
 # -- which statements ------------------------------------------------------------------------------
 
 
-def _widest(script: Script, forward: Forward, passes: list[Forward]) -> ast.stmt | None:
+def _widest(script: Script, forward: Forward, passes: list[Forward]) -> Statement | None:
     """The outermost loop around a pass that only evaluates, else the statement that holds it."""
     statement = forward.statement
     if not _is_plain(script, statement, passes):
         return None
-    for around in script.ancestors(statement):
-        if not isinstance(around, ast.stmt | ast.ExceptHandler | ast.match_case):
+    for around in blocks_around(script, statement):
+        if not _is_plain(script, around, passes):
             break
-        if isinstance(around, _SCOPES) or not _is_plain(script, around, passes):
-            break
-        if isinstance(around, ast.For | ast.AsyncFor | ast.While):
+        if is_loop(around):
             statement = around
     return statement
 
 
-def _is_plain(script: Script, around: ast.AST, passes: list[Forward]) -> bool:
+def _is_plain(script: Script, around: Node, passes: list[Forward]) -> bool:
     """True if a statement only evaluates: no change of mode, no derivative, no other pass."""
-    nodes = walk([around])
-    evaluated = {one.node for one in passes}
+    evaluated, calls = {one.node for one in passes}, calls_of_plain(around)
     others = {one.node for one in script.forwards if one.node not in evaluated}
-    return not any(
-        isinstance(node, (*_SCOPES, ast.Yield, ast.YieldFrom))
-        or (node in others and _trains(script, node))
-        or _method(node) in _DERIVATIVES | {"eval", "train"}
-        for node in nodes
+    return calls is not None and not any(
+        (call in others and _trains(script, call))
+        or called_name(call) in _DERIVATIVES | {"eval", "train"}
+        for call in calls
     )
 
 
-def _trains(script: Script, node: ast.AST) -> bool:
+def _trains(script: Script, node: Node) -> bool:
     """True if a pass may want gradients: one that runs without them does not."""
     forward = script.forward_at(node)
     return forward is not None and forward.gradients is not False
 
 
-def _is_next(script: Script, group: list[ast.stmt], statement: ast.stmt) -> bool:
+def _is_next(script: Script, group: list[Statement], statement: Statement) -> bool:
     """True if a statement follows a group in its block, in the same cell of a notebook."""
     if not group:
         return False
@@ -217,27 +199,18 @@ def _is_next(script: Script, group: list[ast.stmt], statement: ast.stmt) -> bool
     return _cell(script, last) == _cell(script, statement)
 
 
-def _cell(script: Script, statement: ast.stmt) -> int | None:
+def _cell(script: Script, statement: Statement) -> int | None:
     cell = script.source.cell_at(script.span(statement).start)
     return cell.number if cell is not None else None
 
 
-def _only_evaluates(script: Script, function: ast.FunctionDef, switches: list[ast.AST]) -> bool:
+def _only_evaluates(script: Script, function: Definition, switches: list[CallNode]) -> bool:
     """True if all of a function may run without gradients: it sets evaluation mode first, comes
     back to training mode nowhere, and takes no derivative."""
-    nodes = walk(function.body)
+    calls = calls_of_plain(*function.body)
     return (
         any(script.statement(node) in function.body for node in switches)
         and not function.decorator_list
-        and not any(isinstance(node, (*_SCOPES, ast.Yield, ast.YieldFrom)) for node in nodes)
-        and not any(_method(node) in _DERIVATIVES | {"train"} for node in nodes)
-        and not any(_method(node) == "step" for node in nodes)
+        and calls is not None
+        and not any(called_name(call) in _DERIVATIVES | {"train", "step"} for call in calls)
     )
-
-
-def _method(node: ast.AST) -> str:
-    """The last part of the name of what is called; empty for what is no call."""
-    if not isinstance(node, ast.Call):
-        return ""
-    func = node.func
-    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")

@@ -5,7 +5,6 @@ An answer is None where the runs disagree or nobody can tell.
 
 from __future__ import annotations
 
-import ast
 from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,14 +13,16 @@ from memlint.engine.answers import agreed
 from memlint.engine.forwards import Certainty, ForwardRun
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Output, Tensor
+from memlint.engine.usage import Way
 from memlint.engine.values import Object, Symbol, Value, merge, options
+from memlint.flow.escapes import members_read
 from memlint.script.calls import Call
-from memlint.script.escapes import members_read
 from memlint.script.loaded_models import ModelFacts, is_language_model
 from memlint.script.owners import LOGIT_SAVERS
 from memlint.source import Span
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import CallNode, Node, Statement
     from memlint.script.model import Script
     from memlint.script.steps import Step
 
@@ -121,7 +122,7 @@ class Forward:
         return names.pop() if len(names) == 1 else None
 
     @property
-    def function(self) -> ast.AST | None:
+    def function(self) -> Node | None:
         return self.runs[0].function
 
     @cached_property
@@ -200,10 +201,10 @@ class Forward:
     def is_read_at_once(self) -> bool:
         """True if one field of what it returns is read in the same expression, and nothing else:
         ``model(**batch).loss``."""
-        parent = self.script.parent(self.node)
-        if isinstance(parent, ast.Attribute):
-            return parent.attr in ("loss", "logits")
-        return isinstance(parent, ast.Subscript) and parent.value is self.node
+        use = self.script.use(self.node)
+        if use.way in (Way.READ, Way.METHOD):
+            return use.name in ("loss", "logits")
+        return use.way is Way.ITEM
 
     @property
     def outlives_backward(self) -> bool:
@@ -230,7 +231,7 @@ class Forward:
         return self.call.setting(name).value
 
     @property
-    def statement(self) -> ast.stmt:
+    def statement(self) -> Statement:
         return self.script.statement(self.node)
 
 
@@ -243,7 +244,7 @@ def gives_vocabulary(load: Call) -> bool | None:
 
 def all_forwards_of(script: Script) -> tuple[Forward, ...]:
     """Forward passes, those in other files of the project too, which have no place here."""
-    by_node: dict[ast.Call, list[ForwardRun]] = defaultdict(list)
+    by_node: dict[CallNode, list[ForwardRun]] = defaultdict(list)
     for run in script._run.forwards:
         by_node[run.invocation.node].append(run)
     found = [Forward(script, group) for group in by_node.values()]
@@ -255,7 +256,7 @@ def forwards_of(script: Script) -> tuple[Forward, ...]:
     return tuple(one for one in script.all_forwards if not one.elsewhere)
 
 
-def forward_at(script: Script, node: ast.AST | None) -> Forward | None:
+def forward_at(script: Script, node: Node | None) -> Forward | None:
     """The forward pass that a call is."""
     return next((one for one in script.all_forwards if one.node is node), None)
 

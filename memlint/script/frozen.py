@@ -6,7 +6,6 @@ another model of the step are. Nothing trains it, so that a graph of its forward
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
 from memlint.engine.forwards import Certainty, ForwardRun
@@ -16,6 +15,7 @@ from memlint.engine.values import Object, options
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import Node
     from memlint.script.forward_passes import Forward
     from memlint.script.model import Script
     from memlint.script.steps import Step
@@ -32,14 +32,14 @@ class FrozenPass(NamedTuple):
     forward: Forward
     run: ForwardRun
     step: Step
-    place: ast.AST
+    place: Node
 
 
 def frozen_passes(script: Script) -> tuple[FrozenPass, ...]:
     """Forward passes of models that a training step runs and nothing trains, one a place."""
     touched = _roots_of(script, *_ASKS)
     trained = _roots_of(script, "parameters", "named_parameters")
-    found: dict[ast.AST, FrozenPass] = {}
+    found: dict[Node, FrozenPass] = {}
     for step in script.steps:
         passes = [(one, run) for one in step.forwards for run in one.runs if step.runs_it(run)]
         # The parameters of a module of the script's own are those of what it holds, too.
@@ -87,7 +87,7 @@ def _is_plain(run: ForwardRun) -> bool:
     )
 
 
-def _place(script: Script, forward: Forward, run: ForwardRun, touched: set[int]) -> ast.AST | None:
+def _place(script: Script, forward: Forward, run: ForwardRun, touched: set[int]) -> Node | None:
     """The forward pass itself; where a trained model runs at the same place, what leads there."""
     if not any(_root(one) in touched for one in forward.runs):
         return forward.node

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import ast
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from memlint.engine.growth import changes_in_place, divisors_of
+from memlint.engine.guards import conditions_of_calls, moduli_in
 from memlint.engine.modes import is_off_around
-from memlint.engine.nodes import walk
-from memlint.engine.values import Value
+from memlint.engine.nodes import called_name, calls_in, holder_of
+from memlint.engine.usage import Way
+from memlint.engine.values import Function, Value
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import CallNode, Expression
     from memlint.script.model import Script
-    from memlint.script.steps import Step
 
 # Captured graphs write into the gradients that they were captured with.
 _GRAPHS = frozenset({"CUDAGraph", "graph", "make_graphed_callables"})
@@ -20,44 +23,31 @@ _GRAPHS = frozenset({"CUDAGraph", "graph", "make_graphed_callables"})
 def needs_gradients_in_place(script: Script) -> bool:
     """True if something writes into gradients that must be there: a captured CUDA graph, or the
     script itself, which adds to ``.grad``."""
-    return any(
-        node.attr in _GRAPHS and script.text(node.value).endswith("cuda")
-        for node in script.nodes(ast.Attribute)
-    ) or any(
-        isinstance(node.target, ast.Attribute) and node.target.attr == "grad"
-        for node in script.nodes(ast.AugAssign)
+    graphs = [one for name in _GRAPHS for one in script.attributes(name)]
+    names = [one for one in script.stores if one.endswith(".grad")]
+    changed = [one for name in names for one in script.stores[name]]
+    return any(script.text(one.value).endswith("cuda") for one in graphs) or any(
+        map(changes_in_place, changed)
     )
 
 
 def reads_gradients_unchecked(script: Script) -> bool:
     """True if a function of the script reads ``.grad`` and never compares it with None: by
     ``getattr`` or an ``attrgetter`` too."""
-    checked = {
-        script.flow.scope(node)
-        for node in script.nodes(ast.Compare)
-        if isinstance(node.left, ast.Attribute) and node.left.attr == "grad"
-    }
-    by_name = any(
-        isinstance(node.value, str) and "grad" in node.value.split(".")
-        for node in script.nodes(ast.Constant)
-    )
-    return by_name or any(
-        node.attr == "grad"
-        and script.flow.scope(node) not in checked
-        and not script.text(node.value).endswith(("torch", "autograd"))
-        for node in script.nodes(ast.Attribute)
+    nodes, flow = script.attributes("grad"), script.flow
+    checked = {flow.scope(one) for one in nodes if script.use(one).way is Way.COMPARED}
+    return any("grad" in text.split(".") for text in script.strings) or any(
+        flow.scope(one) not in checked
+        and not script.text(one.value).endswith(("torch", "autograd"))
+        for one in nodes
     )
 
 
 def detaches_gradients(script: Script) -> bool:
     """True if the script replaces a gradient, or takes it off its graph in place, which a view of
     a bucket refuses."""
-    return script.sets("grad") or any(
-        node.attr == "detach_"
-        and isinstance(node.value, ast.Attribute)
-        and node.value.attr == "grad"
-        for node in script.nodes(ast.Attribute)
-    )
+    detached = any(script.use(one).name == "detach_" for one in script.attributes("grad"))
+    return detached or script.sets("grad")
 
 
 def accumulation_of(script: Script) -> int | None:
@@ -66,80 +56,37 @@ def accumulation_of(script: Script) -> int | None:
         steps = call.setting("gradient_accumulation_steps").value
         if type(steps) is int and steps > 1:
             return steps
-    for step in script.steps:
-        for node in walk(step.node.body):
-            if isinstance(node, ast.If) and calls_step(node):
-                found = _modulus(script, node.test)
-                if found is not None:
-                    return found
-    return None
+    tests = [test for step in script.steps for test in conditions_of_calls(step.node, "step")]
+    return _first_count(script, (one for test in tests for one in moduli_in(test)))
 
 
 def loss_divisor_of(script: Script) -> int | None:
     """``4`` of ``loss = model(...).loss / 4``, ``loss /= 4`` or ``(loss / 4).backward()``."""
-    for step in script.steps:
-        for backward in step.backwards:
-            if isinstance(backward.node.func, ast.Attribute):
-                for loss in _written_as(script, step, backward.node.func.value):
-                    divisor = _divisor(script, loss)
-                    if divisor is not None:
-                        return divisor
-    return None
-
-
-def _written_as(script: Script, step: Step, loss: ast.expr) -> list[ast.expr]:
-    """The expressions that a step's loss is written as, where it has a name or none."""
-    if not isinstance(loss, ast.Name):
-        return [loss]
-    nodes = list(walk(step.node.body))
-    assigned = [
-        node.value
-        for node in nodes
-        if isinstance(node, ast.Assign)
-        and [script.text(target) for target in node.targets] == [loss.id]
-    ]
-    changed = [
-        ast.BinOp(node.target, node.op, node.value)
-        for node in nodes
-        if isinstance(node, ast.AugAssign) and script.text(node.target) == loss.id
-    ]
-    return [*assigned, *changed]
-
-
-def _divisor(script: Script, loss: ast.expr) -> int | None:
-    if not isinstance(loss, ast.BinOp) or not isinstance(loss.op, ast.Div):
-        return None
-    steps = script.python(loss.right)
-    return steps if type(steps) is int and steps > 1 else None
-
-
-def _modulus(script: Script, test: ast.expr) -> int | None:
-    """``4`` of ``(i + 1) % 4 == 0``."""
-    for node in walk([test]):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-            steps = script.python(node.right)
-            if type(steps) is int and steps > 1:
-                return steps
-    return None
-
-
-def calls_step(tree: ast.AST) -> bool:
-    """True if a method ``step`` is called below a node."""
-    return any(
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "step"
-        for node in walk([tree])
+    divisors = (
+        divisor
+        for step in script.steps
+        for backward in step.backwards
+        if (loss := holder_of(backward.node)) is not None
+        for divisor in divisors_of(step.node, loss)
     )
+    return _first_count(script, divisors)
+
+
+def _first_count(script: Script, nodes: Iterable[Expression]) -> int | None:
+    """The first number above one that an expression certainly is."""
+    numbers = map(script.python, nodes)
+    return next((one for one in numbers if type(one) is int and one > 1), None)
 
 
 def steps_optimizer(function: Value) -> bool:
     """True if a function of the script calls a method ``step``."""
-    node = getattr(function, "node", None)
-    return isinstance(node, ast.FunctionDef | ast.Lambda) and calls_step(node)
+    node = function.node if isinstance(function, Function) else None
+    return node is not None and any(
+        called_name(call) == "step" and holder_of(call) is not None for call in calls_in(node)
+    )
 
 
-def without_gradients(script: Script, node: ast.Call) -> bool:
+def without_gradients(script: Script, node: CallNode) -> bool:
     """True if a call definitely runs without autograd, on paths that no run reaches too."""
     call = script.call_at(node)
     return call.without_gradients if call is not None else is_off_around(script.ancestors(node))

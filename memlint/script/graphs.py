@@ -8,32 +8,49 @@ of the same turn starts from it.
 
 from __future__ import annotations
 
-import ast
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from memlint.engine.constants import unified
+from memlint.engine.growth import (
+    Addition,
+    Growth,
+    Store,
+    additions_in,
+    binds_as_target,
+    changes_in_place,
+    contents_of,
+    deletes_of,
+    names_in,
+    own_object,
+    returned_losses,
+    root_of,
+    scaled_terms,
+    starts_of,
+    terms_of,
+)
 from memlint.engine.modes import is_off_around
-from memlint.engine.nodes import walk
+from memlint.engine.nodes import arguments_of, holder_of
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Role, Tensor, tensors_in
+from memlint.engine.usage import places_in, places_of
 from memlint.engine.values import Object, options
-from memlint.script.events import EventKind
-from memlint.script.settings import unified
+from memlint.flow.callables import EMPTIES, HOOKS, KEEPS_GRAPH
+from memlint.flow.events import EventKind
+from memlint.flow.reach import Reach, Search
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.engine.invocations import Invocation
+    from memlint.engine.names import Loop
+    from memlint.engine.nodes import CallNode, Definition, Expression, Node
     from memlint.script.calls import Call
     from memlint.script.model import Script
     from memlint.script.steps import Step
 
-Loop = ast.For | ast.AsyncFor | ast.While
-# Methods of a tensor that give one with the same graph, or more of it.
-_GRAPH_KEEPING = frozenset(
-    {"mean", "sum", "float", "clone", "squeeze", "view", "reshape", "double", "to", "cpu", "cuda"}
-)
+# Arguments of a backward pass that let another one follow.
+_KEEPING = ("retain_graph", "create_graph")
 
 
 class Graph(StrEnum):
@@ -51,10 +68,10 @@ class Sum(NamedTuple):
     loop: the innermost loop around it, or the method that a trainer runs in every step.
     """
 
-    statement: ast.Assign | ast.AugAssign
+    statement: Growth
     target: str
-    addend: ast.expr
-    loop: Loop | ast.FunctionDef
+    addend: Expression
+    loop: Loop | Definition
 
 
 class Hoard(NamedTuple):
@@ -63,83 +80,46 @@ class Hoard(NamedTuple):
     value: one of the things that are kept, so that a pair or a dict of them is several hoards.
     """
 
-    call: ast.Call
+    call: CallNode
     container: str
-    value: ast.expr
-    loop: Loop | ast.FunctionDef
+    value: Expression
+    loop: Loop | Definition
 
-
-# Statements that bind each name, attribute or item, as it is written.
-_Bindings = dict[str, list[ast.Assign | ast.AugAssign | ast.AnnAssign]]
-_Addition = tuple[ast.Assign | ast.AugAssign, ast.expr, ast.expr]
-# Methods that a trainer runs in every step: their loss is run backward when they have returned it.
-_HOOKS = ("training_step", "compute_loss")
 
 # -- sums ------------------------------------------------------------------------------------------
 
 
 def sums_of(script: Script) -> tuple[Sum, ...]:
     """What loops add up over their turns: ``total += loss``."""
-    additions: list[_Addition] = [*_augmented(script), *_assigned(script)]
-    if not additions:
-        return ()
-    bindings, found = script.stores, []
-    for node, target, addend in additions:
-        loop = _loop_of_sum(script, node, target, bindings)
+    found = []
+    for addition in additions_in(script, KEEPS_GRAPH):
+        loop = _loop_of_sum(script, addition)
         if loop is not None:
-            found.append(Sum(node, script.text(target), addend, loop))
+            target = script.text(addition.target)
+            found.append(Sum(addition.statement, target, addition.addend, loop))
     return tuple(sorted(found, key=lambda one: one.statement.lineno))
 
 
-def _augmented(script: Script) -> Iterator[_Addition]:
-    for node in script.nodes(ast.AugAssign):
-        if isinstance(node.op, ast.Add) and not isinstance(node.value, ast.Constant):
-            yield node, node.target, node.value
-
-
-def _assigned(script: Script) -> Iterator[_Addition]:
-    """``total = total + loss``, ``average = 0.9 * average + 0.1 * loss``."""
-    for node in script.nodes(ast.Assign):
-        match node:
-            case ast.Assign(
-                targets=[ast.Name(id=name) as target],
-                value=ast.BinOp(op=ast.Add(), left=left, right=right),
-            ):
-                sides = [
-                    name in [script.text(one) for one in _parts(side, ast.Name)]
-                    for side in (left, right)
-                ]
-                if sides == [True, False]:
-                    yield node, target, right
-                elif sides == [False, True]:
-                    yield node, target, left
-
-
-def _loop_of_sum(
-    script: Script, node: ast.Assign | ast.AugAssign, target: ast.expr, bindings: _Bindings
-) -> Loop | ast.FunctionDef | None:
+def _loop_of_sum(script: Script, addition: Addition) -> Loop | Definition | None:
     """Return the loop that accumulates into the target, or None."""
+    node, target = addition.statement, addition.target
     loops = script.flow.loops_around(node)
     if not loops:
         return _hook_around(script, node, target)
-    if isinstance(target, ast.Name) and not script.flow.is_carried(loops[0], target.id):
-        return None
-    turn = _step_around(script, loops)
-    others = _bound_in(script, turn, script.text(target), bindings)
-    return (
-        loops[0] if all(isinstance(one, ast.AugAssign) or one is node for one in others) else None
-    )
+    for place in places_of(target):
+        plain = place.is_whole and place.holder is None
+        if plain and not script.flow.is_carried(loops[0], place.name):
+            return None
+    others = _bound_in(script, _step_around(script, loops), script.text(target))
+    return loops[0] if all(one is node or changes_in_place(one) for one in others) else None
 
 
-def _hook_around(script: Script, node: ast.AST, grows: ast.expr) -> ast.FunctionDef | None:
+def _hook_around(script: Script, node: Node, grows: Expression) -> Definition | None:
     """The method of every step around an addition to an attribute of its object."""
-    function = script.function(node)
-    while isinstance(grows, ast.Attribute | ast.Subscript):
-        grows = grows.value
-    if not isinstance(function, ast.FunctionDef) or function.name not in _HOOKS:
+    function, root = script.function(node), root_of(grows)
+    if function is None or function.name not in HOOKS or root is None:
         return None
-    own = function.args.args[0].arg if function.args.args else ""
-    return function if isinstance(grows, ast.Name) and grows.id == own else None
+    return function if root.id == own_object(function) else None
 
 
 def _step_around(script: Script, loops: tuple[Loop, ...]) -> Loop:
@@ -152,97 +132,56 @@ def _step_around(script: Script, loops: tuple[Loop, ...]) -> Loop:
     return loops[1] if steps and not within else loops[0]
 
 
-def stores_of(script: Script) -> _Bindings:
-    """The assignments to each name, attribute and item, as it is written."""
-    found: _Bindings = defaultdict(list)
-    for kind in (ast.Assign, ast.AugAssign, ast.AnnAssign):
-        for node in script.nodes(kind):
-            assert isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign)
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                for name in _texts(script, target):
-                    found[name].append(node)
-    return found
-
-
-def _bound_in(script: Script, loop: Loop, name: str, bindings: _Bindings) -> list[ast.stmt]:
+def _bound_in(script: Script, loop: Loop, name: str) -> list[Store]:
     """The statements of a loop that bind a name, an attribute or an item."""
-    return [one for one in bindings.get(name, ()) if loop in script.flow.loops_around(one)]
-
-
-def _texts(script: Script, target: ast.expr) -> Iterator[str]:
-    if isinstance(target, ast.Tuple | ast.List):
-        for one in target.elts:
-            yield from _texts(script, one)
-    else:
-        yield script.text(target)
+    return [one for one in script.stores.get(name, ()) if loop in script.flow.loops_around(one)]
 
 
 # -- hoards ----------------------------------------------------------------------------------------
 
-_EMPTYING = ("clear", "pop", "popleft", "remove")
-
 
 def hoards_of(script: Script) -> tuple[Hoard, ...]:
     """What loops append to lists that outlive their turns: ``losses.append(loss)``."""
-    calls = [one.node for one in script.method_calls("append") if len(one.node.args) == 1]
-    if not calls:
-        return ()
-    bindings, found = script.stores, []
-    for node in calls:
-        if not isinstance(node.func, ast.Attribute):
+    found = []
+    for call in script.method_calls("append"):
+        node, holder = call.node, holder_of(call.node)
+        if holder is None or len(node.args) != 1:
             continue
-        holder, loops = node.func.value, script.flow.loops_around(node)
+        loops = script.flow.loops_around(node)
         loop = loops[0] if loops else _hook_around(script, node, holder)
-        if loop is None or (loops and _is_emptied(script, holder, loops, bindings)):
+        if loop is None or (loops and _is_emptied(script, holder, loops)):
             continue
         container = script.text(holder)
-        found += [Hoard(node, container, one, loop) for one in _contents(node.args[0])]
+        found += [Hoard(node, container, one, loop) for one in contents_of(node.args[0])]
     return tuple(sorted(found, key=lambda one: one.call.lineno))
 
 
-def _is_emptied(
-    script: Script, node: ast.expr, loops: tuple[Loop, ...], bindings: _Bindings
-) -> bool:
+def _is_emptied(script: Script, node: Expression, loops: tuple[Loop, ...]) -> bool:
     """True if a list may lose its items, or has a limited number of them."""
-    loop, container = _step_around(script, loops), script.text(node)
-    root = node
-    while isinstance(root, ast.Attribute | ast.Subscript):
-        root = root.value
-    if not isinstance(root, ast.Name):
+    loop, container, root = _step_around(script, loops), script.text(node), root_of(node)
+    if root is None or binds_as_target(script, loop, root.id):
         return True
-    if any(_bound_in(script, loop, name, bindings) for name in {container, root.id}):
-        return True
-    if not isinstance(loop, ast.While) and root.id in _texts(script, loop.target):
+    if any(_bound_in(script, loop, name) for name in {container, root.id}):
         return True
     if isinstance(made := unified(script.value(node)), Object) and made.made_by is not None:
         # ``deque(maxlen=100)``, a meter, or whatever else has a method ``append``.
         return made.made_by.name != "list"
-    deleted = [target for one in script.nodes(ast.Delete) for target in one.targets]
-    return script.calls_method(container, *_EMPTYING) or any(
-        script.text(one).startswith(container) for one in deleted
+    return script.calls_method(container, *EMPTIES) or any(
+        one.startswith(container) for one in deletes_of(script)
     )
-
-
-def _contents(node: ast.expr) -> list[ast.expr]:
-    """What a tuple, list or dict display holds; else the expression itself."""
-    match node:
-        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
-            return [inner for part in parts for inner in _contents(part)]
-    return [node]
 
 
 # -- graphs ----------------------------------------------------------------------------------------
 
 
-def graph_of(script: Script, node: ast.expr, loop: ast.AST) -> Graph | None:
-    """What of the graph of an expression is there when a turn of ``loop`` ends; None for none, or
-    where that is not known."""
-    assert isinstance(loop, ast.For | ast.AsyncFor | ast.While | ast.FunctionDef)
-    parts = list(_parts(node, ast.Name, ast.Attribute))
+def graph_of(script: Script, node: Expression, loop: Loop | Definition) -> Graph | None:
+    """What of the graph of an expression is there when a turn of ``loop`` ends, or a method that a
+    trainer runs; None for none, or where that is not known."""
+    parts = list(terms_of(node, KEEPS_GRAPH))
     tensors = [one for one in options(script.value(node)) if isinstance(one, Tensor)]
     if _has_no_graph(script, node, parts, tensors):
         return None
-    if isinstance(loop, ast.FunctionDef):
+    if loop is script.function(node):
         return Graph.SPENT if _is_returned(script, parts, loop) else None
     if _is_spent(script, tensors, loop) or _shares_backward(script, node, loop):
         return Graph.SPENT
@@ -253,17 +192,18 @@ def graph_of(script: Script, node: ast.expr, loop: ast.AST) -> Graph | None:
 
 
 def _has_no_graph(
-    script: Script, node: ast.expr, parts: list[ast.expr], tensors: list[Tensor]
+    script: Script, node: Expression, parts: Sequence[Expression], tensors: list[Tensor]
 ) -> bool:
-    """True if autograd does not record an expression, on some path at least."""
+    """True if autograd does not record an expression, on some path at least: it is off, or the
+    script takes a name off its graph in place."""
     return (
         is_off_around(script.ancestors(node))
-        or any(_is_detached(script, one) for one in parts)
+        or any(script.calls_method(script.text(one), "detach_") for one in parts)
         or any(one.graph is False for one in tensors)
     )
 
 
-def _is_spent(script: Script, tensors: list[Tensor], loop: Loop) -> bool:
+def _is_spent(script: Script, tensors: list[Tensor], loop: Node) -> bool:
     """True if a backward pass of the same turn runs through one of these tensors."""
     if not tensors or not all(one.graph for one in tensors):
         return False
@@ -278,19 +218,9 @@ def _is_spent(script: Script, tensors: list[Tensor], loop: Loop) -> bool:
     return bool(losses) and all(id(one.forward) in losses for one in tensors)
 
 
-def _backwards(script: Script, loop: Loop) -> list[Invocation]:
+def _backwards(script: Script, loop: Node) -> list[Invocation]:
     """The backward passes that the turns of a loop run, in functions that it calls too."""
-    return [invocation for invocation in script._backward_invocations if loop in invocation.loops]
-
-
-def backward_invocations(script: Script) -> list[Invocation]:
-    """The calls that run a backward pass, in the order of the run."""
-    return [
-        invocation
-        for invocation in script.invocations
-        if invocation.name.endswith("backward")
-        and invocation.name.rpartition(".")[2] in ("backward", "manual_backward")
-    ]
+    return [invocation for invocation in script.backward_passes if loop in invocation.loops]
 
 
 def _starts(invocation: Invocation) -> list[Tensor]:
@@ -324,121 +254,48 @@ def _is_whole(script: Script, tensor: Tensor) -> bool:
 # -- by name ---------------------------------------------------------------------------------------
 
 
-def _shares_backward(script: Script, node: ast.expr, loop: Loop) -> bool:
+def _shares_backward(script: Script, node: Expression, loop: Node) -> bool:
     """True if a backward pass of the loop starts from a name or attribute that ``node`` is made of,
     with the same definition."""
-    wanted = [_definition(script, one) for one in _parts(node, ast.Name, ast.Attribute)]
-    wanted = [one for one in wanted if one is not None]
+    wanted = _definitions(script, terms_of(node, KEEPS_GRAPH))
     if not wanted:
         return False
     for invocation in _backwards(script, loop):
         call = invocation.node
         if is_elsewhere(call) or script.flow.scope(call) is not script.flow.scope(node):
             continue
-        given = [call.func.value] if isinstance(call.func, ast.Attribute) else []
-        for start in (*given, *call.args):
-            for part in _tensors_of(start):
-                if _definition(script, part) in wanted:
-                    return True
+        holder = holder_of(call)
+        starts = [*([holder] if holder is not None else []), *call.args]
+        if wanted & {
+            one
+            for start in starts
+            for one in _definitions(script, scaled_terms(start, KEEPS_GRAPH))
+        }:
+            return True
     return False
 
 
-def _is_returned(script: Script, parts: list[ast.expr], hook: ast.FunctionDef) -> bool:
+def _is_returned(script: Script, parts: Sequence[Expression], hook: Node) -> bool:
     """True if a trainer's method returns one of these as its loss, with the same definition."""
     if "super().training_step" in script.text(hook):
         # ``Trainer.training_step`` has run backward, and gives a detached loss.
         return False
-    wanted = [one for one in (_definition(script, part) for part in parts) if one is not None]
-    return any(
-        _definition(script, loss) in wanted
-        for node in walk(hook.body)
-        if isinstance(node, ast.Return) and script.function(node) is hook
-        for loss in _losses(node.value)
-    )
+    losses = _definitions(script, returned_losses(script, hook))
+    return not losses.isdisjoint(_definitions(script, parts))
 
 
-def _losses(returned: ast.expr | None) -> Iterator[ast.expr]:
-    """``loss`` of ``(loss, outputs) if return_outputs else loss`` and of ``{"loss": loss}``."""
-    match returned:
-        case ast.IfExp(body=body, orelse=other):
-            yield from _losses(body)
-            yield from _losses(other)
-        case ast.Tuple(elts=[first, *_]):
-            yield from _losses(first)
-        case ast.Dict(keys=keys, values=values):
-            for key, value in zip(keys, values, strict=True):
-                if isinstance(key, ast.Constant) and key.value == "loss":
-                    yield value
-        case ast.Name():
-            yield returned
-
-
-def _definition(script: Script, node: ast.expr) -> tuple[str, tuple[ast.AST, ...]] | None:
-    """The text of a name or attribute and the statements that bind its root; None for globals."""
-    root = node
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    if not isinstance(root, ast.Name):
-        return None
-    bound = script.flow.definitions(root)
-    return (script.text(node), bound) if bound else None
-
-
-def _is_detached(script: Script, node: ast.expr) -> bool:
-    """True if the script takes a name off its graph in place."""
-    return script.calls_method(script.text(node), "detach_")
-
-
-def _parts(node: ast.expr, *kinds: type[ast.expr]) -> Iterator[ast.expr]:
-    """The names and attributes whose graph an expression may carry on: ``loss`` of
-    ``loss.mean() / steps``, and ``steps``."""
-    match node:
-        case _ if isinstance(node, kinds):
-            yield node
-        case ast.BinOp(left=left, right=right):
-            yield from _parts(left, *kinds)
-            yield from _parts(right, *kinds)
-        case ast.UnaryOp(operand=operand):
-            yield from _parts(operand, *kinds)
-        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in _GRAPH_KEEPING:
-            yield from _parts(inner, *kinds)
-
-
-def _tensors_of(node: ast.expr) -> Iterator[ast.expr]:
-    """The names and attributes of a backward pass's start that are tensors for certain: ``loss`` of
-    ``scaler.scale(loss / steps)``."""
-    match node:
-        case ast.Name() | ast.Attribute():
-            yield node
-        case ast.BinOp(op=ast.Div(), left=left):
-            yield from _tensors_of(left)
-        case (
-            ast.BinOp(op=ast.Mult(), left=ast.Constant(), right=scaled)
-            | ast.BinOp(op=ast.Mult(), left=scaled, right=ast.Constant())
-        ):
-            yield from _tensors_of(scaled)
-        case ast.BinOp(op=ast.Add(), left=left, right=right):
-            yield from _tensors_of(left)
-            yield from _tensors_of(right)
-        case ast.Call(func=ast.Attribute(attr="scale"), args=[scaled]):
-            yield from _tensors_of(scaled)
-        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in _GRAPH_KEEPING:
-            yield from _tensors_of(inner)
+def _definitions(script: Script, nodes: Iterable[Expression]) -> set[tuple[str, tuple[Node, ...]]]:
+    """The text of names and attributes and the statements that bind their roots, globals left
+    out."""
+    roots = [(script.text(one), root_of(one, of_items=False)) for one in nodes]
+    bound = [(text, script.flow.definitions(root)) for text, root in roots if root is not None]
+    return {one for one in bound if one[1]}
 
 
 # -- what a backward pass runs through -------------------------------------------------------------
 
 
-def starts_of(call: Call) -> tuple[ast.expr, ...]:
-    """What a backward pass starts from: ``loss`` of ``loss.backward()`` and of
-    ``accelerator.backward(loss)``."""
-    node = call.node
-    if node.args:
-        return tuple(node.args)
-    return (node.func.value,) if isinstance(node.func, ast.Attribute) else ()
-
-
-def comes_from(script: Script, step: Step, node: ast.expr) -> bool:
+def comes_from(script: Script, step: Step, node: Expression) -> bool:
     """True if all of a tensor's graph is of forward passes of a step, whose inputs the step makes:
     nothing of it is older than the turn."""
     tensors = script.tensors(node)
@@ -452,13 +309,71 @@ def comes_from(script: Script, step: Step, node: ast.expr) -> bool:
     ) and not any(one.passes("arithmetic", "+=") for one in tensors)  # fmt: skip
 
 
-def _is_given_by_turn(script: Script, step: Step, call: ast.Call) -> bool:
+def _is_given_by_turn(script: Script, step: Step, call: CallNode) -> bool:
     """True if the names in a call's arguments are bound by a turn of the loop."""
     if script.flow.scope(call) is not script.flow.scope(step.node):
         return False
-    names = [one for one in walk([*call.args, *call.keywords]) if isinstance(one, ast.Name)]
+    names = names_in(*arguments_of(call))
     return bool(names) and all(
         bound is step.node or step.node in script.flow.loops_around(bound)
         for name in names
         for bound in script.flow.definitions(name) or (script.tree,)
+    )
+
+
+# -- where graphs go -------------------------------------------------------------------------------
+
+
+def reach_of_sum(script: Script, grown: Sum, graph: Graph) -> Reach:
+    """Where what a loop adds up goes, if its graph can still be run backward."""
+    if graph is Graph.SPENT and _frees_graphs(script, grown.loop):
+        return Reach.READ
+    search = Search(script)
+    search.follow(script.use(grown.statement.value).places, grown.statement)
+    return search.worst
+
+
+def reach_of_hoard(script: Script, hoard: Hoard, graph: Graph) -> Reach:
+    """Where the list that a loop appends to goes, if the graphs in it can still be run backward."""
+    if graph is Graph.SPENT and _frees_graphs(script, hoard.loop):
+        return Reach.READ
+    search, holder = Search(script), holder_of(hoard.call)
+    assert holder is not None
+    for bound in script.flow.definitions(holder) or (None,):
+        search.follow(places_of(holder), bound)
+    return search.worst
+
+
+def reach_of_graph(script: Script, step: Step, backward: Call) -> Reach:
+    """Where what shares the graph of a step's backward pass goes, after that pass.
+
+    A function that gets it before is taken to compute something of it: a criterion.
+    """
+    helpers = {script.function(one.node) for one in step.forwards}
+    scope = script.flow.scope(backward.node)
+
+    def is_before(call: CallNode) -> bool:
+        if script.flow.scope(call) is scope:
+            return script.is_before(call, backward.node) is True
+        return script.function(call) in helpers
+
+    search = Search(script, own=backward.node, is_before=is_before)
+    for forward in step.forwards:
+        search.climb(forward.node)
+    for start in starts_of(backward.node):
+        for place in places_in(start):
+            if place.holder is not None:
+                search.follow([place])
+                continue
+            for bound in script.flow.definitions(place.node):
+                search.follow_name(place.name, scope, bound)
+    return search.worst
+
+
+def _frees_graphs(script: Script, loop: Node) -> bool:
+    """True if the backward passes of a loop certainly free what they run through: a second one
+    would end in an error."""
+    return not script.may_use(*_KEEPING) and not any(
+        one.open_keywords or len(one.arguments) > 1 or not one.keywords.keys().isdisjoint(_KEEPING)
+        for one in _backwards(script, loop)
     )

@@ -8,46 +8,24 @@ what the script calls its own variables, unless the function says so.
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from memlint.engine.nodes import walk
+from memlint.engine.definitions import words_of_code
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import Expression, Node
     from memlint.script.model import Script
 
 # The words of a name: ``eval`` and ``Rows`` of ``eval_Rows``, ``evalRows``.
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _HELD_OUT = re.compile(r"test|tests|dev|eval.*|valid.*|infer.*|predict.*|bench.*")
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_SPACE = re.compile(r"\s")
-_SPEAKING = (ast.Attribute, ast.keyword, ast.Import, ast.ImportFrom, ast.Constant, ast.Expr)
 
 
 def words_of(script: Script) -> str:
-    """Return the names of code that is not the script's own, one a line.
-
-    Attributes, keywords and imports, of the files that were run for the script too; and the words
-    of strings without spaces: keys, names for ``getattr``, environment variables.
-    """
-    own = [node for kind in _SPEAKING for node in script.nodes(kind)]
-    return "\n".join(set(_words([*own, *walk(script.others)])))
-
-
-def _words(nodes: list[ast.AST]) -> Iterator[str]:
-    prose = {node.value for node in nodes if isinstance(node, ast.Expr)}
-    for node in nodes:
-        match node:
-            case ast.Attribute(attr=word) | ast.keyword(arg=str(word)):
-                yield word
-            case ast.Import(names=names):
-                yield from (alias.name for alias in names)
-            case ast.ImportFrom(module=module, names=names):
-                yield from (f"{module}.{alias.name}" for alias in names)
-            case ast.Constant(value=str(text)) if node not in prose and not _SPACE.search(text):
-                yield from _WORD.findall(text)
+    """Return the names of code that is not the script's own, one a line, of the files that were run
+    for the script too."""
+    return "\n".join(words_of_code(script))
 
 
 def may_use(script: Script, *words: str) -> bool:
@@ -66,7 +44,7 @@ def matches(script: Script, pattern: re.Pattern[str]) -> bool:
     return pattern.search(script.source.text) is not None
 
 
-def may_be_held_out(script: Script, *nodes: ast.AST) -> bool:
+def may_be_held_out(script: Script, *nodes: Node) -> bool:
     """True if data is kept for evaluation by what the script calls it.
 
     The guess: what is called ``test_rows`` or ``collate_eval`` is no training set. The script's own
@@ -82,7 +60,7 @@ def is_held_out_name(name: str) -> bool:
     return held_out and not any(part.startswith("train") for part in parts)
 
 
-def may_ask_for_a_version(script: Script, test: ast.expr) -> bool:
+def may_ask_for_a_version(script: Script, test: Expression) -> bool:
     """True if a condition may ask which version of a library is there.
 
     The guess: it then says ``version`` in some form. The script's own names are read.

@@ -7,13 +7,14 @@ names, helpers, methods, tuples and wrappers, as the tensors of the model are.
 
 from __future__ import annotations
 
-import ast
 from collections import defaultdict
 from collections.abc import Iterator
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from memlint.engine.growth import contents_of
+from memlint.engine.nodes import call_itself, key_of
 from memlint.engine.operations import MEASURES, TOKEN_LOGPROBS
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import (
@@ -23,10 +24,12 @@ from memlint.engine.tensors import (
     Width,
 )
 from memlint.engine.values import Object, options
+from memlint.flow.callables import PASSES_NUMBERS
 from memlint.script.calls import Call
 from memlint.source import Span
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import CallNode, Expression, Node
     from memlint.script.model import Script
 
 
@@ -47,7 +50,7 @@ class TokenLoss:
     def __init__(
         self,
         script: Script,
-        node: ast.Call,
+        node: CallNode,
         form: LossForm,
         logits: tuple[Tensor, ...],
         only_gathered: bool = False,
@@ -125,7 +128,7 @@ class TokenLoss:
     @property
     def loads(self) -> tuple[Call, ...] | None:
         """The calls that load the models of these logits; None where one is not known."""
-        found: dict[ast.AST, Call] = {}
+        found: dict[Node, Call] = {}
         for tensor in self.logits:
             forward = self.script.forward_of(tensor)
             load = forward.facts.load if forward is not None else None
@@ -135,7 +138,7 @@ class TokenLoss:
         return tuple(found.values())
 
     @property
-    def source(self) -> ast.expr:
+    def source(self) -> Expression:
         """Where the logits are read off the model's output, else the loss itself."""
         for tensor in self.logits:
             for one in tensor.history():
@@ -147,8 +150,8 @@ class TokenLoss:
 
 def token_losses(script: Script) -> tuple[TokenLoss, ...]:
     """Losses and log-probabilities that the script itself computes from logits, in source order."""
-    given: dict[tuple[ast.Call, LossForm], list[Tensor]] = defaultdict(list)
-    direct: set[ast.Call] = set()
+    given: dict[tuple[CallNode, LossForm], list[Tensor]] = defaultdict(list)
+    direct: set[CallNode] = set()
     for tensor, operation, node in script._run.tensor_uses:
         short = operation.rpartition(".")[2]
         form = _FORMS.get(short)
@@ -168,7 +171,7 @@ def token_losses(script: Script) -> tuple[TokenLoss, ...]:
     return tuple(sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset)))
 
 
-def _is_only_gathered(script: Script, log_softmax: ast.Call) -> bool | None:
+def _is_only_gathered(script: Script, log_softmax: CallNode) -> bool | None:
     """True if only ``gather`` reads a log-softmax; None where no entry a token is picked of it."""
     picks = list(_picks(script, log_softmax)) if _is_over_words(script, log_softmax) else []
     if all(one is None for one in picks):
@@ -183,77 +186,58 @@ _FORMS = {
 }
 # Libraries of language models.
 _LANGUAGE = ("transformers", "trl", "peft", "deepspeed", "vllm", "tokenizers", "tiktoken")
-# What hands a tensor on, whole or in part, and reads none of its numbers by itself.
-_PASSING = frozenset(
-    {
-        *("float", "to", "type", "double", "half", "bfloat16", "contiguous", "view", "reshape"),
-        *("arithmetic", "div", "mul", "cuda", "squeeze", "unsqueeze"),
-    }
-)
+_ROW_AND_TOKEN = 2
 
 
-def _is_unnamed(script: Script, node: ast.AST) -> bool:
+def _is_unnamed(script: Script, node: Node) -> bool:
     """True if a function around a node is named nowhere, or in such functions alone."""
     names: set[str] = set()
     pending = [node]
     while pending:
-        function = _outermost(script, pending.pop())
+        functions = [*script.functions_around(pending.pop())]
+        outermost = script.definition(functions[-1]) if functions else None
         # Whoever has an object of a class may call its methods.
-        if function is None or isinstance(script.parent(function), ast.ClassDef):
+        if outermost is None or script.class_of(outermost) is not None or outermost.decorator_list:
             return False
-        if function.name not in names and not function.decorator_list:
-            names.add(function.name)
-            pending += _uses_of(script, function.name)
-        elif function.decorator_list:
-            return False
+        if outermost.name not in names:
+            names.add(outermost.name)
+            pending += script.mentions(outermost.name)
+            pending += script.places_of_string(outermost.name)
     return True
 
 
-def _outermost(script: Script, node: ast.AST) -> ast.FunctionDef | None:
-    function = script.function(node)
-    while function is not None and (around := script.function(function)) is not None:
-        function = around
-    return function if isinstance(function, ast.FunctionDef) else None
-
-
-def _uses_of(script: Script, name: str) -> Iterator[ast.AST]:
-    yield from (one for one in script.nodes(ast.Name) if one.id == name)
-    yield from (one for one in script.nodes(ast.Attribute) if one.attr == name)
-    yield from (one for one in script.nodes(ast.Constant) if one.value == name)
-
-
-def _call(script: Script, node: ast.expr) -> ast.Call | None:
+def _call(script: Script, node: Expression) -> CallNode | None:
     """The call of an operation: of a method, the call around the attribute."""
-    made = script.parent(node) if isinstance(node, ast.Attribute) else node
-    return made if isinstance(made, ast.Call) else None
+    made = script.call_of(node)
+    return made if made is not None else call_itself(node)
 
 
-def _is_over_words(script: Script, log_softmax: ast.Call) -> bool:
+def _is_over_words(script: Script, log_softmax: CallNode) -> bool:
     """True if a log-softmax runs over the last dimension, that of the vocabulary."""
     return any(use[0].role is Role.LOG_PROBABILITIES for use in script.uses_at(log_softmax))
 
 
-def _picks(script: Script, node: ast.expr) -> Iterator[bool | None]:
+def _picks(script: Script, node: Expression) -> Iterator[bool | None]:
     """Yield for each use of a tensor: True if it gathers one entry a token, False if it picks by
     an index, None if it does anything else."""
     for _, operation, use in script.uses_at(node):
         short = operation.rpartition(".")[2]
         if short in MEASURES:
             continue
-        if operation == "[]" and isinstance(use, ast.Subscript):
-            if _is_index_of_tokens(script, use.slice):
-                yield False
-            else:
-                yield from _picks(script, use) if script.uses_at(use) else (None,)
+        key = key_of(use) if operation == "[]" else None
+        if key is not None and _picks_rows(script, key):
+            yield False
+        elif key is not None:
+            yield from _picks(script, use) if script.uses_at(use) else (None,)
         elif short in ("gather", "take_along_dim"):
             yield True if _is_one_a_token(script, _call(script, use)) else None
-        elif short in _PASSING and (made := _call(script, use)) is not None:
+        elif short in PASSES_NUMBERS and (made := _call(script, use)) is not None:
             yield from _picks(script, made) if script.uses_at(made) else (None,)
         else:
             yield None
 
 
-def _is_one_a_token(script: Script, gather: ast.Call | None) -> bool:
+def _is_one_a_token(script: Script, gather: CallNode | None) -> bool:
     """True if a ``gather`` makes one number a position in some run."""
     if gather is None:
         return False
@@ -265,12 +249,11 @@ def _is_one_a_token(script: Script, gather: ast.Call | None) -> bool:
     return any(tensor.width is Width.ONE for tensor in made)
 
 
-def _is_index_of_tokens(script: Script, index: ast.expr) -> bool:
-    """``logprobs[torch.arange(rows), tokens]``."""
-    match index:
-        case ast.Tuple(elts=[ast.Call() as rows, ast.Name()]):
-            return script.name(rows.func) == "torch.arange"
-    return False
+def _picks_rows(script: Script, key: Expression) -> bool:
+    """True for the key of ``logprobs[torch.arange(rows), tokens]``."""
+    index = contents_of(key)
+    rows = call_itself(index[0]) if len(index) == _ROW_AND_TOKEN else None
+    return rows is not None and script.name(rows.func) == "torch.arange"
 
 
 def are_only_gathered(script: Script, losses: list[TokenLoss]) -> bool:
@@ -280,7 +263,7 @@ def are_only_gathered(script: Script, losses: list[TokenLoss]) -> bool:
         short = operation.rpartition(".")[2]
         if tensor.role is not Role.LOGITS or not tensor.as_large_as_logits or short in MEASURES:
             continue
-        if operation == "[]" or short in _PASSING or _call(script, node) in ends:
+        if operation == "[]" or short in PASSES_NUMBERS or _call(script, node) in ends:
             continue
         return False
     return all(loss.only_gathered for loss in losses)

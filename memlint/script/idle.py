@@ -6,20 +6,24 @@ momentum and decay. So the two are the same only where no weight is ever idle.
 
 from __future__ import annotations
 
-import ast
 import builtins
 from typing import TYPE_CHECKING
 
+from memlint.engine.growth import operands_in
+from memlint.engine.nodes import arguments_of, last_name
 from memlint.engine.project import is_elsewhere, is_library
+from memlint.engine.usage import Way
 from memlint.engine.values import Class, Function, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from memlint.engine.nodes import CallNode, Expression
     from memlint.script.loop_models import LoopModel
     from memlint.script.model import Script
 
 _WEIGHTS = frozenset({"parameters", "named_parameters"})
+_HOLDING = _WEIGHTS | {"modules", "param_groups"}
 _BUILTINS = frozenset(dir(builtins))
 # What runs on some steps alone, or trains other weights from some step on.
 _BRANCHES = ("requires_grad", "layerdrop", "drop_path", "add_param_group")
@@ -56,11 +60,11 @@ def _runs_each_turn(script: Script, model: LoopModel) -> bool:
 
 def _is_all_that_is_trained(script: Script, model: LoopModel) -> bool:
     """True if what the script takes weights of is the model, for its optimizer and all else."""
-    weights = [node.value for node in script.nodes(ast.Attribute) if node.attr in _WEIGHTS]
+    weights = [node.value for name in _WEIGHTS for node in script.attributes(name)]
     return bool(weights) and all(_is_model(script, node, model) for node in weights)
 
 
-def _is_model(script: Script, node: ast.expr, model: LoopModel) -> bool:
+def _is_model(script: Script, node: Expression, model: LoopModel) -> bool:
     load = script.model_facts(script.value(node)).load
     return load is not None and load.node is model.load.node
 
@@ -68,18 +72,13 @@ def _is_model(script: Script, node: ast.expr, model: LoopModel) -> bool:
 def _handed_out(script: Script, model: LoopModel) -> Iterator[bool]:
     """For each call out of sight, whether it gets the model or its weights."""
     holders = _holders(script)
-    for call in script.nodes(ast.Call):
+    for call in script.call_nodes:
         if not _is_in_sight(script, call):
-            for given in (*call.args, *(one.value for one in call.keywords)):
-                yield any(
-                    isinstance(node, ast.Name | ast.Attribute)
-                    and not _is_called(script, node)
-                    and (
-                        _has_weights(node)
-                        or script.text(node) in holders
-                        or _is_model(script, node, model)
-                    )
-                    for node in ast.walk(given)
+            for node in operands_in(*arguments_of(call)):
+                yield not _is_asked(script, node) and (
+                    last_name(node) in _HOLDING
+                    or script.text(node) in holders
+                    or _is_model(script, node, model)
                 )
 
 
@@ -89,23 +88,20 @@ def _holders(script: Script) -> set[str]:
         name
         for name, statements in script.stores.items()
         for one in statements
-        if one.value is not None and any(_has_weights(node) for node in ast.walk(one.value))
+        if one.value is not None
+        and any(last_name(node) in _HOLDING for node in operands_in(one.value))
     }
 
 
-def _is_called(script: Script, node: ast.expr) -> bool:
+def _is_asked(script: Script, node: Expression) -> bool:
     """True if only a method or an attribute of something is wanted: ``model.config``."""
-    parent = script.parent(node)
-    called = isinstance(parent, ast.Call) and parent.func is node
-    read = isinstance(parent, ast.Attribute) and parent.attr not in _WEIGHTS
-    return (called and not _has_weights(node)) or read
+    use = script.use(node)
+    if use.way is Way.CALLED:
+        return last_name(node) not in _HOLDING
+    return use.way in (Way.READ, Way.METHOD) and use.name not in _WEIGHTS
 
 
-def _has_weights(node: ast.AST) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr in (*_WEIGHTS, "modules", "param_groups")
-
-
-def _is_in_sight(script: Script, call: ast.Call) -> bool:
+def _is_in_sight(script: Script, call: CallNode) -> bool:
     """True if a call is of the script itself, of Python or of a library."""
     values = list(options(script.value(call.func)))
     if all(isinstance(one, Function | Class) for one in values):

@@ -6,13 +6,13 @@ function out of sight is called, the effect is unknown.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from memlint.engine.invocations import Invocation
-from memlint.engine.nodes import walk
+from memlint.engine.nodes import holder_of
+from memlint.engine.preparing import cuts_of, joins_and_cuts
 from memlint.engine.values import Function, FunctionNode, options
 from memlint.script.calls import Call
 from memlint.script.tokenization import is_tokenizer_call
@@ -20,6 +20,7 @@ from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import Definition, Expression, Node
     from memlint.script.model import Script
 
 
@@ -44,7 +45,7 @@ class Effect(NamedTuple):
 
     kind: Lengths
     tokens: int | None
-    node: ast.AST
+    node: Node
     call: Call | None = None
 
 
@@ -65,7 +66,7 @@ def effects_of(
     script: Script, function: FunctionNode, invocations: Iterable[Invocation]
 ) -> Iterator[Effect]:
     """What a run of a function does to the lengths of rows. invocations: that run's calls."""
-    functions: dict[ast.AST, None] = {function: None}
+    functions: dict[Node, None] = {function: None}
     for invocation in invocations:
         if invocation.function is not None:
             functions[invocation.function] = None
@@ -90,7 +91,7 @@ def _is_out_of_sight(call: Call, invocation: Invocation) -> bool:
     if call.name.startswith("."):
         return True
     if "?" in call.name:
-        return call.name == "?" and not isinstance(invocation.node.func, ast.Attribute)
+        return call.name == "?" and holder_of(invocation.node) is None
     return "." in call.name and package not in _KNOWN_PACKAGES and invocation.receiver is None
 
 
@@ -135,69 +136,44 @@ def _tokens(call: Call) -> int | None:
     return value if type(value) is int else None
 
 
-def _written_effects(script: Script, function: ast.AST) -> Iterator[Effect]:
+def _written_effects(script: Script, function: Node) -> Iterator[Effect]:
     """What is done to lists by hand: cut into blocks, cut off, filled up."""
-    body = function.body if isinstance(function, FunctionNode) else []
+    turns: list[Effect] = []
     blocks: list[Effect] = []
-    for node in walk(body if isinstance(body, list) else [body]):
-        match node:
-            case ast.Subscript(
-                slice=ast.Slice(
-                    lower=ast.Name(id=low), upper=ast.BinOp(ast.Name(id=also), ast.Add(), size)
-                )
-            ) if low == also:
-                blocks.insert(0, Effect(Lengths.CUT, _number(script, size), node))
-            case ast.Subscript(value=inner, slice=ast.Slice(lower=None, upper=upper)) if (
-                upper is not None and not isinstance(upper, ast.UnaryOp)
-            ):
-                # How many of what: only tokens are counted.
-                count = _number(script, upper) if _is_tokens(script, inner) else None
-                yield Effect(Lengths.TRUNCATED, count, node)
-            case ast.Call(func=ast.Name(id="range"), args=[_, _, size]):
-                blocks.append(Effect(Lengths.CUT, _number(script, size), node))
-            case ast.BinOp(
-                left=ast.List(), op=ast.Mult(), right=ast.BinOp(left=size, op=ast.Sub())
-            ) if "len(" in script.text(node):
-                yield Effect(Lengths.PADDED, _number(script, size), node)
-    if not blocks and is_named_for_blocks(function):
-        blocks.append(Effect(Lengths.CUT, None, function))
-    yield from blocks[:1]
+    for cut in cuts_of(function):
+        if cut.how == "cut off" and cut.of is not None:
+            # How many of what: only tokens are counted.
+            count = _number(script, cut.size) if _is_tokens(script, cut.of) else None
+            yield Effect(Lengths.TRUNCATED, count, cut.node)
+        elif cut.how == "filled up":
+            yield Effect(Lengths.PADDED, _number(script, cut.size), cut.node)
+        else:
+            found = blocks if cut.how == "block" else turns
+            found.append(Effect(Lengths.CUT, _number(script, cut.size), cut.node))
+    if is_named_for_blocks(function):
+        turns.append(Effect(Lengths.CUT, None, function))
+    # The last block that is written, else the first turn of a ``range``.
+    yield from [*reversed(blocks), *turns][:1]
 
 
-def is_named_for_blocks(definition: ast.AST) -> bool:
+def is_named_for_blocks(definition: Node) -> bool:
     """True if a function or a class is called for blocks: ``group_texts``, ``PackedDataset``."""
     return _BLOCKS.search(getattr(definition, "name", "").lower()) is not None
 
 
-def _is_tokens(script: Script, node: ast.expr) -> bool:
+def _is_tokens(script: Script, node: Expression) -> bool:
     text = script.text(node).lower()
     return any(word in text for word in _LENGTH_WORDS)
 
 
-def _number(script: Script, node: ast.expr) -> int | None:
+def _number(script: Script, node: Expression) -> int | None:
     value = script.python(node)
     return value if type(value) is int else None
 
 
-def joins_and_cuts(function: ast.FunctionDef) -> bool:
-    """True if a function lays the rows of each column end to end and cuts them into equal blocks:
-    what run_clm calls ``group_texts``."""
-    joins = cuts = False
-    for node in walk([function]):
-        match node:
-            case ast.Call(func=ast.Name(id="sum"), args=[_, ast.List(elts=[])]):
-                joins = True
-            case ast.Call(
-                func=ast.Name(id="chain") | ast.Attribute(attr="chain" | "from_iterable")
-            ):
-                joins = True
-            case ast.Slice(lower=ast.Name(id=start), upper=ast.BinOp(left=ast.Name(id=end))):
-                cuts |= start == end
-    return joins and cuts
-
-
-def block_functions_of(script: Script) -> tuple[ast.FunctionDef, ...]:
+def block_functions_of(script: Script) -> tuple[Definition, ...]:
     """Functions that lay rows end to end and cut them into equal blocks; the innermost, where one
     is defined in another."""
-    cutting = [node for node in script.nodes(ast.FunctionDef) if joins_and_cuts(node)]
-    return tuple(node for node in cutting if not set(walk(node.body)) & set(cutting))
+    cutting = [node for node in script.functions if joins_and_cuts(node)]
+    around = {outer for node in cutting for outer in script.functions_around(node)}
+    return tuple(node for node in cutting if node not in around)

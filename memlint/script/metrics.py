@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
+from memlint.engine.growth import own_object
+from memlint.engine.nodes import arguments_of
+from memlint.engine.usage import Usage, Way
 from memlint.engine.values import Function
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import CallNode, Definition, Expression
     from memlint.script.calls import Trainer
     from memlint.script.model import Script
 
 _LAST = (-1, 2)
+_PAIR = 2
 _DECODERS = ("decode", "batch_decode")
 
 
@@ -23,52 +27,47 @@ class Metric(NamedTuple):
         that the function reads of the predictions. decodes: whether it makes text of ids.
     """
 
-    node: ast.FunctionDef
-    argmax: tuple[ast.Call, ast.expr] | None
+    node: Definition
+    argmax: tuple[CallNode, Expression] | None
     decodes: bool
 
 
 def metric_of(script: Script, trainer: Trainer) -> Metric | None:
     """The ``compute_metrics`` of a trainer; None where it is no function of the script."""
     function = trainer.setting("compute_metrics").raw
-    if not isinstance(function, Function) or not isinstance(function.node, ast.FunctionDef):
+    node = script.definition(function.node) if isinstance(function, Function) else None
+    if node is None:
         return None
-    node = function.node
-    reads = _reads(script, node)
-    call = script.parent(reads[0]) if len(reads) == 1 else None
-    argmax = None
-    if isinstance(call, ast.Call) and _is_argmax(script, call, reads[0]):
-        argmax = (call, reads[0])
+    reads = _reads(script, node) if len(node.args.args) == 1 else []
+    use = script.use(reads[0]) if len(reads) == 1 else None
+    argmax = (use.call, reads[0]) if use is not None and _is_argmax(script, use) else None
     decodes = any(script.function(one.node) is node for one in script.method_calls(*_DECODERS))
     return Metric(node, argmax, decodes)
 
 
-def _reads(script: Script, metric: ast.FunctionDef) -> list[ast.expr]:
+def _reads(script: Script, metric: Definition) -> list[Expression]:
     """Reads of the predictions in ``logits, labels = eval_pred`` or ``eval_pred.predictions``;
     none where the pair goes somewhere else as a whole."""
-    if len(metric.args.args) != 1:
-        return []
-    found: list[ast.expr] = []
-    for use in script.flow.uses(metric.args.args[0].arg, metric):
-        match script.parent(use):
-            case ast.Attribute(attr="predictions") as read:
-                found.append(read)
-            case ast.Attribute(attr="label_ids"):
-                pass
-            case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=name), ast.Name()])]) as unpacked:
-                names = script.flow.uses(name, metric)
-                if any(script.flow.definitions(one) != (unpacked,) for one in names):
-                    # ``logits = np.argmax(logits)`` binds the name again.
-                    return []
-                found += names
-            case _:
+    found: list[Expression] = []
+    for use in script.flow.uses(own_object(metric), metric):
+        what = script.use(use)
+        if what.way is Way.READ and what.name in ("predictions", "label_ids"):
+            found += [what.expression] if what.name == "predictions" else []
+        elif what.way is Way.STORED and len(what.places) == _PAIR and what.places[0].unpacked:
+            names = script.flow.uses(what.places[0].name, metric)
+            if any(script.flow.definitions(one) != (what.around,) for one in names):
+                # ``logits = np.argmax(logits)`` binds the name again.
                 return []
+            found += names
+        else:
+            return []
     return found
 
 
-def _is_argmax(script: Script, call: ast.Call, read: ast.expr) -> bool:
+def _is_argmax(script: Script, use: Usage) -> bool:
     """``np.argmax(read, axis=-1)``."""
-    if script.name(call.func) not in ("numpy.argmax", "np.argmax") or call.args[:1] != [read]:
+    if use.way is not Way.GIVEN or use.position != 0:
         return False
-    axes = [*call.args[1:], *(keyword.value for keyword in call.keywords)]
-    return len(axes) == 1 and script.python(axes[0]) in _LAST
+    axes = arguments_of(use.call)[1:]
+    argmax = script.name(use.call.func) in ("numpy.argmax", "np.argmax")
+    return argmax and len(axes) == 1 and script.python(axes[0]) in _LAST

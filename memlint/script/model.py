@@ -13,14 +13,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memlint.engine.command_line import CommandLine
+from memlint.engine.growth import starts_of, stores_in
+from memlint.engine.guards import is_off_by_default
 from memlint.engine.interpreter import Interpreter
-from memlint.engine.invocations import Invocation
 from memlint.engine.project import Project, is_elsewhere
-from memlint.engine.scopes import Flow
-from memlint.engine.tensors import Tensor, known_tensors
-from memlint.engine.tree import Tree
-from memlint.engine.values import UNKNOWN, Binding, Object, Symbol, Value
-from memlint.script.branches import is_off_by_default
+from memlint.engine.values import UNKNOWN, Binding, Object, Symbol
+from memlint.flow.evaluated import Evaluated
+from memlint.flow.events import events_of
 from memlint.script.call_effects import known_effects
 from memlint.script.call_index import (
     all_calls,
@@ -39,13 +38,10 @@ from memlint.script.call_index import (
     nodes_by_method,
     nodes_by_name,
 )
-from memlint.script.caller_values import takes_parameter
 from memlint.script.calls import Call
 from memlint.script.checkpointing import deciding_call
 from memlint.script.datasets import datasets_of, lengths_may_differ, may_shorten_rows, streams_data
-from memlint.script.escapes import places_by_node
 from memlint.script.evaluation import evaluations_of, frozen_modules_of
-from memlint.script.events import events_of
 from memlint.script.forward_passes import all_forwards_of, are_of_one_model, forward_at, forwards_of
 from memlint.script.frozen import frozen_passes
 from memlint.script.gradients import (
@@ -58,12 +54,12 @@ from memlint.script.gradients import (
     without_gradients,
 )
 from memlint.script.graphs import (
-    backward_invocations,
     comes_from,
     graph_of,
     hoards_of,
-    starts_of,
-    stores_of,
+    reach_of_graph,
+    reach_of_hoard,
+    reach_of_sum,
     sums_of,
 )
 from memlint.script.guesses import matches, may_use, words_of
@@ -101,7 +97,6 @@ from memlint.script.prompts import (
     repeating_trainers,
     scored_elsewhere,
 )
-from memlint.script.reach import reach_of_graph, reach_of_hoard, reach_of_sum
 from memlint.script.readers import (
     decides_by_evaluation,
     logit_reads,
@@ -117,8 +112,6 @@ from memlint.script.reads import (
     is_sometimes_tensor,
     is_vocabulary_wide,
     positions_read,
-    uses_at,
-    uses_by_node,
 )
 from memlint.script.restoring import device_names, fates_of
 from memlint.script.script_kind import (
@@ -131,7 +124,7 @@ from memlint.script.script_kind import (
     uses_unsloth,
     uses_vision,
 )
-from memlint.script.settings import python_value, setting_of, unified
+from memlint.script.settings import setting_of, unified
 from memlint.script.setups import (
     calls_on_trainer,
     config_of,
@@ -178,11 +171,12 @@ from memlint.source.parsing import parse_python
 
 if TYPE_CHECKING:
     from memlint.api import Api
+    from memlint.engine.nodes import Node
 
 _EFFECTS = known_effects()
 
 
-class Script(Tree):
+class Script(Evaluated):
     """One script, read once. Build it with :func:`build_script`.
 
     A list of questions: each is answered by a function of the file that knows the answer. What
@@ -192,10 +186,8 @@ class Script(Tree):
     def __init__(
         self, source: Source, tree: ast.Module, api: Api, run: Interpreter, launcher: Launcher
     ) -> None:
-        super().__init__(source, tree, run.trees[1:])
-        self.api = api
+        super().__init__(source, tree, api, run)
         self.launcher = launcher
-        self._run = run
         self._made: dict[ast.Call, Call] = {}
 
     def forget(self) -> None:
@@ -204,19 +196,6 @@ class Script(Tree):
         vars(self).clear()
 
     # -- names and values ------------------------------------------------------------------------
-
-    def value(self, node: ast.expr) -> Value:
-        """What an expression may be, over all ways in which it is reached."""
-        return self._run.values.get(node, UNKNOWN)
-
-    def python(self, node: ast.expr) -> object:
-        """The Python value of an expression, or UNSURE."""
-        return python_value(self.value(node))
-
-    def name(self, node: ast.expr) -> str | None:
-        """The canonical qualified name that an expression certainly stands for."""
-        value = self.value(node)
-        return self.api.canonical(value.name) if isinstance(value, Symbol) else None
 
     @property
     def classes(self) -> list[ast.ClassDef]:
@@ -267,9 +246,9 @@ class Script(Tree):
             key, self._run.bindings(mapping).get(key), has_unknown_keywords=mapping.open
         ).value
 
-    flow = cached_property(Flow)
-    takes_parameter = takes_parameter
-    is_off_by_default = is_off_by_default
+    def is_off_by_default(self, node: Node) -> bool:
+        """True if the defaults of a command line or a function keep a node from running."""
+        return is_off_by_default(self, node, self.python)
 
     # -- calls -----------------------------------------------------------------------------------
 
@@ -285,12 +264,6 @@ class Script(Tree):
     call_anywhere = call_anywhere
     calls_of = calls_of
 
-    @property
-    def invocations(self) -> list[Invocation]:
-        """Every call as it was evaluated, in the order of the run."""
-        return self._run.invocations
-
-    _backward_invocations = cached_property(backward_invocations)
     invocations_between = invocations_between
     invocations_in = invocations_in
     end_of_run = end_of_run
@@ -387,7 +360,7 @@ class Script(Tree):
         """For each run of a loop, the names that a turn leaves bound to outputs or tensors."""
         return self._run.loop_ends.get(loop, [])
 
-    stores = cached_property(stores_of)
+    stores = cached_property(stores_in)
     sums = cached_property(sums_of)
     hoards = cached_property(hoards_of)
     graph_of = graph_of
@@ -399,16 +372,9 @@ class Script(Tree):
 
     # -- tensors ---------------------------------------------------------------------------------
 
-    def tensors(self, node: ast.expr) -> tuple[Tensor, ...]:
-        """The tensors that an expression may be; empty where it may be something else, too."""
-        return known_tensors(self.value(node))
-
     forward_of = forward_of
     is_sometimes_tensor = is_sometimes_tensor
     is_vocabulary_wide = is_vocabulary_wide
-    _uses = cached_property(uses_by_node)
-    _places = cached_property(places_by_node)
-    uses_at = uses_at
     token_losses = cached_property(token_losses)
     are_only_gathered = are_only_gathered
     fields_read = fields_read

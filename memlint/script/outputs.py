@@ -5,89 +5,61 @@ An output that is handed to code out of sight may be read there.
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
+from memlint.engine.growth import ConfigAssignment, config_assignments_in
+from memlint.engine.nodes import last_name, literal_of
 from memlint.engine.tensors import Output
+from memlint.engine.usage import Usage, Way
 from memlint.engine.values import options
 from memlint.script.guesses import is_output_name
-from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import CallNode
     from memlint.script.model import Script
 
-
-class ConfigAssignment(NamedTuple):
-    """``model.config.option = value``."""
-
-    statement: ast.Assign
-    model: ast.expr
-    value: ast.expr
+_HANDED_ON = (Way.RETURNED, Way.HELD, Way.GIVEN)
 
 
 def config_assignments(script: Script, option: str) -> tuple[ConfigAssignment, ...]:
     """The statements ``model.config.option = value``, in source order."""
-    found = []
-    for node in script.nodes(ast.Assign):
-        match node.targets:
-            case [ast.Attribute(attr=name, value=ast.Attribute(value=model, attr="config"))]:
-                if name == option:
-                    found.append(ConfigAssignment(node, model, node.value))
-    return tuple(found)
+    return tuple(one for one in config_assignments_in(script) if one.option == option)
 
 
 def may_read_output(script: Script, field: str) -> bool:
     """True if anything may read a field of outputs: by name, by place, or in code elsewhere."""
     option = f"output_{field}"
-
-    def means(word: str) -> bool:
-        return field in word and word != option
-
+    if any(field in word and word != option for word in script.spelled):
+        return True
+    calls = script.call_nodes
+    named = [one for one in script.variables if is_output_name(one.id)]
+    outputs = [
+        *named,
+        *(one for one, value in script.evaluated() if any(map(_is_output, options(value)))),
+    ]
     return (
-        any(means(node.attr) for node in script.nodes(ast.Attribute))
-        or any(means(node.id) for node in script.nodes(ast.Name))
-        or any(
-            isinstance(node.value, str) and means(node.value) for node in script.nodes(ast.Constant)
-        )
-        or any(_is_place(script, node) for node in script.nodes(ast.Subscript))
-        or any(_unpacks_forward(script, node) for node in script.nodes(ast.Assign))
-        or any(_hands_on(script, node) for node in script.nodes(ast.Name))
+        any(_is_place(script.use(one)) for one in (*calls, *outputs))
+        or any(_unpacks_forward(script, call) for call in calls)
+        or any(script.use(one).way in _HANDED_ON for one in outputs if last_name(one))
     )
 
 
-def _is_place(script: Script, node: ast.Subscript) -> bool:
+def _is_output(value: object) -> bool:
+    return isinstance(value, Output)
+
+
+def _is_place(use: Usage) -> bool:
     """True for ``outputs[2]``: a place that may be that of the field."""
-    if not _may_be_output(script, node.value):
+    if use.way is not Way.ITEM or use.by is None:
         return False
-    match node.slice:
-        case ast.Constant(value=int(place)):
-            return place != 0
-        case ast.UnaryOp() | ast.Slice():
-            return True
-        case _:
-            return False
+    place = literal_of(use.by)
+    return use.name in ("UnaryOp", "Slice") or (isinstance(place, int) and place != 0)
 
 
-def _may_be_output(script: Script, node: ast.expr) -> bool:
-    """True if a value may be what a forward pass returns, or is called so."""
-    if any(isinstance(one, Output) for one in options(script.value(node))):
-        return True
-    return isinstance(node, ast.Call) or (isinstance(node, ast.Name) and is_output_name(node.id))
-
-
-def _unpacks_forward(script: Script, node: ast.Assign) -> bool:
+def _unpacks_forward(script: Script, node: CallNode) -> bool:
     """``loss, logits, *rest = model(...)``."""
-    if not isinstance(node.targets[0], ast.Tuple | ast.List):
+    use = script.use(node)
+    if use.way is not Way.STORED or not any(place.unpacked for place in use.places):
         return False
-    call = script.call_at(node.value)
+    call = script.call_at(node)
     return call is not None and (call.name == "?" or call.name.endswith(".__call__"))
-
-
-def _hands_on(script: Script, node: ast.Name) -> bool:
-    """True if outputs are handed on whole, to where nobody sees what is read."""
-    if not isinstance(node.ctx, ast.Load) or not _may_be_output(script, node):
-        return False
-    parent = script.parent(node)
-    if isinstance(parent, ast.Return | ast.Tuple | ast.List | ast.Yield | ast.keyword):
-        return True
-    return isinstance(parent, ast.Call) and node in parent.args

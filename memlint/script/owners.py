@@ -6,10 +6,10 @@ TRL from some release on and the runtime do not make them; Unsloth and remote co
 
 from __future__ import annotations
 
-import ast
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from memlint.engine.definitions import defines_method
 from memlint.engine.values import Object, Value, options
 from memlint.script import checkpointing
 from memlint.script.call_index import in_order
@@ -19,6 +19,7 @@ from memlint.script.packing import ATTENTION_SETTERS
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import ClassNode
     from memlint.script.model import Script
 
 
@@ -226,25 +227,9 @@ def _liger_option(trainer: Trainer) -> LossOwner | None:
     return None
 
 
-def overrides(script: Script, cls: ast.ClassDef, *methods: str) -> bool:
+def overrides(script: Script, cls: ClassNode, *methods: str) -> bool:
     """True if a class of the script, or a base of it there, defines one of the methods."""
-    by_name = {one.name: one for one in script.classes}
-    pending, seen = [cls], set()
-    for one in pending:  # grows meanwhile
-        if one.name in seen:
-            continue
-        seen.add(one.name)
-        if any(
-            isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) and part.name in methods
-            for part in one.body
-        ):
-            return True
-        pending += [
-            by_name[base.id]
-            for base in one.bases
-            if isinstance(base, ast.Name) and base.id in by_name
-        ]
-    return False
+    return defines_method(cls, script.classes, *methods)
 
 
 # -- attention -------------------------------------------------------------------------------------

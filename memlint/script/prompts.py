@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from memlint.engine.growth import products_in
+from memlint.engine.nodes import called_name, holder_of
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Positions, Role
 from memlint.engine.values import Object, Symbol
@@ -15,6 +16,7 @@ from memlint.script.settings import UNSURE, Setting
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import CallNode, Expression
     from memlint.script.model import Script
 
 
@@ -43,7 +45,7 @@ def _shares_images(script: Script, trainer: Trainer) -> bool:
 
 def _has_images(script: Script) -> bool:
     """True if the script names a column of images: the processor may be the trainer's own."""
-    return any(node.value in ("image", "images") for node in script.nodes(ast.Constant))
+    return any(text in ("image", "images") for text in script.strings)
 
 
 def _gets_processor(script: Script, trainer: Trainer) -> bool:
@@ -120,13 +122,13 @@ def _more_than_one(script: Script, setting: Setting) -> Iterator[int | None]:
 def _repeated_tensors(script: Script) -> Iterator[int | None]:
     """Prompts' ids that ``repeat_interleave``, ``repeat`` or ``expand`` repeat row by row."""
     for call in script.method_calls("repeat_interleave", "repeat", "expand"):
-        func, given = call.node.func, list(call.node.args)
-        if not isinstance(func, ast.Attribute):
+        subject, given = holder_of(call.node), list(call.node.args)
+        if subject is None:
             continue
-        subject: ast.expr = func.value
         if call.name.startswith("torch."):
             subject, given = (given[0], given[1:]) if given else (subject, [])
-        if func.attr != "repeat_interleave" and not _repeats_rows(func.attr, given):
+        method = called_name(call.node)
+        if method != "repeat_interleave" and not _repeats_rows(script, method, given):
             continue
         keyword = call.keyword_node("repeats")
         times = given[0] if given else keyword.value if keyword is not None else None
@@ -134,29 +136,20 @@ def _repeated_tensors(script: Script) -> Iterator[int | None]:
             yield from _count(script, times)
 
 
-def _repeats_rows(method: str, given: list[ast.expr]) -> bool:
+def _repeats_rows(script: Script, method: str, given: list[Expression]) -> bool:
     """``repeat(G, 1)``, ``expand(G, -1)``: the rows alone become more."""
     kept = "1" if method == "repeat" else "-1"
-    return len(given) > 1 and all(ast.unparse(one) in (kept, "1") for one in given[1:])
+    return len(given) > 1 and all(script.text(one) in (kept, "1") for one in given[1:])
 
 
 def _repeated_lists(script: Script) -> Iterator[int | None]:
     """``[prompt] * G``, ``prompts * G``, ``[p for p in prompts for _ in range(G)]``."""
-    for product in script.nodes(ast.BinOp):
-        left = product.left
-        if not isinstance(product.op, ast.Mult) or not isinstance(left, ast.List | ast.Name):
-            continue
-        names = script.text(script.statement(product))
-        if "prompt" in (script.text(left) if isinstance(left, ast.Name) else names):
-            yield from _count(script, product.right)
-    for made in script.nodes(ast.ListComp):
-        match made.generators:
-            case [ast.comprehension(iter=prompts), ast.comprehension(iter=ast.Call() as turns)]:
-                if "prompt" in script.text(prompts) and script.text(turns.func) == "range":
-                    yield from _count(script, turns.args[-1])
+    for product in products_in(script):
+        if "prompt" in product.repeated:
+            yield from _count(script, product.times)
 
 
-def _count(script: Script, times: ast.expr) -> Iterator[int | None]:
+def _count(script: Script, times: Expression) -> Iterator[int | None]:
     value = script.python(times)
     if type(value) is int and value > 1:
         yield value
@@ -172,7 +165,7 @@ _COUNTS = r"group|num_gen|num_return|num_comp|num_samples|n_samples|rollouts|com
 def scored_elsewhere(script: Script) -> tuple[Call, ...]:
     """Calls that score tokens in another file of the project: logits of shifted positions become
     log-probabilities there, with a gradient."""
-    found: dict[ast.AST, Call] = {}
+    found: dict[CallNode, Call] = {}
     for tensor, operation, node in script._run.tensor_uses:
         if operation.rpartition(".")[2] != "gather" or not is_elsewhere(node):
             continue

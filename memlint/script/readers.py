@@ -6,17 +6,21 @@ batches or calls the model itself then sees something else. What goes out of sig
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from memlint.engine.growth import bound_names
+from memlint.engine.guards import decides_around
+from memlint.engine.nodes import arguments_of, holder_of_item
 from memlint.engine.tensors import Output
+from memlint.engine.usage import Way
 from memlint.engine.values import Object, Sequence, Value, options
-from memlint.script.escapes import members_read
+from memlint.flow.escapes import members_read
 from memlint.script.settings import MISSING
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import CallNode, Expression, Node
     from memlint.script.calls import Trainer
     from memlint.script.forward_passes import Forward
     from memlint.script.model import Script
@@ -131,16 +135,17 @@ def decides_by_evaluation(script: Script, trainer: Trainer) -> bool:
 
 
 def _members(script: Script, trainer: Trainer) -> frozenset[str] | None:
-    nodes = {one.node for one in trainer.invocations}
-    made = [one for one in script._run.objects if one.made_by is not None]
-    return members_read(script, [one for one in made if one.node in nodes])
+    nodes: set[Node] = {one.node for one in trainer.invocations}
+    return members_read(script, script.objects_made_at(nodes))
 
 
 def _has_known_callbacks(script: Script, trainer: Trainer) -> bool:
     """True if all its callbacks are the libraries' own."""
     given = trainer.setting("callbacks")
     added = [
-        value for call in script.method_calls("add_callback") for value in _given(call.node, script)
+        value
+        for call in script.method_calls("add_callback")
+        for value in map(script.value, arguments_of(call.node))
     ]
     if given.given is False or given.is_none:
         return all(_is_known_callback(one) for one in added)
@@ -148,10 +153,6 @@ def _has_known_callbacks(script: Script, trainer: Trainer) -> bool:
     if trainer.has_unknown_keywords or not isinstance(listed, Sequence) or listed.open:
         return False
     return all(_is_known_callback(one) for one in (*listed.items, *added))
-
-
-def _given(call: ast.Call, script: Script) -> list[Value]:
-    return [script.value(one) for one in (*call.args, *(each.value for each in call.keywords))]
 
 
 def _is_known_callback(value: Value) -> bool:
@@ -173,33 +174,23 @@ def _reads_metrics_alone(script: Script, trainer: Trainer) -> bool:
 def _only_shows_evaluation(script: Script, trainer: Trainer) -> bool:
     """True if what ``trainer.evaluate()`` returns is compared with nothing."""
     return not any(
-        isinstance(around, ast.Compare | ast.If | ast.While | ast.Return)
-        or (isinstance(around, ast.Call) and script.text(around.func).endswith(_COLLECTS))
+        decides_around(script, place, _COLLECTS)
         for call in script.calls_on_trainer(trainer, "evaluate")
-        for around in _around_uses(script, call.node)
+        for place in (call.node, *_reads_of_result(script, call.node))
     )
 
 
-def _around_uses(script: Script, call: ast.Call) -> Iterator[ast.AST]:
-    """What stands around a call, and around the uses of the name that its result gets."""
+def _reads_of_result(script: Script, call: CallNode) -> Iterator[Node]:
+    """Where the names are read that the statement of a call binds."""
     statement = script.statement(call)
-    places: list[ast.AST] = [call]
-    if isinstance(statement, ast.Assign | ast.AnnAssign):
-        names = [one for one in ast.walk(statement) if isinstance(one, ast.Name)]
-        for name in (one.id for one in names if isinstance(one.ctx, ast.Store)):
-            places += script.flow.uses(name, script.flow.scope(statement))
-    for place in places:
-        for around in script.ancestors(place):
-            yield around
-            if isinstance(around, ast.stmt):
-                break
+    scope = script.flow.scope(statement)
+    for name in bound_names(statement):
+        yield from script.flow.uses(name, scope)
 
 
-def _is_of_metrics(script: Script, call: ast.Call) -> bool:
-    parent = script.parent(call)
-    return isinstance(parent, ast.Expr) or (
-        isinstance(parent, ast.Attribute) and parent.attr == "metrics"
-    )
+def _is_of_metrics(script: Script, call: CallNode) -> bool:
+    use = script.use(call)
+    return use.way is Way.DROPPED or (use.way is Way.READ and use.name == "metrics")
 
 
 # -- forward passes --------------------------------------------------------------------------------
@@ -237,18 +228,14 @@ def _evaluates(script: Script, trainer: Trainer, forward: Forward) -> bool:
 
 def _reads_unknown_logits(script: Script) -> bool:
     """True if logits are read of something that is no output of a known forward pass."""
-    named = [one for one in script.nodes(ast.Attribute) if one.attr == "logits"]
-    if not all(_is_of_output(script, one.value) for one in named):
-        return True
-    keys = [one for one in script.nodes(ast.Constant) if one.value == "logits"]
-    return not all(
-        isinstance(around := script.parent(one), ast.Subscript)
-        and _is_of_output(script, around.value)
-        for one in keys
+    named = [one for one in script.attributes("logits") if not _is_of_output(script, one.value)]
+    return bool(named) or not all(
+        use.way is Way.KEY and _is_of_output(script, holder_of_item(use.expression))
+        for use in map(script.use, script.places_of_string("logits"))
     )
 
 
-def _is_of_output(script: Script, node: ast.expr) -> bool:
+def _is_of_output(script: Script, node: Expression) -> bool:
     return all(isinstance(one, Output) for one in options(script.value(node)))
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import ast
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from memlint.engine.nodes import arguments_of, key_of
 from memlint.engine.operations import MEASURES
-from memlint.engine.tensors import Positions, Role, Tensor, Use, Width
+from memlint.engine.tensors import Positions, Role, Tensor, Width
+from memlint.engine.usage import Way
 from memlint.engine.values import Constant, Object, Value, options
-from memlint.script.escapes import goes_out_of_sight
+from memlint.flow.callables import BY_POSITION
+from memlint.flow.escapes import goes_out_of_sight
+from memlint.flow.following import uses_of
 from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from memlint.engine.forwards import ForwardRun
+    from memlint.engine.nodes import Expression, Node
     from memlint.script.forward_passes import Forward
     from memlint.script.model import Script
 
@@ -28,13 +31,8 @@ _SIZES = frozenset({"shape", "size", "numel", "nelement"})
 # The dimensions of logits, and of those of one row, that are not the positions.
 _OTHER_DIMENSIONS, _OTHERS_OF_A_ROW = (0, 2, -1, -3), (1, -1)
 
-# Operations that work on each position by itself, and keep their order.
-_BY_POSITION = frozenset(
-    {
-        *("log_softmax", "softmax", "gather", "float", "to", "contiguous", "squeeze", "unsqueeze"),
-        *("arithmetic", "div", "mul", "neg"),
-    }
-)
+# Methods that give all fields.
+_WHOLE = ("to_tuple", "keys", "items", "values", "get", "copy")
 
 
 def fields_read(script: Script, forward: Forward) -> frozenset[str] | None:
@@ -43,38 +41,20 @@ def fields_read(script: Script, forward: Forward) -> frozenset[str] | None:
 
     Empty where nothing reads it.
     """
-    found: set[str] = set()
-    if forward.elsewhere or not _add_fields(script, forward.node, found):
+    if forward.elsewhere:
         return None
-    made = {name for run in forward.runs if run.output is not None for name in run.output.made}
-    return frozenset(found | made)
-
-
-def _add_fields(script: Script, node: ast.expr, found: set[str]) -> bool:
-    """Add the fields that are read off ``node``; False where it is used otherwise."""
-    match script.parent(node):
-        case ast.Attribute(attr=field):
-            found.add(field)
-            return field not in ("to_tuple", "keys", "items", "values", "get", "copy")
-        case ast.Subscript(value=inner, slice=ast.Constant(value=str(field))) if inner is node:
-            found.add(field)
-            return True
-        case ast.Expr():
-            return True
-        case ast.Assign(targets=[ast.Name(id=name)]) as statement:
-            return _add_uses(script, statement, name, found)
-    return False
-
-
-def _add_uses(script: Script, statement: ast.Assign, name: str, found: set[str]) -> bool:
-    flow = script.flow
-    scope = flow.scope(statement)
-    for use in flow.uses(name, scope):
-        if flow.scope(use) is not scope:
-            return False
-        if statement in flow.definitions(use) and not _add_fields(script, use, found):
-            return False
-    return not script.is_shared(name)
+    found = {name for run in forward.runs if run.output is not None for name in run.output.made}
+    scope = script.flow.scope(forward.node)
+    for use in uses_of(script, forward.node):
+        field = use.name if use.by is None else script.python(use.by)
+        named = use.way in (Way.READ, Way.METHOD) and field not in _WHOLE
+        item = use.way is Way.ITEM and isinstance(field, str)
+        if script.flow.scope(use.around) is not scope or not (
+            named or item or use.way is Way.DROPPED
+        ):
+            return None
+        found |= {str(field)} if named or item else set()
+    return frozenset(found)
 
 
 def positions_read(script: Script, forward: Forward) -> Positions:
@@ -92,7 +72,7 @@ def positions_read(script: Script, forward: Forward) -> Positions:
     )
 
 
-def _read_at(script: Script, forward: Forward, node: ast.expr) -> set[Positions]:
+def _read_at(script: Script, forward: Forward, node: Expression) -> set[Positions]:
     """The positions that are read of the tensor that an expression makes."""
     found = {Positions.ALL} if goes_out_of_sight(script, node) else set()
     for _, operation, use in script.uses_at(node):
@@ -100,21 +80,20 @@ def _read_at(script: Script, forward: Forward, node: ast.expr) -> set[Positions]
         if short in MEASURES or short in _SIZES:
             found |= _measured(script, short, use)
             continue
-        if short in _BY_POSITION:
-            made = script.parent(use) if isinstance(use, ast.Attribute) else use
-            inner = _read_at(script, forward, made) if isinstance(made, ast.expr) else set()
+        if short in BY_POSITION:
+            inner = _read_at(script, forward, script.call_of(use) or use)
             # What picks the last position out of log-probabilities may want the others' sum.
             found |= inner - {Positions.LAST} or {Positions.ALL}
             continue
-        if operation != "[]" or not isinstance(use, ast.Subscript):
-            found.add(Positions.ALL)
-            continue
-        found |= _read_by_subscript(script, forward, use)
+        key = key_of(use) if operation == "[]" else None
+        found |= {Positions.ALL} if key is None else _read_by_key(script, forward, use, key)
     return found
 
 
-def _read_by_subscript(script: Script, forward: Forward, use: ast.Subscript) -> set[Positions]:
-    written = "".join(script.text(use.slice).split())
+def _read_by_key(
+    script: Script, forward: Forward, use: Expression, key: Expression
+) -> set[Positions]:
+    written = "".join(script.text(key).split())
     if _LAST.fullmatch(written):
         return {Positions.LAST}
     if _ROW.fullmatch(written):
@@ -125,13 +104,13 @@ def _read_by_subscript(script: Script, forward: Forward, use: ast.Subscript) -> 
     return {Positions.SOME if some else Positions.ALL}
 
 
-def _measured(script: Script, measure: str, use: ast.expr) -> set[Positions]:
+def _measured(script: Script, measure: str, use: Expression) -> set[Positions]:
     """The positions that a measure asks for: all, where it is how many there are."""
     asks = measure in _SIZES and not _asks(script, use, _OTHER_DIMENSIONS)
     return {Positions.ALL} if asks else set()
 
 
-def _rows(script: Script, row: ast.expr) -> set[Positions]:
+def _rows(script: Script, row: Expression) -> set[Positions]:
     """``logits[0][-1]``."""
     uses = [
         use
@@ -139,28 +118,26 @@ def _rows(script: Script, row: ast.expr) -> set[Positions]:
         if operation not in MEASURES
         or (operation in _SIZES and not _asks(script, use, _OTHERS_OF_A_ROW))
     ]
-    last = all(
-        isinstance(use, ast.Subscript) and script.text(use.slice).replace(" ", "")[:2] == "-1"
-        for use in uses
-    )
+    keys = [script.text(key) for use in uses if (key := key_of(use)) is not None]
+    last = len(keys) == len(uses) and all(key.replace(" ", "")[:2] == "-1" for key in keys)
     return {Positions.LAST if uses and last else Positions.ALL}
 
 
-def _asks(script: Script, size: ast.expr, dimensions: tuple[int, ...]) -> bool:
+def _asks(script: Script, size: Expression, dimensions: tuple[int, ...]) -> bool:
     """True if ``logits.shape`` or ``logits.size`` is asked for one of ``dimensions`` alone."""
-    match script.parent(size):
-        case ast.Subscript(value=inner, slice=dimension) if inner is size:
-            return script.python(dimension) in dimensions
-        case ast.Call(func=inner, args=[dimension], keywords=[]) if inner is size:
-            return script.python(dimension) in dimensions
-        case ast.Call(func=inner, args=[], keywords=[ast.keyword(arg="dim", value=dimension)]):
-            return inner is size and script.python(dimension) in dimensions
-    return False
+    use = script.use(size)
+    if use.way is Way.ITEM and use.by is not None:
+        return script.python(use.by) in dimensions
+    if use.way is not Way.CALLED:
+        return False
+    asked = [*use.call.args, *(one.value for one in use.call.keywords if one.arg == "dim")]
+    alone = len(asked) == 1 and asked == arguments_of(use.call)
+    return alone and script.python(asked[0]) in dimensions
 
 
-def _beside(script: Script, use: ast.expr, forward: Forward) -> bool:
+def _beside(script: Script, use: Expression, forward: Forward) -> bool:
     """True if a use is in no loop that the forward pass is not in: one that goes by chunks."""
-    around: set[ast.AST] = set(script.flow.loops_around(forward.node))
+    around: set[Node] = set(script.flow.loops_around(forward.node))
     around.update(loop for run in forward.runs for loop in run.loops)
     return around.issuperset(script.flow.loops_around(use))
 
@@ -228,19 +205,7 @@ def is_vocabulary_wide(script: Script, tensor: Tensor) -> bool | None:
     return forward.language_model if forward is not None else None
 
 
-def uses_by_node(script: Script) -> dict[ast.expr | None, list[Use]]:
-    grouped: dict[ast.expr | None, list[Use]] = defaultdict(list)
-    for use in script._run.tensor_uses:
-        grouped[use[0].node].append(use)
-    return grouped
-
-
-def is_sometimes_tensor(script: Script, node: ast.expr) -> bool:
+def is_sometimes_tensor(script: Script, node: Expression) -> bool:
     """True if an expression is a tensor on some paths, and may be something else on others."""
     some = any(isinstance(one, Tensor) for one in options(script.value(node)))
     return some and not script.tensors(node)
-
-
-def uses_at(script: Script, node: ast.expr) -> tuple[Use, ...]:
-    """What reads the tensor that an expression makes, over all runs."""
-    return tuple(script._uses.get(node, ()))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from memlint.engine.nodes import called_name, holder_of
+from memlint.engine.usage import Usage, Way
 from memlint.engine.values import Absent, Constant, Function, Object, Value, options
+from memlint.flow.callables import ENTRIES, SHOWS
+from memlint.flow.following import uses_of
 from memlint.script.calls import Call
 from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import CallNode, Expression, Node
     from memlint.script.model import Script
 
 
@@ -41,68 +45,62 @@ _AVERAGES = lazy_pattern(r"(?i)ema|average|avg|shadow|swa|replay|buffer")
 # Items of a checkpoint that are on no device, and those that may be tensors of a number.
 _WORDS = lazy_pattern(r"epoch|step|iter|config|args|seed|rng|version|name|vocab")
 _NUMBERS = lazy_pattern(r"loss|best|acc|score|metric|history|lr$")
-_LOOKS = ("len", "print", "isinstance", "list", "sorted", "type")
-# A chain of names longer than this is not followed.
-_DEPTH = 4
+_LOOKS = SHOWS | {"list", "sorted"}
 
 
 def fates_of(script: Script, call: Call) -> set[Fate]:
     """What becomes of what ``torch.load`` reads, over all its uses."""
-    return _fates(script, call.node, _DEPTH)
+    return _fates(script, call.node)
 
 
-def _fates(script: Script, node: ast.AST, depth: int) -> set[Fate]:
-    parent = script.parent(node)
-    match parent:
-        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if node in parent.args:
-            if name in (_METHOD, _FUNCTION):
-                return {_restored(script, parent)}
-            return {Fate.LOOKED_AT if name in _LOOKS else Fate.UNKNOWN}
-        case ast.Attribute(attr="get" | "pop" | "keys" | "items" | "values"):
-            around = script.parent(parent)
-            return _of_item(script, around, getattr(around, "args", [])[:1], depth)
-        case ast.Subscript(slice=key) if parent.value is node:
-            return _of_item(script, parent, [key], depth)
-        case ast.IfExp() if node is not parent.test:
-            return _fates(script, parent, depth)
-        case ast.comprehension() if parent.iter is node:
-            made = script.parent(parent)
-            if isinstance(made, ast.DictComp):
-                return _fates(script, made, depth)
-            return {Fate.LOOKED_AT}
-        case ast.Assign(targets=[ast.Name(id=name)]) if depth:
-            return _of_name(script, parent, name, depth - 1)
-        case ast.Compare() | ast.Expr() | ast.Delete():
-            return {Fate.LOOKED_AT}
+def _fates(script: Script, node: Node) -> set[Fate]:
+    return {fate for use in uses_of(script, node, _is_mapping) for fate in _of_use(script, use)}
+
+
+def _is_mapping(use: Usage) -> bool:
+    """True if a use makes another dict of it."""
+    return use.way is Way.LOOPED and use.name == "DictComp"
+
+
+def _of_use(script: Script, use: Usage) -> set[Fate]:
+    if use.way is Way.GIVEN and use.position is not None:
+        if use.name in (_METHOD, _FUNCTION):
+            return {_restored(script, use.call)}
+        return {Fate.LOOKED_AT if use.name in _LOOKS else Fate.UNKNOWN}
+    if use.way is Way.METHOD and use.name in ENTRIES:
+        return _of_item(script, use.call, use.call.args[0] if use.call.args else None)
+    if use.way is Way.ITEM:
+        return _of_item(script, use.around, use.by)
+    looked_at = use.way in (Way.COMPARED, Way.DROPPED)
+    if looked_at or (use.way is Way.LOOPED and use.name != "For"):
+        return {Fate.LOOKED_AT}
     return {Fate.UNKNOWN}
 
 
-def _restored(script: Script, call: ast.Call) -> Fate:
+def _restored(script: Script, call: CallNode) -> Fate:
     called = script.call_at(call)
     if called is None or called.is_partial or _may_replace(script, called):
         return Fate.UNKNOWN
     if script.name(call.func) == _PEFT:
         return Fate.RESTORED
-    if not isinstance(call.func, ast.Attribute) or call.func.attr != _METHOD:
+    if holder_of(call) is None or called_name(call) != _METHOD:
         return Fate.UNKNOWN
-    if _is_small(called):
+    if _is_small(script, called):
         return Fate.LOOKED_AT
     return Fate.KEPT if _AVERAGES.search(script.text(call.func)) else Fate.RESTORED
 
 
-def _is_small(called: Call) -> bool:
+def _is_small(script: Script, called: Call) -> bool:
     """True if a call restores a schedule or its like, by what made it or else by its name."""
     receiver = called.receiver
     made = receiver.made_by if isinstance(receiver, Object) else None
     kind = made.name if made is not None else getattr(receiver, "type", None)
-    func = called.node.func
-    assert isinstance(func, ast.Attribute)
-    return _SMALL.search(kind or ast.unparse(func.value)) is not None
+    return _SMALL.search(kind or script.text(called.node.func)) is not None
 
 
 def _may_replace(script: Script, called: Call) -> bool:
     """True if a call may put the tensors themselves into the model instead of copying them."""
-    own = any(one.name in (_METHOD, _FUNCTION) for one in script.nodes(ast.FunctionDef))
+    own = any(map(script.definitions_of, (_METHOD, _FUNCTION)))
     if own or any(isinstance(one, Function) for one in options(script.value(called.node.func))):
         return True
     given = [called.setting(name) for name in _REPLACING]
@@ -113,24 +111,14 @@ def _may_replace(script: Script, called: Call) -> bool:
     return not off and script.name(called.node.func) != _PEFT
 
 
-def _of_item(script: Script, item: ast.AST | None, keys: list[ast.expr], depth: int) -> set[Fate]:
+def _of_item(script: Script, item: Node, key: Expression | None) -> set[Fate]:
     """What becomes of ``checkpoint["model"]``, or of ``checkpoint.get("model")``."""
-    if item is None:
-        return {Fate.UNKNOWN}
-    key = script.python(keys[0]) if keys else None
-    if isinstance(key, str) and _NUMBERS.search(key.lower()):
+    name = script.python(key) if key is not None else None
+    if isinstance(name, str) and _NUMBERS.search(name.lower()):
         return {Fate.KEPT}
-    if isinstance(key, str) and _WORDS.search(key.lower()):
+    if isinstance(name, str) and _WORDS.search(name.lower()):
         return {Fate.LOOKED_AT}
-    return _fates(script, item, depth)
-
-
-def _of_name(script: Script, statement: ast.Assign, name: str, depth: int) -> set[Fate]:
-    found: set[Fate] = set()
-    for use in script.flow.uses(name, script.flow.scope(statement)):
-        if statement in script.flow.definitions(use):
-            found |= _fates(script, use, depth)
-    return found
+    return _fates(script, item)
 
 
 def device_names(script: Script, call: Call, option: str) -> tuple[str, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import Final
 
+from memlint.engine.constants import MISSING, UNSURE, python_value, unified
+from memlint.engine.nodes import Expression, Node
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import (
     ABSENT,
@@ -13,7 +14,6 @@ from memlint.engine.values import (
     Constant,
     How,
     Object,
-    OneOf,
     Provenance,
     Sequence,
     Symbol,
@@ -21,26 +21,6 @@ from memlint.engine.values import (
     options,
 )
 from memlint.source.record import NamedTuple
-
-
-class _Sentinel:
-    """A value that is not a value."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return self._name
-
-    def __bool__(self) -> bool:
-        raise TypeError(f"{self._name} is neither true nor false: compare with `is`")
-
-
-# The model cannot tell the value. Never a fault, never overwritten.
-UNSURE: Final = _Sentinel("UNSURE")
-# The setting is not given and the library has no default for it that we know.
-MISSING: Final = _Sentinel("MISSING")
-
 
 _DECIDED = frozenset(
     {Provenance.LITERAL, Provenance.LIBRARY, Provenance.COMMAND_LINE, Provenance.SETTLED}
@@ -63,8 +43,8 @@ class Setting(NamedTuple):
     value: object
     origin: Provenance = Provenance.LITERAL
     how: How = How.OTHER
-    owner: ast.AST | None = None
-    node: ast.expr | None = None
+    owner: Node | None = None
+    node: Expression | None = None
     raw: Value = ABSENT
 
     @property
@@ -112,7 +92,7 @@ def setting_of(name: str, binding: Binding | None, *, has_unknown_keywords: bool
         return Setting(name, None, UNSURE, how=binding.how, owner=owner, raw=binding.value)
     value = python_value(binding.value)
     origin = Provenance.LITERAL
-    node: ast.expr | None = None
+    node: Expression | None = None
     if isinstance(binding.value, Constant | Symbol):
         origin, node = binding.value.origin, binding.value.node
     elif isinstance(binding.value, Sequence):
@@ -122,34 +102,6 @@ def setting_of(name: str, binding: Binding | None, *, has_unknown_keywords: bool
     if is_elsewhere(node):
         node = None
     return Setting(name, True, value, origin, binding.how, owner, node, binding.value)
-
-
-def unified(value: Value) -> Value:
-    """Objects that one expression made in different runs are one object to the reader."""
-    if isinstance(value, OneOf):
-        nodes = {id(one.node) if isinstance(one, Object) else None for one in value.options}
-        if len(nodes) == 1 and None not in nodes:
-            return value.options[0]
-    return value
-
-
-def python_value(value: Value) -> object:
-    """A constant's Python value, a list of them, a Symbol or Object itself, or UNSURE."""
-    match value:
-        case Constant(value=constant):
-            return constant
-        case Symbol() | Object():
-            return value
-        case Sequence(items=items, open=False, kind=kind):
-            inner = [python_value(item) for item in items]
-            if any(item is UNSURE for item in inner):
-                return UNSURE
-            return tuple(inner) if kind == "tuple" else inner
-        case OneOf():
-            one = unified(value)
-            return UNSURE if one is value else one
-        case _:
-            return UNSURE
 
 
 __all__ = ["MISSING", "UNSURE", "Setting", "python_value", "setting_of", "unified"]

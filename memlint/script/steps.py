@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import ast
 from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memlint.engine.answers import any_of
 from memlint.engine.forwards import Certainty, ForwardRun
+from memlint.engine.growth import target_named
 from memlint.engine.invocations import Invocation
 from memlint.engine.names import Loop
+from memlint.engine.nodes import Statement
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Output, Tensor
 from memlint.engine.values import Binding, options
+from memlint.flow.events import EventKind, loops_of
 from memlint.script.calls import Call
-from memlint.script.events import EventKind, loops_of
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import Definition, Node
     from memlint.script.forward_passes import Forward
     from memlint.script.model import Script
 
@@ -70,7 +72,7 @@ class Step:
         return loops_of(self._invocations[0])[:-1]
 
     @property
-    def function(self) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    def function(self) -> Definition | None:
         return self.script.function(self.node)
 
     @cached_property
@@ -122,10 +124,10 @@ class Held(NamedTuple):
 
     name: str
     values: tuple[Output | Tensor, ...]
-    statement: ast.stmt | None
+    statement: Statement | None
     sure: bool
     holds_logits: bool | None
-    place: ast.AST
+    place: Node
 
 
 def held_after(script: Script, loop: Loop) -> tuple[Held, ...]:
@@ -153,7 +155,7 @@ def _held(script: Script, loop: Loop, name: str, ends: list[Binding | None]) -> 
         return None
     owners = {binding.owner for binding in known}
     owner = owners.pop() if len(owners) == 1 else None
-    statement = owner if isinstance(owner, ast.stmt) else None
+    statement = owner if isinstance(owner, Statement) else None
     return Held(
         name,
         values,
@@ -187,21 +189,12 @@ def _views_large(tensor: Tensor) -> bool:
     )
 
 
-def _binding(statement: ast.stmt | None, name: str) -> ast.AST | None:
+def _binding(statement: Statement | None, name: str) -> Node | None:
     """The name in the targets of a statement."""
-    targets: list[ast.expr] = []
-    if isinstance(statement, ast.Assign):
-        targets += statement.targets
-    elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
-        targets.append(statement.target)
-    for target in targets:  # grows meanwhile
-        if isinstance(target, ast.Name) and target.id == name:
-            return target
-        targets += getattr(target, "elts", [])
-    return statement
+    return target_named(statement, name) or statement
 
 
-def _maker(value: Output | Tensor) -> ast.AST | None:
+def _maker(value: Output | Tensor) -> Node | None:
     """The expression that makes a value, where it is in this file."""
-    node: ast.AST | None = value.node
+    node: Node | None = value.node
     return None if node is None or is_elsewhere(node) else node

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from memlint.engine.forwards import Certainty
 from memlint.engine.project import are_of_one_file
 from memlint.engine.values import Object
+from memlint.flow.events import Event, EventKind
 from memlint.script.calls import Call, Config, Trainer
-from memlint.script.events import Event, EventKind
 from memlint.script.forward_passes import Forward
 from memlint.script.loaded_models import ModelFacts
 from memlint.script.settings import Setting

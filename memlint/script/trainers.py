@@ -6,7 +6,6 @@ what rules report of training is not its fault. Whatever is unknown counts as tr
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from memlint.engine.values import Object, Sequence, Value, options
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import Node
     from memlint.script.calls import Call, Trainer
 
 # Methods of trainers after which nothing has been learned.
@@ -56,9 +56,9 @@ class TrainerUse(NamedTuple):
 
 def uses_by_trainer(
     trainers: Iterable[Trainer], invocations: Iterable[Invocation]
-) -> dict[ast.AST, list[TrainerUse]]:
+) -> dict[Node, list[TrainerUse]]:
     """The uses of each trainer, by the call that makes it, in one pass over all calls."""
-    found: dict[ast.AST, list[TrainerUse]] = {trainer.node: [] for trainer in trainers}
+    found: dict[Node, list[TrainerUse]] = {trainer.node: [] for trainer in trainers}
     for invocation in invocations:
         given = (
             *invocation.arguments,
@@ -102,7 +102,7 @@ def _may_be_on(trainer: Trainer, trains: tuple[Call, ...]) -> bool:
     return False
 
 
-def _made_by(value: Value) -> Iterator[ast.AST]:
+def _made_by(value: Value) -> Iterator[Node]:
     """The calls that may have made a value, or an item of a list."""
     for one in options(value):
         items = one.items if isinstance(one, Sequence) else (one,)

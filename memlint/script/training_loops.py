@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from memlint.engine.nodes import holder_of
 from memlint.script.calls import Call
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.engine.names import Loop as LoopNode
+    from memlint.engine.nodes import Node
     from memlint.script.model import Script
 
 
@@ -20,25 +22,16 @@ class Loop(NamedTuple):
     function: the function that holds it, None at module level.
     """
 
-    node: ast.For | ast.AsyncFor | ast.While
+    node: LoopNode
     backward: tuple[Call, ...]
-    function: ast.AST | None
+    function: Node | None
 
 
 def loops_of(script: Script) -> tuple[Loop, ...]:
     """Hand-written training loops."""
-    inside: dict[ast.AST, list[Call]] = defaultdict(list)
+    inside: dict[LoopNode, list[Call]] = defaultdict(list)
     for call in script.method_calls("backward"):
-        if not isinstance(call.node.func, ast.Attribute):
-            continue
-        for around in script.ancestors(call.node):
-            if isinstance(around, ast.For | ast.AsyncFor | ast.While):
-                inside[around].append(call)
-                break
-            if isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                break
-    return tuple(
-        Loop(node, tuple(calls), script.function(node))
-        for node, calls in inside.items()
-        if isinstance(node, ast.For | ast.AsyncFor | ast.While)
-    )
+        loops = script.flow.loops_around(call.node)
+        if loops and holder_of(call.node) is not None:
+            inside[loops[0]].append(call)
+    return tuple(Loop(node, tuple(calls), script.function(node)) for node, calls in inside.items())

@@ -56,7 +56,7 @@ def _starts_anew(script: Script, step: Step) -> bool:
 def _fix(script: Script, step: Step, call: Call, *, unsafe: bool) -> Fix:
     """Safe where all of the loss comes from the step's forward passes: what was computed before the
     loop would be freed with the first turn."""
-    if not all(script.comes_from(step, start) for start in script.starts_of(call)):
+    if not all(script.comes_from(step, start) for start in script.starts_of(call.node)):
         return advise("Remove `retain_graph`, unless a part of the graph is older than the step")
     edit = RemoveKeyword(call.span, "retain_graph")
     return fix("Remove `retain_graph`", (edit,), unsafe=unsafe)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from memlint.engine.invocations import Invocation
-from memlint.engine.names import Loop
+from memlint.engine.names import Loop, is_loop
+from memlint.engine.nodes import call_itself, holder_of, last_name
 from memlint.engine.tensors import Output, Tensor
 from memlint.engine.values import Object, options
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.script.model import Script
+    from memlint.engine.nodes import CallNode, Node
+    from memlint.flow.evaluated import Evaluated
 
 
 class EventKind(StrEnum):
@@ -40,11 +41,11 @@ class Event(NamedTuple):
     invocation: Invocation
 
     @property
-    def node(self) -> ast.Call:
+    def node(self) -> CallNode:
         return self.invocation.node
 
     @property
-    def loops(self) -> tuple[ast.AST, ...]:
+    def loops(self) -> tuple[Node, ...]:
         return self.invocation.loops
 
     @property
@@ -72,13 +73,13 @@ _KEEPING = frozenset({"append", "extend", "add", "insert", "appendleft"})
 _NOT_OPTIMIZERS = ("sched", "prof", "lr", "env", "progress", "pbar", "tracker", "timer")
 
 
-def events_of(script: Script) -> tuple[Event, ...]:
+def events_of(script: Evaluated) -> tuple[Event, ...]:
     """What happens in training, in the order of the run."""
     passes = {id(run.invocation) for run in script._run.forwards}
     found: list[Event] = []
     for invocation in script.invocations:
         kind = _kind(invocation, passes)
-        if kind is not None and isinstance(invocation.node, ast.Call):
+        if kind is not None and call_itself(invocation.node) is not None:
             found.append(Event(kind, invocation))
     return tuple(sorted(found, key=lambda event: event.order))
 
@@ -101,15 +102,12 @@ def _kind(invocation: Invocation, passes: set[int]) -> EventKind | None:
 
 
 def _steps_optimizer(invocation: Invocation) -> bool:
-    func = invocation.node.func
-    if not isinstance(func, ast.Attribute):
-        return False
+    holder = holder_of(invocation.node)
     kind = invocation.receiver.type if isinstance(invocation.receiver, Object) else None
     if kind is not None:
-        return "lr_scheduler" not in kind and "profiler" not in kind
-    name = func.value.attr if isinstance(func.value, ast.Attribute) else ""
-    name = name or getattr(func.value, "id", "")
-    return not any(part in name.lower() for part in _NOT_OPTIMIZERS)
+        return holder is not None and "lr_scheduler" not in kind and "profiler" not in kind
+    name = last_name(holder).lower()
+    return holder is not None and not any(part in name for part in _NOT_OPTIMIZERS)
 
 
 # -- what outlives a turn --------------------------------------------------------------------------
@@ -117,6 +115,4 @@ def _steps_optimizer(invocation: Invocation) -> bool:
 
 def loops_of(invocation: Invocation) -> tuple[Loop, ...]:
     """The loops around a call that are statements, outermost first, those of callers included."""
-    return tuple(
-        one for one in invocation.loops if isinstance(one, ast.For | ast.AsyncFor | ast.While)
-    )
+    return tuple(one for one in invocation.loops if is_loop(one))

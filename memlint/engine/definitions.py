@@ -1,0 +1,99 @@
+"""Classes and functions as they are defined, and the words that code is made of."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from memlint.engine.nodes import walk
+from memlint.engine.values import Class
+
+if TYPE_CHECKING:
+    from memlint.engine.tree import Tree
+
+_SPEAKING = (ast.Attribute, ast.keyword, ast.Import, ast.ImportFrom, ast.Constant, ast.Expr)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_SPACE = re.compile(r"\s")
+
+
+def methods_of(cls: Class) -> Iterator[ast.FunctionDef]:
+    """Yield the methods of a class of the script, those of its bases there included."""
+    seen = set()
+    pending = [cls]
+    for one in pending:  # grows meanwhile
+        for statement in one.node.body:
+            if isinstance(statement, ast.FunctionDef) and statement.name not in seen:
+                seen.add(statement.name)
+                yield statement
+        pending += [base for base in one.bases if isinstance(base, Class)]
+
+
+def defines_method(cls: ast.ClassDef, classes: Iterable[ast.ClassDef], *methods: str) -> bool:
+    """True if a class, or a base of it among ``classes``, defines one of the methods."""
+    by_name = {one.name: one for one in classes}
+    pending, seen = [cls], set()
+    for one in pending:  # grows meanwhile
+        if one.name in seen:
+            continue
+        seen.add(one.name)
+        functions = [part for part in one.body if isinstance(part, ast.FunctionDef)]
+        if any(part.name in methods for part in functions):
+            return True
+        bases = [base.id for base in one.bases if isinstance(base, ast.Name)]
+        pending += [by_name[base] for base in bases if base in by_name]
+    return False
+
+
+def keywords_kept(cls: ast.ClassDef) -> frozenset[str] | None:
+    """The keywords that a class's constructor takes itself, where it hands all others to that of
+    its one base and does nothing else with them; None where that is not certain."""
+    init = next(
+        (one for one in cls.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"),
+        None,
+    )
+    if len(cls.bases) != 1 or cls.keywords or init is None or init.decorator_list:
+        return None
+    if init.args.kwarg is None or not _only_handed_on(init, init.args.kwarg.arg):
+        return None
+    taken = (*init.args.posonlyargs, *init.args.args, *init.args.kwonlyargs)
+    return frozenset(argument.arg for argument in taken)
+
+
+def _only_handed_on(init: ast.FunctionDef, keywords: str) -> bool:
+    """``super().__init__(..., **kwargs)``, and nothing else is done with them."""
+    uses = [node for node in ast.walk(init) if isinstance(node, ast.Name) and node.id == keywords]
+    match [node for node in ast.walk(init) if isinstance(node, ast.Call) and _is_super(node.func)]:
+        case [ast.Call(keywords=given)]:
+            handed = [item.value for item in given if item.arg is None]
+            return len(uses) == 1 and handed == uses
+    return False
+
+
+def _is_super(function: ast.expr) -> bool:
+    return ast.unparse(function) == "super().__init__"
+
+
+def words_of_code(tree: Tree) -> set[str]:
+    """The names in code that are not its own, of the files that were run for it too.
+
+    Attributes, keywords and imports; and the words of strings without spaces: keys, names for
+    ``getattr``, environment variables.
+    """
+    nodes = [*(node for kind in _SPEAKING for node in tree.nodes(kind)), *walk(tree.others)]
+    prose = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    return set(_words(node for node in nodes if node not in prose))
+
+
+def _words(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        match node:
+            case ast.Attribute(attr=word) | ast.keyword(arg=str(word)):
+                yield word
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=module, names=names):
+                yield from (f"{module}.{alias.name}" for alias in names)
+            case ast.Constant(value=str(text)) if not _SPACE.search(text):
+                yield from _WORD.findall(text)

@@ -1,0 +1,273 @@
+"""What sums add up and what statements bind, as it is written; what expressions are made of."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+from memlint.engine.nodes import walk
+from memlint.source.record import NamedTuple
+
+if TYPE_CHECKING:
+    from memlint.engine.names import Loop
+    from memlint.engine.tree import Tree
+
+Growth = ast.Assign | ast.AugAssign
+Store = ast.Assign | ast.AugAssign | ast.AnnAssign
+
+
+class Addition(NamedTuple):
+    """``total += loss``, ``total = total + loss``. target: what grows. addend: what is added."""
+
+    statement: Growth
+    target: ast.expr
+    addend: ast.expr
+
+
+def additions_in(tree: Tree, through: frozenset[str]) -> Iterator[Addition]:
+    """Yield where something is added to what a name, an attribute or an item holds, by itself or by
+    methods ``through`` which it is computed."""
+    for node in tree.nodes(ast.AugAssign):
+        if isinstance(node.op, ast.Add) and not isinstance(node.value, ast.Constant):
+            yield Addition(node, node.target, node.value)
+    for statement in tree.nodes(ast.Assign):
+        match statement:
+            case ast.Assign(
+                targets=[ast.Name(id=name) as target],
+                value=ast.BinOp(op=ast.Add(), left=left, right=right),
+            ):
+                sides = [
+                    any(isinstance(one, ast.Name) and one.id == name for one in terms)
+                    for terms in (terms_of(left, through), terms_of(right, through))
+                ]
+                if sides == [True, False]:
+                    yield Addition(statement, target, right)
+                elif sides == [False, True]:
+                    yield Addition(statement, target, left)
+
+
+def source_of(node: ast.expr, methods: Collection[str]) -> str | None:
+    """The variable that a value is taken from, as an item, an attribute, or by ``methods``: ``raw``
+    of ``raw["train"].map(f)``."""
+    match node:
+        case ast.Subscript(value=inner) | ast.Attribute(value=inner):
+            return source_of(inner, methods)
+        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in methods:
+            return source_of(inner, methods)
+        case ast.Name(id=name):
+            return name
+    return None
+
+
+class Product(NamedTuple):
+    """``[prompt] * count``, ``prompts * count``, ``[p for p in prompts for _ in range(count)]``.
+    repeated: what is written of what is repeated."""
+
+    repeated: str
+    times: ast.expr
+
+
+def products_in(tree: Tree) -> Iterator[Product]:
+    """Yield where lists are repeated."""
+    for node in tree.nodes(ast.BinOp):
+        match node:
+            case ast.BinOp(left=ast.Name(id=name), op=ast.Mult(), right=count):
+                yield Product(name, count)
+            case ast.BinOp(left=ast.List(), op=ast.Mult(), right=count):
+                yield Product(tree.text(tree.statement(node)), count)
+    for made in tree.nodes(ast.ListComp):
+        match made.generators:
+            case [
+                ast.comprehension(iter=rows),
+                ast.comprehension(iter=ast.Call(func=ast.Name(id="range"), args=[*_, count])),
+            ]:
+                yield Product(tree.text(rows), count)
+
+
+class ConfigAssignment(NamedTuple):
+    """``model.config.option = value``."""
+
+    option: str
+    statement: ast.Assign
+    model: ast.expr
+    value: ast.expr
+
+
+def config_assignments_in(tree: Tree) -> Iterator[ConfigAssignment]:
+    """Yield where an option of a model's configuration is set."""
+    for node in tree.nodes(ast.Assign):
+        match node.targets:
+            case [ast.Attribute(attr=name, value=ast.Attribute(value=model, attr="config"))]:
+                yield ConfigAssignment(name, node, model, node.value)
+
+
+def divisors_of(loop: Loop, loss: ast.expr) -> Iterator[ast.expr]:
+    """Yield what a loop divides its loss by: ``4`` of ``loss = model(...).loss / 4``, ``loss /= 4``
+    or ``(loss / 4).backward()``."""
+    match loss:
+        case ast.BinOp(op=ast.Div(), right=divisor):
+            yield divisor
+    name = loss.id if isinstance(loss, ast.Name) else None
+    for node in walk(loop.body):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=bound)], value=ast.BinOp(op=ast.Div(), right=by)):
+                yield from [by] if bound == name else []
+            case ast.AugAssign(target=ast.Name(id=bound), op=ast.Div(), value=by):
+                yield from [by] if bound == name else []
+
+
+def root_of(node: ast.expr, *, of_items: bool = True) -> ast.Name | None:
+    """``self`` of ``self.losses[0]``; None for what begins with no name, or stands behind an item
+    where those are not wanted."""
+    while isinstance(node, ast.Attribute) or (of_items and isinstance(node, ast.Subscript)):
+        node = node.value
+    return node if isinstance(node, ast.Name) else None
+
+
+def stores_in(tree: Tree) -> dict[str, list[Store]]:
+    """The assignments to each name, attribute and item, as it is written."""
+    found: dict[str, list[Store]] = defaultdict(list)
+    for kind in (ast.Assign, ast.AugAssign, ast.AnnAssign):
+        for node in tree.nodes(kind):
+            assert isinstance(node, Store)
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                for name in _texts(tree, target):
+                    found[name].append(node)
+    return found
+
+
+def _texts(tree: Tree, target: ast.expr) -> Iterator[str]:
+    if isinstance(target, ast.Tuple | ast.List):
+        for one in target.elts:
+            yield from _texts(tree, one)
+    else:
+        yield tree.text(target)
+
+
+def changes_in_place(statement: Store) -> bool:
+    """True if a statement changes what its target holds: ``total += loss``."""
+    return isinstance(statement, ast.AugAssign)
+
+
+def target_named(statement: ast.AST | None, name: str) -> ast.expr | None:
+    """A name among the targets of an assignment; None for other statements."""
+    targets: list[ast.expr] = []
+    if isinstance(statement, Store):
+        targets += statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    for target in targets:  # grows meanwhile
+        if isinstance(target, ast.Name) and target.id == name:
+            return target
+        targets += getattr(target, "elts", [])
+    return None
+
+
+def binds_as_target(tree: Tree, loop: Loop, name: str) -> bool:
+    """True if a loop binds a name anew at the head of every turn."""
+    return not isinstance(loop, ast.While) and name in _texts(tree, loop.target)
+
+
+def bound_names(statement: ast.stmt) -> list[str]:
+    """The names that an assignment binds; none for other statements."""
+    if not isinstance(statement, ast.Assign | ast.AnnAssign):
+        return []
+    return [one.id for one in names_in(statement) if isinstance(one.ctx, ast.Store)]
+
+
+def deletes_of(tree: Tree) -> list[str]:
+    """What ``del`` statements delete, as it is written."""
+    return [tree.text(target) for one in tree.nodes(ast.Delete) for target in one.targets]
+
+
+def own_object(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """The name of a method's first parameter; empty where it has none."""
+    return function.args.args[0].arg if function.args.args else ""
+
+
+# -- what expressions are made of ------------------------------------------------------------------
+
+
+def contents_of(node: ast.expr) -> list[ast.expr]:
+    """What a tuple, list or dict display holds; else the expression itself."""
+    match node:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
+            return [inner for part in parts for inner in contents_of(part)]
+    return [node]
+
+
+def terms_of(node: ast.expr, through: frozenset[str]) -> Iterator[ast.Name | ast.Attribute]:
+    """Yield the names and attributes that arithmetic and the methods ``through`` compute a value
+    from: ``loss`` of ``loss.mean() / steps``, and ``steps``."""
+    match node:
+        case ast.Name() | ast.Attribute():
+            yield node
+        case ast.BinOp(left=left, right=right):
+            yield from terms_of(left, through)
+            yield from terms_of(right, through)
+        case ast.UnaryOp(operand=operand):
+            yield from terms_of(operand, through)
+        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in through:
+            yield from terms_of(inner, through)
+
+
+def scaled_terms(node: ast.expr, through: frozenset[str]) -> Iterator[ast.Name | ast.Attribute]:
+    """The same without numbers: ``loss`` of ``scaler.scale(loss / steps)``."""
+    match node:
+        case ast.Name() | ast.Attribute():
+            yield node
+        case ast.BinOp(op=ast.Div(), left=left):
+            yield from scaled_terms(left, through)
+        case (
+            ast.BinOp(op=ast.Mult(), left=ast.Constant(), right=scaled)
+            | ast.BinOp(op=ast.Mult(), left=scaled, right=ast.Constant())
+        ):
+            yield from scaled_terms(scaled, through)
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            yield from scaled_terms(left, through)
+            yield from scaled_terms(right, through)
+        case ast.Call(func=ast.Attribute(attr="scale"), args=[scaled]):
+            yield from scaled_terms(scaled, through)
+        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in through:
+            yield from scaled_terms(inner, through)
+
+
+def names_in(*nodes: ast.AST) -> list[ast.Name]:
+    """The names at nodes and below them."""
+    return [one for one in walk(nodes) if isinstance(one, ast.Name)]
+
+
+def operands_in(*nodes: ast.AST) -> list[ast.Name | ast.Attribute]:
+    """The names and attributes at nodes and below them."""
+    return [one for one in walk(nodes) if isinstance(one, ast.Name | ast.Attribute)]
+
+
+def returned_losses(tree: Tree, function: ast.AST) -> Iterator[ast.expr]:
+    """Yield the names of the losses that a function returns: ``loss`` of ``(loss, outputs) if
+    return_outputs else loss`` and of ``{"loss": loss}``."""
+    for node in tree.nodes(ast.Return):
+        if tree.function(node) is function:
+            yield from _losses(node.value)
+
+
+def _losses(returned: ast.expr | None) -> Iterator[ast.expr]:
+    match returned:
+        case ast.IfExp(body=body, orelse=other):
+            yield from _losses(body)
+            yield from _losses(other)
+        case ast.Tuple(elts=[first, *_]):
+            yield from _losses(first)
+        case ast.Dict(keys=keys, values=values):
+            for key, value in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant) and key.value == "loss":
+                    yield value
+        case ast.Name():
+            yield returned
+
+
+def starts_of(call: ast.Call) -> tuple[ast.expr, ...]:
+    """What a backward pass starts from: ``loss`` of ``loss.backward()`` and of
+    ``accelerator.backward(loss)``."""
+    if call.args:
+        return tuple(call.args)
+    return (call.func.value,) if isinstance(call.func, ast.Attribute) else ()

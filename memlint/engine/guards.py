@@ -1,0 +1,301 @@
+"""What decides whether a statement runs, and what becomes of its errors."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from memlint.engine.answers import all_of, any_of, opposite
+from memlint.engine.constants import UNSURE
+from memlint.engine.nodes import called_name, calls_in, targets_of, walk
+
+if TYPE_CHECKING:
+    from memlint.engine.names import Loop
+    from memlint.engine.tree import Tree
+
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+Python = Callable[[ast.expr], object]
+
+# -- branches that are not taken unless somebody says otherwise ------------------------------------
+
+
+def is_off_by_default(tree: Tree, node: ast.AST, python: Python) -> bool:
+    """True if the defaults of a command line or a function keep ``node`` from running, by a
+    condition around it: a run follows both arms of what a command line decides. python: the value
+    of an expression, or UNSURE."""
+    inner = node
+    for around in tree.ancestors(node):
+        if isinstance(around, ast.If):
+            holds = _holds(python, around.test)
+            if (holds is False and inner in around.body) or (holds and inner in around.orelse):
+                return True
+        elif isinstance(around, ast.IfExp):
+            holds = _holds(python, around.test)
+            if (holds is False and inner is around.body) or (holds and inner is around.orelse):
+                return True
+        inner = around
+    return False
+
+
+def _holds(python: Python, test: ast.expr) -> bool | None:
+    """True if a condition holds by the defaults in it; None where nobody can tell."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return opposite(_holds(python, operand))
+        case ast.BoolOp(op=ast.And(), values=values):
+            return all_of(_holds(python, one) for one in values)
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return any_of(_holds(python, one) for one in values)
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.Is()], comparators=[right]):
+            return _equal(python, left, right)
+        case ast.Compare(left=left, ops=[ast.NotEq() | ast.IsNot()], comparators=[right]):
+            return opposite(_equal(python, left, right))
+        case ast.Name() | ast.Attribute() | ast.Constant():
+            value = python(test)
+            known = value is None or isinstance(value, bool | int | float | str)
+            return bool(value) if known else None
+    return None
+
+
+def _equal(python: Python, left: ast.expr, right: ast.expr) -> bool | None:
+    one, other = python(left), python(right)
+    if one is UNSURE or other is UNSURE:
+        return None
+    plain = (bool, int, float, str, type(None))
+    if not isinstance(one, plain) or not isinstance(other, plain):
+        return None
+    return type(one) is type(other) and one == other
+
+
+def conditions_of_calls(loop: Loop, method: str) -> Iterator[ast.expr]:
+    """Yield the conditions in a loop under which a method of that name is called."""
+    for node in walk(loop.body):
+        if isinstance(node, ast.If) and any(called_name(one) == method for one in calls_in(node)):
+            yield node.test
+
+
+def moduli_in(test: ast.expr) -> Iterator[ast.expr]:
+    """Yield ``4`` of ``(i + 1) % 4 == 0``."""
+    for node in walk([test]):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            yield node.right
+
+
+def calls_of_plain(*roots: ast.AST) -> list[ast.Call] | None:
+    """The calls in statements; None where they define a function or a class, or yield."""
+    nodes = walk(roots)
+    if any(isinstance(node, (*SCOPES, ast.Yield, ast.YieldFrom)) for node in nodes):
+        return None
+    return [node for node in nodes if isinstance(node, ast.Call)]
+
+
+def asserts(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """True if a function asserts something, as tests do."""
+    return any(
+        isinstance(node, ast.Assert)
+        or (isinstance(node, ast.Call) and called_name(node).startswith("assert"))
+        for node in walk(function.body)
+    )
+
+
+def blocks_around(tree: Tree, statement: ast.stmt) -> Iterator[ast.AST]:
+    """Yield the statements, handlers and cases around a statement within its function."""
+    for around in tree.ancestors(statement):
+        block = isinstance(around, ast.stmt | ast.ExceptHandler | ast.match_case)
+        if not block or isinstance(around, SCOPES):
+            return
+        yield around
+
+
+def decides_around(tree: Tree, node: ast.AST, collecting: tuple[str, ...]) -> bool:
+    """True if what is around a node within its statement compares or tests it, returns it, or gives
+    it to something whose name ends in one of ``collecting``."""
+    for around in tree.ancestors(node):
+        if isinstance(around, ast.Compare | ast.If | ast.While | ast.Return):
+            return True
+        if isinstance(around, ast.Call) and tree.text(around.func).endswith(collecting):
+            return True
+        if isinstance(around, ast.stmt):
+            return False
+    return False
+
+
+# -- versions --------------------------------------------------------------------------------------
+
+_OF_VERSIONS = frozenset({"ImportError", "ModuleNotFoundError", "TypeError", "AttributeError"})
+# Handlers of anything at all mean versions where their ``try`` holds little else.
+_FEW = 3
+# Calls that say what happened, on both sides.
+_REPORTERS = frozenset(
+    {"print", "info", "warning", "warn", "error", "exception", "debug", "log", "str", "format"}
+)
+
+
+def minds_versions(tree: Tree, node: ast.AST, asks: Callable[[ast.expr], bool]) -> bool:
+    """True if a script itself minds versions where a node stands: it catches the error, or asks
+    first.
+
+    What counts is what a handler does: where it does the same thing another way (another import,
+    another call, a name that says that the thing is missing) the script runs with both versions.
+    Where it logs, prints, raises again or ends the program, the error is only reported.
+    """
+    for around in tree.ancestors(node):
+        if isinstance(around, ast.Try) and _within(tree, node, around.body):
+            if any(_makes_up(handler, around, node) for handler in around.handlers):
+                return True
+        elif isinstance(around, ast.ExceptHandler):
+            # What is done where the new name fails.
+            if _catches(around, anything=False):
+                return True
+        elif isinstance(around, ast.If | ast.IfExp) and asks(around.test):
+            return True
+    return False
+
+
+def calls_after_failure(tree: Tree, node: ast.AST) -> list[ast.Call]:
+    """The calls in the handlers of what a node raises."""
+    return [
+        call
+        for around in tree.ancestors(node)
+        if isinstance(around, ast.Try) and _within(tree, node, around.body)
+        for handler in around.handlers
+        for statement in handler.body
+        for call in ast.walk(statement)
+        if isinstance(call, ast.Call)
+    ]
+
+
+def _within(tree: Tree, node: ast.AST, body: list[ast.stmt]) -> bool:
+    span = tree.span(node)
+    return any(tree.span(statement).contains(span) for statement in body)
+
+
+def _makes_up(handler: ast.ExceptHandler, around: ast.Try, node: ast.AST) -> bool:
+    """True if a handler catches what another version raises, and does without it."""
+    if not _catches(handler, anything=len(around.body) <= _FEW):
+        return False
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        # ``except ImportError: HAS_TRL = False``: what needs the name asks first.
+        return not all(_only_reports(one) for one in handler.body) and not any(
+            _leaves(one) for one in handler.body
+        )
+    return not _names(around.body).isdisjoint(_names(handler.body))
+
+
+def _only_reports(statement: ast.stmt) -> bool:
+    """A call, whatever it says: what was to be imported stays unknown."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    """True if a handler's statement raises, or ends the whole program."""
+    match statement:
+        case ast.Raise():
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Name(id="exit" | "quit"))):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="exit" | "_exit"))):
+            return True
+        case _:
+            return False
+
+
+def _names(body: Iterable[ast.stmt]) -> frozenset[str]:
+    """What statements import, bind or call, by the last part of the name."""
+    return frozenset(_named(body))
+
+
+def _named(body: Iterable[ast.stmt]) -> Iterator[str]:
+    for node in (one for statement in body for one in ast.walk(statement)):
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                yield from (alias.asname or alias.name for alias in node.names)
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if (
+                name not in _REPORTERS
+            ):
+                yield name
+            case ast.Assign(targets=targets):
+                yield from (one.id for one in targets if isinstance(one, ast.Name))
+
+
+def _catches(handler: ast.ExceptHandler, *, anything: bool) -> bool:
+    if handler.type is None:
+        return anything
+    names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)}
+    return not names.isdisjoint(_OF_VERSIONS) or (anything and "Exception" in names)
+
+
+def _names_bound(statement: ast.stmt) -> list[ast.Name]:
+    return [one for one in targets_of(statement) if isinstance(one, ast.Name)]
+
+
+def looked_up_in(tree: Tree, asked: set[ast.AST]) -> frozenset[str]:
+    """The words that a script looks for in the signatures that calls ``asked`` give: those that it
+    names, or all its words where it goes through names."""
+    statements = [tree.statement(call) for call in asked]
+    names = {one.id for statement in statements for one in _names_bound(statement)}
+    tests = [
+        node
+        for node in tree.nodes(ast.Compare)
+        if isinstance(node.ops[0], ast.In | ast.NotIn)
+        and _is_of_signature(node.comparators[0], asked, names)
+    ]
+    named = [node.left.value for node in tests if isinstance(node.left, ast.Constant)]
+    if not named or len(named) != len(tests):
+        named = [node.value for node in tree.nodes(ast.Constant)]
+    return frozenset(one for one in named if isinstance(one, str))
+
+
+def _is_of_signature(node: ast.expr, asked: set[ast.AST], names: set[str]) -> bool:
+    """True if an expression is made of the parameters of something, by a name of them too."""
+    return any(
+        inner in asked
+        or (isinstance(inner, ast.Name) and inner.id in names)
+        or (isinstance(inner, ast.Attribute) and inner.attr == "parameters")
+        for inner in walk([node])
+    )
+
+
+# -- errors of a step ------------------------------------------------------------------------------
+
+_WIDE = frozenset({"RuntimeError", "Exception", "BaseException"})
+
+
+def survivable(tree: Tree, suppresses: Callable[[ast.expr], bool]) -> Iterator[list[ast.stmt]]:
+    """Yield the statements after whose ``RuntimeError`` a script goes on. suppresses: whether what
+    is called makes a context that ends errors."""
+    for node in tree.nodes(ast.Try):
+        if any(_catches_runtime(one.type) and not _raises_again(one) for one in node.handlers):
+            yield node.body
+    for block in tree.nodes(ast.With):
+        made = [one.context_expr for one in block.items]
+        if any(
+            isinstance(one, ast.Call)
+            and suppresses(one.func)
+            and any(map(_catches_runtime, one.args))
+            for one in made
+        ):
+            yield block.body
+
+
+def _catches_runtime(kind: ast.expr | None) -> bool:
+    """True if a handler catches ``RuntimeError``: of classes with a name of their own, the wide
+    ones alone do."""
+    match kind:
+        case None:
+            return True
+        case ast.Tuple(elts=kinds):
+            return any(_catches_runtime(one) for one in kinds)
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name in _WIDE or not name[:1].isupper() or name.isupper()
+    return True
+
+
+def _raises_again(handler: ast.ExceptHandler) -> bool:
+    """True if a handler always ends by raising what it caught."""
+    leaves = (ast.Return, ast.Continue, ast.Break)
+    match handler.body[-1]:
+        case ast.Raise(exc=None):
+            return not any(isinstance(node, leaves) for node in walk(handler.body))
+    return False

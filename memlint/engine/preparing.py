@@ -1,0 +1,187 @@
+"""What a function that prepares rows is written to do with them: labels, lists, cuts by hand."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from memlint.engine.nodes import called_name, calls_in, last_name, walk
+from memlint.source.record import NamedTuple
+
+if TYPE_CHECKING:
+    from memlint.engine.values import FunctionNode
+
+# Attributes that lists do not have.
+_OF_TENSORS = frozenset({"clone", "squeeze", "shape", "size", "tolist", "flatten"})
+
+
+def functions_given(call: ast.Call) -> Iterator[ast.AST | str]:
+    """Yield the functions that a call gets: lambdas, and the names of others: ``tokenize``,
+    ``self.tokenize``, one that a lambda calls, one in a ``partial``."""
+    for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+        yield from _functions(argument)
+
+
+def _functions(argument: ast.expr) -> Iterator[ast.AST | str]:
+    match argument:
+        case ast.Name() | ast.Attribute():
+            yield last_name(argument)
+        case ast.Lambda(body=body):
+            yield argument
+            yield from map(called_name, calls_in(body))
+        case ast.Call(args=[first, *_]) if called_name(argument) == "partial":
+            yield from _functions(first)
+
+
+# -- labels ----------------------------------------------------------------------------------------
+
+
+def makes_labels(holder: ast.AST | None) -> bool:
+    """True if a function, or a class, gives its examples ``labels``."""
+    for node in walk([holder]) if holder is not None else ():
+        match node:
+            case ast.keyword(arg="labels"):
+                return True
+            case ast.Dict(keys=keys) if any(map(_is_labels, keys)):
+                return True
+            case ast.Subscript(slice=key, ctx=ast.Store()) if _is_labels(key):
+                return True
+    return False
+
+
+def labels_copy_inputs(function: ast.AST) -> bool:
+    """True if a function gives labels, each a plain copy of the input ids."""
+    values = [value for node in walk([function]) for value in _labels(node)]
+    return bool(values) and all(map(_is_copy_of_inputs, values))
+
+
+def _labels(node: ast.AST) -> Iterator[ast.expr]:
+    """What a node gives as labels."""
+    match node:
+        case ast.Assign(targets=[ast.Subscript(slice=slice_)], value=value) if _is_labels(slice_):
+            yield value
+        case ast.Dict(keys=keys, values=values):
+            yield from (v for k, v in zip(keys, values, strict=True) if _is_labels(k))
+
+
+def _is_labels(key: ast.expr | None) -> bool:
+    return isinstance(key, ast.Constant) and key.value == "labels"
+
+
+def _is_copy_of_inputs(value: ast.expr) -> bool:
+    match value:
+        case ast.Call(func=ast.Attribute(value=inner, attr="copy"), args=[]):
+            return _is_copy_of_inputs(inner)
+        case ast.Call(func=ast.Name(id="list") | ast.Attribute(attr="deepcopy"), args=[inner]):
+            return _is_copy_of_inputs(inner)
+        case ast.Subscript(slice=ast.Constant(value="input_ids")) | ast.Attribute(attr="input_ids"):
+            return True
+        case _:
+            return False
+
+
+def makes_pairs(function: ast.AST) -> bool:
+    """True if a function speaks of chosen and rejected answers: a reward model's examples."""
+    text = ast.unparse(function)
+    return "chosen" in text and "rejected" in text
+
+
+# -- lists and lengths -----------------------------------------------------------------------------
+
+
+def speaks_of_tensors(function: ast.AST) -> bool:
+    """True if a function uses torch or numpy, or what only tensors have, or pads to a limit of its
+    own."""
+    for node in walk([function]):
+        match node:
+            case ast.Name(id="torch" | "np" | "numpy"):
+                return True
+            case ast.Attribute(attr=name) if name in _OF_TENSORS:
+                return True
+            # The text itself is tested or handed on.
+            case ast.Compare() if "padding" in (text := ast.unparse(node)):
+                if "max_length" in text:
+                    return True
+    return False
+
+
+def cuts_by_hand(function: ast.AST | None) -> bool:
+    """True if a function cuts what it tokenized, splits it or looks at its length."""
+    for node in walk([function]) if function is not None else ():
+        match node:
+            case ast.Slice(upper=upper, lower=lower) if upper or lower:
+                return True
+            case ast.keyword(arg="return_overflowing_tokens"):
+                return True
+            # ``if len(ids) < limit:``
+            case ast.Compare() if "len(" in ast.unparse(node):
+                return True
+    return False
+
+
+def speaks_of_lengths(function: ast.AST) -> bool:
+    """True if a function calls ``len``, or names something by that word."""
+    for node in walk([function]):
+        match node:
+            case ast.Call(func=ast.Name(id="len")):
+                return True
+            case ast.Constant(value=str(word)) | ast.Attribute(attr=word) if "len" in word.lower():
+                return True
+    return False
+
+
+def has_parameter(function: ast.AST | None, name: str) -> bool:
+    """True if a function, or one within it, has a parameter of a name."""
+    nodes = walk([function]) if function is not None else []
+    return any(isinstance(node, ast.arg) and node.arg == name for node in nodes)
+
+
+class Cut(NamedTuple):
+    """What is done to the length of a list by hand. size: the length. of: the list, where it is
+    cut off. how: ``block``, ``turn`` (of a ``range`` with a step), ``cut off`` or ``filled up``."""
+
+    how: str
+    size: ast.expr
+    node: ast.AST
+    of: ast.expr | None = None
+
+
+def cuts_of(function: ast.AST) -> Iterator[Cut]:
+    """Yield what a function does to the lengths of lists by hand."""
+    body = getattr(function, "body", [])
+    for node in walk(body if isinstance(body, list) else [body]):
+        match node:
+            case ast.Subscript(
+                slice=ast.Slice(
+                    lower=ast.Name(id=low), upper=ast.BinOp(ast.Name(id=also), ast.Add(), size)
+                )
+            ) if low == also:
+                yield Cut("block", size, node)
+            case ast.Subscript(value=inner, slice=ast.Slice(lower=None, upper=upper)) if (
+                upper is not None and not isinstance(upper, ast.UnaryOp)
+            ):
+                yield Cut("cut off", upper, node, inner)
+            case ast.Call(func=ast.Name(id="range"), args=[_, _, size]):
+                yield Cut("turn", size, node)
+            case ast.BinOp(
+                left=ast.List(), op=ast.Mult(), right=ast.BinOp(left=size, op=ast.Sub())
+            ) if "len(" in ast.unparse(node):
+                yield Cut("filled up", size, node)
+
+
+def joins_and_cuts(function: FunctionNode) -> bool:
+    """True if a function lays the rows of each column end to end and cuts them into equal blocks:
+    what run_clm calls ``group_texts``."""
+    joins = cuts = False
+    for node in walk([function]):
+        match node:
+            case ast.Call(func=ast.Name(id="sum"), args=[_, ast.List(elts=[])]):
+                joins = True
+            case ast.Call(
+                func=ast.Name(id="chain") | ast.Attribute(attr="chain" | "from_iterable")
+            ):
+                joins = True
+            case ast.Slice(lower=ast.Name(id=start), upper=ast.BinOp(left=ast.Name(id=end))):
+                cuts |= start == end
+    return joins and cuts
