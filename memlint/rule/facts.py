@@ -7,6 +7,7 @@ that few rules ask.
 from memlint.engine.forwards import Certainty
 from memlint.engine.tensors import Output, Positions, Role, Tensor, Width
 from memlint.engine.values import Function
+from memlint.flow.reach import Reach
 from memlint.script.datasets import Dataset, Preparation
 from memlint.script.encodings import taken_for_ids
 from memlint.script.evaluation import Evaluation
@@ -17,7 +18,6 @@ from memlint.script.lengths import Effect, Lengths
 from memlint.script.loaded_models import ModelFacts
 from memlint.script.owners import Owner
 from memlint.script.purpose import Purpose
-from memlint.script.reach import Reach
 from memlint.script.restoring import Fate
 from memlint.script.row_functions import RowFunction, row_functions
 from memlint.script.spelled import (
