@@ -35,6 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marks and choose how many examples each property gets."""
     config.addinivalue_line("markers", "matrix: one of many combinations; runs in the second tier")
     config.addinivalue_line("markers", "draws(count=None): the first tier runs so many of these")
+    config.addinivalue_line("markers", "whole: logits that are few are computed whole")
     settings.load_profile("first tier" if config.option.markexpr else "everything")
 
 

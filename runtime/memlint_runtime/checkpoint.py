@@ -39,12 +39,8 @@ __all__ = ["ActivationCheckpointing", "checkpoint_activations"]
 
 _ENABLERS = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
 _ATTENTION = (
-    "scaled_dot_product",
-    "flash_attn",
-    "flash_attention",
-    "flex_attention",
-    "varlen_attn",
-)
+    "scaled_dot_product", "flash_attn", "flash_attention", "flex_attention", "varlen_attn",
+)  # fmt: skip
 
 
 def checkpoint_activations(

@@ -33,12 +33,8 @@ _LOSS_MASKS = ("completion_mask", "assistant_masks")
 
 # What a model reads beside the ids, or in their place: a batch without it trains on other things.
 _OTHER_INPUTS = (
-    "pixel_values",
-    "pixel_values_videos",
-    "input_features",
-    "input_values",
-    "inputs_embeds",
-)
+    "pixel_values", "pixel_values_videos", "input_features", "input_values", "inputs_embeds",
+)  # fmt: skip
 
 # Numbers of a pair whose absence changes a loss.
 _PAIR_NUMBERS = ("margin", "ref_chosen_logps", "ref_rejected_logps")

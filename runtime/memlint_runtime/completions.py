@@ -27,12 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from memlint_runtime.collation import (
-    IGNORED_LABEL,
-    PaddingFreeCollator,
-    flatten,
-    read_row,
-)
+from memlint_runtime.collation import IGNORED_LABEL, PaddingFreeCollator, flatten, read_row
 
 __all__ = ["DataCollatorForCompletionOnlyLM"]
 

@@ -58,6 +58,14 @@ def require_optimizer(owner: Any) -> None:
     raise TypeError(f"wants an optimizer (as torch.optim.AdamW(model.parameters())), got {got}")
 
 
+def _of_wrapped(name: str) -> Any:
+    """An attribute that is the wrapped optimizer's."""
+    return property(
+        lambda self: getattr(self.optimizer, name),
+        lambda self, value: setattr(self.optimizer, name, value),
+    )
+
+
 class OptimizerInBackward(Optimizer):
     """Wraps an optimizer of any library; steps each of its parameters during backward.
 
@@ -216,25 +224,9 @@ class OptimizerInBackward(Optimizer):
         self._hooked.clear()
         self.zero_grad()
 
-    @property
-    def param_groups(self) -> list[dict[str, Any]]:
-        return self.optimizer.param_groups
-
-    @param_groups.setter
-    def param_groups(self, groups: list[dict[str, Any]]) -> None:
-        self.optimizer.param_groups = groups
-
-    @property
-    def state(self) -> Any:
-        return self.optimizer.state
-
-    @state.setter
-    def state(self, state: Any) -> None:
-        self.optimizer.state = state
-
-    @property
-    def defaults(self) -> dict[str, Any]:  # type: ignore[override]
-        return self.optimizer.defaults
+    param_groups = _of_wrapped("param_groups")
+    state = _of_wrapped("state")
+    defaults = _of_wrapped("defaults")
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
@@ -385,13 +377,6 @@ def _is_one(factor: Any) -> bool:
 
 # Questions about the tensor, not about its values.
 _HARMLESS = {
-    "__get__",
-    "__repr__",
-    "__hash__",
-    "size",
-    "dim",
-    "numel",
-    "stride",
-    "is_floating_point",
-}
+    "__get__", "__repr__", "__hash__", "size", "dim", "numel", "stride", "is_floating_point",
+}  # fmt: skip
 _HARMLESS |= {"element_size", "is_complex", "untyped_storage", "data_ptr", "ndimension", "__len__"}

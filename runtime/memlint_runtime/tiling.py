@@ -38,10 +38,7 @@ _ROUTED = ("moe", "sparse", "expert", "router")
 
 
 def tile_mlp(
-    model: nn.Module,
-    *,
-    tile_tokens: int | None = None,
-    names: Sequence[str] = _NAMES,
+    model: nn.Module, *, tile_tokens: int | None = None, names: Sequence[str] = _NAMES
 ) -> TiledModules:
     """Tile the forward of every MLP in `model`; in training only, generation is as before.
 

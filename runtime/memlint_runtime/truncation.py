@@ -27,16 +27,9 @@ Keep = Literal["start", "end"]
 
 # Columns that run along input_ids, where a row has them.
 _ALONG = (
-    "input_ids",
-    "attention_mask",
-    "labels",
-    "token_type_ids",
-    "position_ids",
-    "completion_mask",
-    "assistant_masks",
-    "special_tokens_mask",
-    "shift_labels",
-)
+    "input_ids", "attention_mask", "labels", "token_type_ids", "position_ids", "completion_mask",
+    "assistant_masks", "special_tokens_mask", "shift_labels",
+)  # fmt: skip
 
 _COMPLETIONS = ("completion_ids", "chosen_ids", "rejected_ids")
 

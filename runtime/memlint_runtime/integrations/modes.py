@@ -10,12 +10,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor
 
-__all__ = [
-    "has_whole_parameters",
-    "in_mode",
-    "reduces_in_order",
-    "refuse_context_parallelism",
-]
+__all__ = ["has_whole_parameters", "in_mode", "reduces_in_order", "refuse_context_parallelism"]
 
 
 @contextmanager

@@ -23,11 +23,7 @@ from memlint_runtime.losses.preference import (
     simpo_loss,
 )
 from memlint_runtime.losses.reward import bradley_terry_loss
-from memlint_runtime.losses.token_logprobs import (
-    TokenStatistics,
-    token_logprobs,
-    token_statistics,
-)
+from memlint_runtime.losses.token_logprobs import TokenStatistics, token_logprobs, token_statistics
 from memlint_runtime.losses.trl_losses import fuse_trl_losses
 
 __all__ = [

@@ -38,12 +38,15 @@ from memlint_runtime.losses.cross_entropy import reduce_tokens, token_cross_entr
 from memlint_runtime.losses.output_head import (
     PATCH_MARK,
     check_head,
+    check_transform,
     forward_place,
     logit_transform,
     read_head,
     refuse_hooks,
     refuse_more,
 )
+from memlint_runtime.losses.planning import whole_fits
+from memlint_runtime.losses.remote_weights import is_remote
 from memlint_runtime.losses.tile_ops import LogitTransform
 from memlint_runtime.losses.token_logprobs import TokenStatistics, token_statistics
 
@@ -68,10 +71,14 @@ class _Options:
 
 @dataclass
 class _Request:
-    """The labels of a forward pass under way, and what the head made of them."""
+    """The labels of a forward pass under way, and what the head made of them.
+
+    whole: whether its logits are few, and the head makes them as ever.
+    """
 
     labels: Tensor | None
     target: Tensor
+    whole: bool = False
     output: Tensor | None = None
 
 
@@ -244,7 +251,7 @@ def _patch_model(causal: Any, fused: FusedLoss) -> None:
                 )
             _follow_head(self, fused)
             target = _targets(labels, shifted, kwargs.get("ignore_index", -100))
-            fused.requests.append(_Request(labels, target))
+            fused.requests.append(_Request(labels, target, _is_whole(fused, target)))
             try:
                 outputs = own(self, *args, **kwargs)
             finally:
@@ -270,7 +277,7 @@ def _patch_head(head: Any, fused: FusedLoss) -> None:
     def fused_score(own: Callable[..., Any]) -> Callable[..., Any]:
         def score(self: Any, hidden: Tensor, *args: Any, **kwargs: Any) -> Any:
             fused = fused_loss_of(self)
-            if fused is None or not fused.requests:
+            if fused is None or not fused.requests or fused.requests[-1].whole:
                 return own(self, hidden, *args, **kwargs)
             refuse_more(args, kwargs)
             return _score_head(fused, self, hidden)
@@ -347,7 +354,9 @@ def _fused_loss(
     if not fused.requests:
         return fused.own_loss(logits, labels, *args, **kwargs)
     request = fused.requests[-1]
-    if request.output is None or logits.shape[-1] != request.output.shape[-1]:
+    if request.whole:
+        request.output = logits
+    elif request.output is None or logits.shape[-1] != request.output.shape[-1]:
         raise ValueError(
             f"{type(self).__name__} computes its loss from something other than its output "
             "head's result, which cannot be fused: leave its own loss"
@@ -357,8 +366,8 @@ def _fused_loss(
             f"{type(self).__name__} changes the labels that it is given before its loss, "
             "which a fused loss would not see: leave its own loss"
         )
-    if not fused.checked:
-        fused.checked = _check_transform(self, request.output, logits, fused.options.transform)
+    if not (fused.checked or request.whole):
+        fused.checked = check_transform(self, request.output, logits, fused.options.transform)
     fused.reached = True
     return _reduce(request, kwargs.get("num_items_in_batch"), fused.options)
 
@@ -451,9 +460,25 @@ def _score_tokens(head: nn.Module, hidden: Tensor, target: Tensor, options: _Opt
     return torch.stack([column for column in columns if column is not None], -1)
 
 
+def _is_whole(fused: FusedLoss, target: Tensor) -> bool:
+    """True if the model's own logits are few enough to make a plain loss of them."""
+    options, width = fused.options, getattr(fused.head, "out_features", None)
+    plain = not (options.label_smoothing or options.z_loss or options.dynamic)
+    if width is None or not plain or options.backend != "tiles" or torch.compiler.is_compiling():
+        return False
+    if is_remote(getattr(fused.head, "weight", target)):
+        return False
+    return whole_fits(target.numel() * int(width), options.workspace_bytes)
+
+
 def _reduce(request: _Request, num_items_in_batch: Any, options: _Options) -> Tensor:
     assert request.output is not None
     counted = request.target >= 0
+    if request.whole:
+        logits, target = request.output.flatten(0, -2).float(), request.target.flatten()
+        total = nn.functional.cross_entropy(logits, target.to(logits.device), reduction="sum")
+        items = counted.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
+        return total / torch.as_tensor(items, device=total.device)
     if options.backend == "liger":
         items = counted.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
         total = request.output.view(())
@@ -467,25 +492,3 @@ def _reduce(request: _Request, num_items_in_batch: Any, options: _Options) -> Te
         dynamic=options.dynamic,
     )
     return reduce_tokens(loss, counted, num_items_in_batch=num_items_in_batch)
-
-
-def _check_transform(
-    causal: Any, output: Tensor, logits: Tensor, transform: LogitTransform
-) -> bool:
-    """Compare what the model did to the head's output with what its config was taken to say.
-
-    Returns whether that is settled: a batch of masked tokens tells nothing.
-    """
-    if torch.compiler.is_compiling() or isinstance(logits, FakeTensor):
-        return False
-    was, became = output.detach().double(), logits.detach().double()
-    if not bool(was.any()):
-        return False
-    expected = transform.apply_(was.clone())
-    if became.shape != was.shape or not torch.allclose(became, expected, rtol=1e-2, atol=1e-3):
-        raise ValueError(
-            f"{type(causal).__name__} changes its logits in a way that its config "
-            f"(read as {transform}) does not tell: its loss cannot be fused. Please report the "
-            "model; memlint_runtime.losses.cross_entropy takes the scale and soft cap by hand"
-        )
-    return True

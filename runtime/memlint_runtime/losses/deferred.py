@@ -27,12 +27,7 @@ from memlint_runtime.integrations.patching import bound_to
 from memlint_runtime.losses.causal_lm import find_head
 from memlint_runtime.losses.checks import check_targets, check_workspace
 from memlint_runtime.losses.cross_entropy import cross_entropy
-from memlint_runtime.losses.output_head import (
-    PATCH_MARK,
-    HeadTensors,
-    forward_place,
-    read_head,
-)
+from memlint_runtime.losses.output_head import PATCH_MARK, HeadTensors, forward_place, read_head
 from memlint_runtime.losses.tile_ops import LogitTransform
 from memlint_runtime.losses.token_logprobs import TokenStatistics, token_statistics
 
@@ -218,13 +213,7 @@ class DeferredLogits:
         if options["low_rank"] is not None:
             left, right = options["low_rank"]
             logits = logits + functional.linear(left, right.to(left.dtype)).to(logits.dtype)
-        transform = self.transform
-        if transform.softcap is not None:
-            capped = torch.tanh(logits * (transform.scale / transform.softcap))
-            logits = capped * (transform.softcap / transform.temperature)
-        elif transform.factor != 1.0:
-            logits = logits * transform.factor
-        return logits.to(self.dtype)
+        return self.transform(logits).to(self.dtype)
 
     __add__ = __radd__ = _computed(operator.add)
     __sub__ = _computed(operator.sub)

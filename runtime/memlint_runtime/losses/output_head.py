@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor, Partial
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -252,3 +253,23 @@ def logit_transform(config: Any, forward: Any = None) -> LogitTransform:
         if divisor is not None:
             scale = float(divisor) if text.model_type == "hyperclovax" else 1.0 / float(divisor)
     return LogitTransform(scale, setting("final_logit_softcapping"))
+
+
+def check_transform(causal: Any, output: Tensor, logits: Tensor, transform: LogitTransform) -> bool:
+    """Compare what the model did to the head's output with what its config was taken to say.
+
+    Returns whether that is settled: a batch of masked tokens tells nothing.
+    """
+    if torch.compiler.is_compiling() or isinstance(logits, FakeTensor):
+        return False
+    was, became = output.detach().double(), logits.detach().double()
+    if not bool(was.any()):
+        return False
+    expected = transform.apply_(was.clone())
+    if became.shape != was.shape or not torch.allclose(became, expected, rtol=1e-2, atol=1e-3):
+        raise ValueError(
+            f"{type(causal).__name__} changes its logits in a way that its config "
+            f"(read as {transform}) does not tell: its loss cannot be fused. Please report the "
+            "model; memlint_runtime.losses.cross_entropy takes the scale and soft cap by hand"
+        )
+    return True

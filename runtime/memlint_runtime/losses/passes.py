@@ -78,7 +78,7 @@ def forward_pass(
     options: PassOptions, target_T: Tensor, bias: Tensor | None, tensors: Sequence[Tensor]
 ) -> Outcome:
     """Statistics of the tokens that count; `tensors` are `(*hiddens, *weights)`."""
-    _check_range(target_T, int(tensors[-1].shape[0]))
+    check_range(target_T, int(tensors[-1].shape[0]))
     rows = counted_rows(target_T)
     head = make_head(tensors, bias, options, rows)
     target = target_T if rows is None else target_T[rows]
@@ -350,7 +350,8 @@ def multiply_dtype(hidden: Tensor, weight: Tensor) -> torch.dtype:
     return torch.promote_types(hidden.dtype, weight.dtype)
 
 
-def _check_range(target: Tensor, vocabulary: int) -> None:
+def check_range(target: Tensor, vocabulary: int) -> None:
+    """Raise ValueError for token ids that are not in the vocabulary, where that is free to know."""
     # On a GPU this would wait for it; there the log-probability is -inf, or the gather asserts.
     if target.device.type != "cpu" or isinstance(target, FakeTensor) or not target.numel():
         return

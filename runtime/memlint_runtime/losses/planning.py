@@ -24,19 +24,23 @@ _LARGEST_TOKENS, _LARGEST_VOCABULARY = 16384, 4096
 _SMALLEST = 8
 # Where one kernel multiplies and reduces, a tile is no row of registers.
 _LARGEST_REDUCED = 32768
+# Most bytes of logits, their logarithms and their gradient that are computed whole: of so few,
+# launching what works on tiles takes longer than computing them.
+WHOLE_BYTES = 48 * 2**20
 # Entries that become one value of each kind, at the least: half a block of the kernels.
 _REDUCED_ENTRIES = 64
 # Fewer entries in a column of the joint sweep, and the matmul is done before its sums have moved.
 _COLUMN_STEP, _LEAST_COLUMN, _MOST_COLUMN = 256, 1536, 8192
 
 
+def whole_fits(entries: int, workspace_bytes: int | None, *, copied_bytes: int = 0) -> bool:
+    """True if so many logits are few enough to be computed whole, within a workspace."""
+    most = WHOLE_BYTES if workspace_bytes is None else min(WHOLE_BYTES, workspace_bytes)
+    return entries * 3 * 4 + copied_bytes <= most
+
+
 def plan_tiling(
-    head: Head,
-    workspace_bytes: int,
-    outer: Axis,
-    *,
-    scratch: int = 2,
-    beside: Sequence[Head] = (),
+    head: Head, workspace_bytes: int, outer: Axis, *, scratch: int = 2, beside: Sequence[Head] = ()
 ) -> Tiling:
     """The largest tiles that keep a sweep within `workspace_bytes`.
 
@@ -147,7 +151,7 @@ def _joint_bytes(head: Head, t: int, v: int, scratch: int) -> int:
             )
         )
     grid = t * v * accumulate * scratch
-    if head.has_half_matmul:
+    if head.matmul_dtype != head.accumulate_dtype:
         grid += t * v * head.compute_dtype.itemsize
         grid += min(t, PRODUCT_ROWS) * max(head.widths) * accumulate
     return sums + grid + input_bytes(head, t, v) + (t * 16 + head.token_count * 20) * accumulate
@@ -160,7 +164,7 @@ def sweep_bytes(head: Head, tiling: Tiling, scratch: int) -> int:
     accumulate = head.accumulate_dtype.itemsize
     accumulators = out * sum(head.widths) * accumulate
     grid = t * v * accumulate * scratch
-    if head.has_half_matmul:
+    if head.matmul_dtype != head.accumulate_dtype:
         # The gradient in half precision, and a product waiting to be added.
         grid += t * v * head.compute_dtype.itemsize
         grid += min(out, PRODUCT_ROWS) * max(head.widths) * accumulate

@@ -45,6 +45,13 @@ class LogitTransform:
         """The derivative at zero, and everywhere without a soft cap."""
         return self.scale / self.temperature
 
+    def __call__(self, raw: Tensor) -> Tensor:
+        """Logits of raw logits, differentiable."""
+        if self.softcap is None:
+            return raw if self.factor == 1.0 else raw * self.factor
+        capped = torch.tanh(raw * (self.scale / self.softcap))
+        return capped * (self.softcap / self.temperature)
+
     def apply_(self, raw_tv: Tensor) -> Tensor:
         """Turn raw logits into logits, in place."""
         if self.softcap is None:

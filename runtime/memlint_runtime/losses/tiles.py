@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -79,8 +79,12 @@ class Head:
 
     @property
     def matmul_dtype(self) -> torch.dtype:
-        """The type of the tiles that are multiplied."""
-        return self.compute_dtype if self.has_half_matmul else self.accumulate_dtype
+        """The type of the tiles that are multiplied. A CPU that multiplies bfloat16 itself rounds
+        each product to it, as it does for plain logits; others are faster in float32."""
+        half = self.has_half_matmul
+        if self.device.type == "cpu" and self.compute_dtype == torch.bfloat16:
+            half = _cpu_multiplies_bfloat16()
+        return self.compute_dtype if half else self.accumulate_dtype
 
     def hidden_tiles(self, tokens: slice) -> list[Tensor]:
         """Each `[t, D]`, ready to multiply."""
@@ -129,6 +133,18 @@ class Tiling:
     outer: Axis
 
 
+def _rounds_products(factor: Tensor) -> bool:
+    """True if a matmul of halves gives halves alone, as torch's on a CPU."""
+    return factor.device.type == "cpu"
+
+
+@functools.cache
+def _cpu_multiplies_bfloat16() -> bool:
+    cpu: Any = torch.cpu
+    asked = (getattr(cpu, f"_is_{name}_supported", None) for name in ("avx512_bf16", "amx_tile"))
+    return any(supports is not None and supports() for supports in asked)
+
+
 def sweep(
     token_count: int, vocabulary: int, tiling: Tiling, *, banded: bool = False
 ) -> Iterator[Visit]:
@@ -165,8 +181,8 @@ def raw_logits(head: Head, hiddens: Sequence[Tensor], weights: Sequence[Tensor])
 
 
 def _matmul(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
-    if left.dtype == dtype:
-        return left @ right
+    if left.dtype == dtype or _rounds_products(left):
+        return (left @ right).to(dtype)
     return torch.mm(left, right, out_dtype=dtype)
 
 
@@ -175,13 +191,16 @@ def _add_matmul_(total: Tensor, left: Tensor, right: Tensor) -> None:
     if left.dtype == total.dtype:
         total.addmm_(left, right)
         return
-    fake = isinstance(total, FakeTensor)
-    if _adds_in_place(total.device.type, left.dtype, total.dtype, fake):
+    kind, fake = total.device.type, isinstance(total, FakeTensor)
+    if not _rounds_products(left) and _adds_in_place(kind, left.dtype, total.dtype, fake):
         torch.ops.aten.addmm.dtype_out(total, left, right, total.dtype, out=total)
         return
     for start in range(0, total.shape[0], PRODUCT_ROWS):
         rows = slice(start, start + PRODUCT_ROWS)
-        total[rows] += torch.mm(left[rows], right, out_dtype=total.dtype)
+        if _rounds_products(left):
+            total[rows] += left[rows] @ right
+        else:
+            total[rows] += torch.mm(left[rows], right, out_dtype=total.dtype)
 
 
 @functools.cache
@@ -222,10 +241,7 @@ def open_totals(
 
 
 def hidden_gradients(
-    head: Head,
-    tiling: Tiling,
-    gradient: TileGradient,
-    results: Sequence[Tensor | None],
+    head: Head, tiling: Tiling, gradient: TileGradient, results: Sequence[Tensor | None]
 ) -> None:
     """Write the gradients `[T, D]` by the hidden states of the head's rows; tokens outermost, or
     for weights from the host the vocabulary, so that they come once."""
@@ -375,7 +391,7 @@ def _write_product(result: Tensor, left: Tensor, right: Tensor) -> None:
     if right.dtype == result.dtype:
         torch.mm(left, right, out=result)
         return
-    half = right.dtype in (torch.bfloat16, torch.float16)
+    half = right.dtype in (torch.bfloat16, torch.float16) and not _rounds_products(right)
     if half and result.dtype == torch.float32:
         torch.ops.aten.mm.dtype_out(left, right, result.dtype, out=result)
     else:

@@ -5,6 +5,7 @@ What: `token_logprobs(hidden, weight, target)` is `log_softmax(hidden @ weight.T
 and gradients. `token_statistics` adds what some losses need (log-sum-exp, entropy, mean logit).
 Why: the logits are the largest tensor of most fine-tunes (8,192 tokens of Gemma-2: 28 GB), and
 every language-modelling loss needs one number of each row.
+Logits of a few MiB are computed whole, as PyTorch does: tiles would only take longer.
 Cost: a frozen head no more matmuls than plain, a trained one four where plain takes three; see
 `statistics`. Gradients are taken only where they are wanted.
 
@@ -18,20 +19,28 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast, overload
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from memlint_runtime.losses.checks import check_targets
 from memlint_runtime.losses.passes import (
     PassOptions,
     backward_pass,
+    check_range,
+    counted_rows,
     default_workspace_bytes,
     forward_pass,
     multiply_dtype,
     recomputes,
     spread_rows,
 )
+from memlint_runtime.losses.planning import whole_fits
+from memlint_runtime.losses.remote_weights import is_remote
 from memlint_runtime.losses.tile_ops import LogitTransform
 from memlint_runtime.single_backward import refuse_create_graph
+
+# Nats below which an entry adds nothing to an entropy, also in double precision.
+_NO_PROBABILITY = 1000.0
 
 _Apply = Callable[..., tuple[Tensor | None, ...]]
 
@@ -175,6 +184,9 @@ def token_statistics(
     keeps: tuple[bool, ...] = (False,) * len(hiddens)
     if not (extras_differentiable and (logsumexp or mean_logit)):
         keeps = _keeps(hiddens, weights, compute_dtype, workspace_bytes)
+    named = logsumexp, entropy, mean_logit, extras_differentiable
+    if _is_whole(hiddens, weights, compute_dtype, workspace_bytes):
+        return _whole(target_T, bias, hiddens, weights, transform, compute_dtype, *named)
     options = PassOptions(
         transform=transform,
         compute_dtype=compute_dtype,
@@ -197,6 +209,72 @@ def token_statistics(
         is_top.reshape(leading),
         *(None if o is None else o.reshape(leading) for o in others),
     )
+
+
+def _is_whole(
+    hiddens: list[Tensor], weights: list[Tensor], dtype: torch.dtype, workspace_bytes: int
+) -> bool:
+    """True if logits are few, and weights are where and what they are."""
+    plain = all(type(weight) in (Tensor, nn.Parameter) for weight in weights)
+    if torch.compiler.is_compiling() or not plain or any(map(is_remote, weights)):
+        return False
+    copied = sum(weight.nbytes for weight in weights if weight.dtype != dtype)
+    entries = hiddens[0].shape[0] * weights[0].shape[0]
+    return whole_fits(entries, workspace_bytes, copied_bytes=copied)
+
+
+def _whole(
+    target: Tensor,
+    bias: Tensor | None,
+    hiddens: list[Tensor],
+    weights: list[Tensor],
+    transform: LogitTransform,
+    dtype: torch.dtype,
+    logsumexp: bool,
+    entropy: bool,
+    mean_logit: bool,
+    differentiable: bool,
+) -> TokenStatistics:
+    """The statistics from all logits at once."""
+    flat = target.reshape(-1)
+    check_range(flat, int(weights[0].shape[0]))
+    rows = counted_rows(flat)
+    place = (flat if rows is None else flat[rows]).clamp(min=0)[:, None]
+    with torch.autocast(flat.device.type, enabled=False):
+        logits = transform(_raw_logits(hiddens, weights, bias, dtype, rows))
+        logarithm = logits.log_softmax(-1)
+        plain = logits.detach()
+        is_top = plain.gather(-1, place)[:, 0] >= plain.amax(-1)
+        extras: list[Tensor | None] = [None, None, None]
+        with torch.set_grad_enabled(torch.is_grad_enabled() and differentiable):
+            if logsumexp:
+                extras[0] = logits.logsumexp(-1)
+            if entropy:
+                # Minus infinity, where a bias masks an entry, times zero would be NaN.
+                finite = logarithm.clamp(min=-_NO_PROBABILITY)
+                extras[1] = -(logarithm.exp() * finite).sum(-1)
+            if mean_logit:
+                extras[2] = logits.mean(-1)
+
+    def placed(values: Tensor) -> Tensor:
+        return spread_rows(values, rows, flat.shape[0]).reshape(target.shape)
+
+    others = (None if extra is None else placed(extra) for extra in extras)
+    return TokenStatistics(placed(logarithm.gather(-1, place)[:, 0]), placed(is_top), *others)
+
+
+def _raw_logits(
+    hiddens: list[Tensor],
+    weights: list[Tensor],
+    bias: Tensor | None,
+    dtype: torch.dtype,
+    rows: Tensor | None,
+) -> Tensor:
+    working = torch.promote_types(dtype, torch.float32)
+    picked = [hidden if rows is None else hidden[rows] for hidden in hiddens]
+    pairs = zip(picked, weights, strict=True)
+    raw, *more = (functional.linear(h.to(dtype), w.to(dtype)).to(working) for h, w in pairs)
+    return sum(more, raw if bias is None else raw + bias)
 
 
 def _keeps(

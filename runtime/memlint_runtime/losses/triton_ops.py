@@ -20,11 +20,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from memlint_runtime.losses.tile_ops import (
-    GradientCoefficients,
-    LogitTransform,
-    SoftmaxState,
-)
+from memlint_runtime.losses.tile_ops import GradientCoefficients, LogitTransform, SoftmaxState
 
 LARGEST_WIDTH = 8192
 

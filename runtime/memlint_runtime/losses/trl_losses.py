@@ -25,16 +25,9 @@ from memlint_runtime.losses.token_logprobs import token_statistics
 
 # What TRL 1.15 and 1.16 pass to their chunked function, in order.
 _CHUNKED_ARGUMENTS = (
-    "hidden",
-    "weight",
-    "bias",
-    "targets",
-    "temperature",
-    "chunk_size",
-    "final_logit_softcapping",
-    "logit_scale",
-    "outputs",
-)
+    "hidden", "weight", "bias", "targets", "temperature", "chunk_size", "final_logit_softcapping",
+    "logit_scale", "outputs",
+)  # fmt: skip
 _CHUNKED = "_ChunkedLogProbFunction"
 
 

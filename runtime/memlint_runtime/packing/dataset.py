@@ -155,12 +155,7 @@ def _select(column: TokenColumn, rows: NDArray[np.int64] | None) -> TokenColumn:
         return column
     chunk_of = None if column.chunk_of is None else column.chunk_of[rows]
     return TokenColumn(
-        column.name,
-        column.type,
-        column.values,
-        chunk_of,
-        column.starts[rows],
-        column.lengths[rows],
+        column.name, column.type, column.values, chunk_of, column.starts[rows], column.lengths[rows]
     )
 
 

@@ -111,11 +111,7 @@ def document_plan(
 
 
 def tree_plan(
-    nodes: Sequence[Part],
-    *,
-    continues: bool,
-    prefix_tokens: int = 0,
-    keeps_roots: bool = False,
+    nodes: Sequence[Part], *, continues: bool, prefix_tokens: int = 0, keeps_roots: bool = False
 ) -> RowPlan:
     """A segment for each node of a prefix tree (in depth-first order).
 

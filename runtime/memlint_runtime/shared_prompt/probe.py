@@ -23,12 +23,7 @@ from memlint_runtime.integrations.modes import in_mode
 from memlint_runtime.recurrent import reason_of_trial
 from memlint_runtime.shared_prompt.head import OutputHead
 from memlint_runtime.shared_prompt.layout import build_tree
-from memlint_runtime.shared_prompt.models import (
-    TreePass,
-    switch_of,
-    through_backbone,
-    trunk_of,
-)
+from memlint_runtime.shared_prompt.models import TreePass, switch_of, through_backbone, trunk_of
 
 __all__ = ["disagreement", "draws_at_random", "head_disagreement", "window_not_told"]
 
@@ -120,9 +115,7 @@ def head_disagreement(model: PreTrainedModel) -> str | None:
 
 
 @contextmanager
-def _inputs_of_states(
-    model: PreTrainedModel,
-) -> Iterator[list[tuple[list[nn.Module], Tensor]]]:
+def _inputs_of_states(model: PreTrainedModel) -> Iterator[list[tuple[list[nn.Module], Tensor]]]:
     """Within, noted for each kind of layer with a state: all of them, and the first's inputs."""
     kinds: dict[type, list[nn.Module]] = {}
     for module in switch_of(model).states.modules:

@@ -23,14 +23,7 @@ from memlint_runtime.shared_prompt.kept import (
     version_of,
 )
 from memlint_runtime.shared_prompt.layout import PrefixTree
-from memlint_runtime.shared_prompt.runs import (
-    PaddedRows,
-    RunTree,
-    Scored,
-    Sharing,
-    joined,
-    run_of,
-)
+from memlint_runtime.shared_prompt.runs import PaddedRows, RunTree, Scored, Sharing, joined, run_of
 from memlint_runtime.shared_prompt.two_phase import (
     forward_prompt,
     score_branches,

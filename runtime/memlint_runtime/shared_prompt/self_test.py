@@ -116,10 +116,7 @@ def errors_of_path(
         )
 
     wanted = _outcome(oracle, [x.float() for x in given])
-    return (
-        _errors(_outcome(chosen, given), wanted),
-        _errors(_outcome(oracle, given), wanted),
-    )
+    return (_errors(_outcome(chosen, given), wanted), _errors(_outcome(oracle, given), wanted))
 
 
 def _outcome(run: object, tensors: list[Tensor]) -> list[Tensor]:

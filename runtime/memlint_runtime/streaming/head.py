@@ -98,7 +98,7 @@ def is_tiled_now(module: Any) -> bool:
     from memlint_runtime.losses.deferred import deferred_logits_of
 
     fused = fused_loss_of(tiles.model)
-    if fused is not None and fused.requests:
+    if fused is not None and fused.requests and not fused.requests[-1].whole:
         return fused.options.backend == "tiles"
     deferred = deferred_logits_of(tiles.model)
     return deferred is not None and not deferred.generating

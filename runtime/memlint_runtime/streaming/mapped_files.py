@@ -11,18 +11,10 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 __all__ = ["MappedFiles"]
 
 _MAPS = Path("/proc/self/maps")
-
-
-class _Mapping(NamedTuple):
-    start: int
-    stop: int
-    inode: int
-    path: str
 
 
 class MappedFiles:
@@ -34,14 +26,12 @@ class MappedFiles:
     def watch(self, addresses: Iterable[int]) -> None:
         """Watch the files that are mapped at `addresses` as well."""
         mappings = _mappings()
-        starts = [mapping.start for mapping in mappings]
+        starts = [mapping[0] for mapping in mappings]
         for address in addresses:
-            mapping = mappings[bisect_right(starts, address) - 1] if mappings else None
-            if mapping is None or not mapping.start <= address < mapping.stop:
-                continue
-            state = _state(mapping.path)
-            if state is not None and state.st_ino == mapping.inode:
-                self._known.setdefault(mapping.path, state)
+            start, stop, inode, path = mappings[bisect_right(starts, address) - 1]
+            state = _state(path) if start <= address < stop else None
+            if state is not None and state.st_ino == inode:
+                self._known.setdefault(path, state)
 
     def check(self) -> None:
         """Raise RuntimeError where a file was written to since."""
@@ -57,18 +47,18 @@ class MappedFiles:
                 )
 
 
-def _mappings() -> list[_Mapping]:
-    """The mapped files of this process, by address."""
+def _mappings() -> list[tuple[int, int, int, str]]:
+    """First address, end, inode and path of what is mapped, by address; none at 0."""
+    rows = [(0, 0, 0, "")]
     try:
         lines = _MAPS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
-        return []
-    rows = []
+        return rows
     for line in lines:
         fields = line.split(maxsplit=5)
         if len(fields) == 6 and fields[5].startswith("/"):
             start, stop = (int(end, 16) for end in fields[0].split("-"))
-            rows.append(_Mapping(start, stop, int(fields[4]), fields[5]))
+            rows.append((start, stop, int(fields[4]), fields[5]))
     return sorted(rows)
 
 

@@ -52,12 +52,7 @@ from memlint_runtime.streaming.order import Phase
 from memlint_runtime.streaming.page_lock import PageLock
 from memlint_runtime.streaming.passes import Passes
 from memlint_runtime.streaming.ring import Ring
-from memlint_runtime.streaming.slots import (
-    Slot,
-    adapter_parameters,
-    outside_inference,
-    slots_of,
-)
+from memlint_runtime.streaming.slots import Slot, adapter_parameters, outside_inference, slots_of
 from memlint_runtime.streaming.store import FileStore, HostStore, Store
 
 __all__ = ["StreamedWeights", "stream_frozen_weights", "streamed_weights_of"]

@@ -158,10 +158,7 @@ def _sharing(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _score(
-    model: PreTrainedModel,
-    original: Any,
-    given: dict[str, Any],
-    scoring: _SharedScoring,
+    model: PreTrainedModel, original: Any, given: dict[str, Any], scoring: _SharedScoring
 ) -> FusedCausalLMOutput:
     """What `original` returns for the padded batch, by way of the tree."""
     sharing, count = scoring.sharing, scoring.count

@@ -10,10 +10,4 @@ __all__ = ["RLOOTrainer"]
 
 
 class RLOOTrainer(GroupedMicroBatches, TrlRLOOTrainer):
-    """`trl.RLOOTrainer`, same arguments.
-
-    A prompt is forwarded once in an optimizer step, even where micro-batches cut its group:
-    `per_device_train_batch_size=1` shares what a whole group in a micro-batch does, in the memory
-    of a row. With sharded parameters (FSDP2, ZeRO) or a router's loss only rows of one micro-batch
-    share, which is logged.
-    """
+    """`trl.RLOOTrainer`, same arguments; prompts are forwarded as by our `GRPOTrainer`."""

@@ -41,7 +41,7 @@ class SharedPrompts:
 
     # TRL's methods that are called or overridden here, with the parameters they must have.
     _relied_upon: dict[str, tuple[str, ...]] = {  # noqa: RUF012 (TRL's classes are no dataclasses)
-        "compute_loss": ("self", "model", "inputs", "return_outputs", "num_items_in_batch"),
+        "compute_loss": ("self", "model", "inputs", "return_outputs", "num_items_in_batch")
     }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -118,11 +118,7 @@ class SharedPrompts:
             )
 
     def compute_loss(
-        self,
-        model: Any,
-        inputs: Any,
-        return_outputs: bool = False,
-        num_items_in_batch: Any = None,
+        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         trainer: Any = super()
         owner: Any = self
