@@ -16,9 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from memlint_runtime.packing.best_fit import best_fit_decreasing
-from memlint_runtime.packing.first_fit import first_fit
-from memlint_runtime.packing.next_fit import next_fit
-from memlint_runtime.packing.wrapped import Pieces, wrap
+from memlint_runtime.packing.in_order import Pieces, first_fit, next_fit, wrap
 from memlint_runtime.quantities import token_counts, whole_number
 
 Strategy = Literal["bfd", "first_fit", "next_fit", "wrapped"]
