@@ -77,87 +77,52 @@ class Settings(Record):
     generation: Mapping[str, Any] = {}
 
 
-METHODS = ("full", "lora", "qlora")
-CHECKPOINTING = ("none", "full", "reentrant", "selective")
-ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
-LOSSES = ("full_logits", "fused", "chunked", "liger")
-TRAINERS = (
-    "transformers.Trainer",
-    "trl.SFTTrainer",
-    "trl.DPOTrainer",
-    "trl.GRPOTrainer",
-    "loop",
-)
-OFFLOADS = ("none", "activations", "optimizer", "parameters")
-SHARDINGS = ("none", "ddp", "fsdp", "fsdp2", "zero1", "zero2", "zero3")
 QUANTIZATIONS = ("nf4", "fp4", "int8", "gptq", "awq")
-_DTYPES = {
-    "bfloat16": "bfloat16",
-    "bf16": "bfloat16",
-    "torch.bfloat16": "bfloat16",
-    "float16": "float16",
-    "fp16": "float16",
-    "half": "float16",
-    "torch.float16": "float16",
-    "float32": "float32",
-    "fp32": "float32",
-    "float": "float32",
-    "torch.float32": "float32",
-    "tf32": "float32",
-    "float8": "float8",
-    "fp8": "float8",
-}
 WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4, "float8": 1}
-_ALIASES = {
+_DTYPES = {
+    **{name: name for name in WIDTHS},
+    **{f"torch.{name}": name for name in ("bfloat16", "float16", "float32")},
+    "bf16": "bfloat16",
+    "half": "float16",
+    "fp16": "float16",
+    "fp8": "float8",
+    **dict.fromkeys(("fp32", "float", "tf32"), "float32"),
+}
+# Options of other libraries that are numbers, or left to the library ("auto").
+_NUMBERS = (
+    *("reduce_bucket_size", "stage3_max_live_parameters"),
+    *("vllm_gpu_memory_utilization", "steps_per_generation"),
+)
+_BITS = {"nf4": (4,), "fp4": (4,), "int8": (8,), "gptq": (2, 3, 4, 8), "awq": (4,)}
+_LONGEST = 100  # characters of a value in a message
+_MOST = 10**9  # tokens, rows or GPUs of no run
+_NESTED: dict[str, type[Record]] = {"lora": Lora, "quantization": Quantization}
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "method": ("full", "lora", "qlora"),
+    "checkpointing": ("none", "full", "reentrant", "selective"),
+    "attention": ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"),
+    "loss": ("full_logits", "fused", "chunked", "liger"),
+    "trainer": (
+        *("transformers.Trainer", "trl.SFTTrainer", "trl.DPOTrainer", "trl.GRPOTrainer"),
+        "loop",
+    ),
+    "offload": ("none", "activations", "optimizer", "parameters"),
+    "sharding": ("none", "ddp", "fsdp", "fsdp2", "zero1", "zero2", "zero3"),
+    "quantization.type": QUANTIZATIONS,
+}
+_ALIASES: Mapping[str, Mapping[str, str]] = {
     "attention": {
-        "flash_attn": "flash_attention_2",
-        "flash": "flash_attention_2",
-        "flash_attention": "flash_attention_2",
+        **dict.fromkeys(("flash_attn", "flash", "flash_attention"), "flash_attention_2"),
         "flex": "flex_attention",
     },
     "checkpointing": {"true": "full", "false": "none", "non_reentrant": "full"},
     "sharding": {"fsdp1": "fsdp", "deepspeed_zero3": "zero3", "deepspeed_zero2": "zero2"},
     "trainer": {
         "Trainer": "transformers.Trainer",
-        "SFTTrainer": "trl.SFTTrainer",
-        "DPOTrainer": "trl.DPOTrainer",
-        "GRPOTrainer": "trl.GRPOTrainer",
+        **{name: f"trl.{name}" for name in ("SFTTrainer", "DPOTrainer", "GRPOTrainer")},
         "custom": "loop",
     },
 }
-_CHOICES = {
-    "method": METHODS,
-    "checkpointing": CHECKPOINTING,
-    "attention": ATTENTION,
-    "loss": LOSSES,
-    "trainer": TRAINERS,
-    "offload": OFFLOADS,
-    "sharding": SHARDINGS,
-}
-_COUNTS = (
-    "micro_batch",
-    "seq_len",
-    "gradient_accumulation",
-    "group_size",
-    "prompt_len",
-    "completion_len",
-    "world_size",
-)
-_FLAGS = (
-    *("packed", "longest_first", "compile", "autocast", "evaluation", "shared_prompt"),
-    *("reference_model", "streamed", "head_in_tiles"),
-)
-_MAPPINGS = ("sharding_options", "versions", "generation", "frozen_models")
-_NUMBERS = (
-    "reduce_bucket_size",
-    "stage3_max_live_parameters",
-    "vllm_gpu_memory_utilization",
-    "steps_per_generation",
-)
-_LONGEST = 100  # characters of a value in a message
-_MOST = 10**9  # tokens, rows or GPUs of no run
-_GENERATION = ("vllm", "vllm_gpu_memory_utilization", "steps_per_generation")
-_NESTED: dict[str, type[Record]] = {"lora": Lora, "quantization": Quantization}
 
 
 def read_settings(data: Mapping[str, Any]) -> Settings:
@@ -168,11 +133,7 @@ def read_settings(data: Mapping[str, Any]) -> Settings:
     """
     if not isinstance(data, Mapping):
         raise SettingsError(f"settings are an object of keys and values, not {_shown(data)}")
-    values: dict[str, Any] = {}
-    for key, value in data.items():
-        _known(key, Settings._fields, "")
-        if value is not None:
-            values[key] = _value(key, value)
+    values = _checked("", data)
     if "model" not in values:
         raise SettingsError('settings lack "model": a hub name, a path, or {"config": {...}}')
     return Settings(**values)
@@ -180,12 +141,7 @@ def read_settings(data: Mapping[str, Any]) -> Settings:
 
 def replace(settings: Settings, **changes: Any) -> Settings:
     """The same settings with others for some keys, checked like JSON's."""
-    unknown = [key for key in changes if key not in Settings._fields]
-    if unknown:
-        _known(unknown[0], Settings._fields, "")
-    return settings._replace(
-        **{key: value if value is None else _value(key, value) for key, value in changes.items()}
-    )
+    return settings._replace(**{**dict.fromkeys(changes), **_checked("", changes)})
 
 
 def parse_assumption(text: str) -> tuple[str, Any]:
@@ -197,8 +153,7 @@ def parse_assumption(text: str) -> tuple[str, Any]:
     key, sign, raw = text.partition("=")
     if not sign:
         raise SettingsError(f"--assume takes KEY=VALUE, such as seq_len=4096; got {text!r}")
-    head = key.partition(".")[0]
-    _known(head, Settings._fields, "")
+    _check_name(key.partition(".")[0], "")
     return key.strip(), _literal(raw.strip())
 
 
@@ -207,12 +162,14 @@ def with_assumption(settings: Settings, key: str, value: Any) -> Settings:
     head, _, tail = key.partition(".")
     if not tail:
         return replace(settings, **{head: value})
+    inner = getattr(settings, head)
     if head in _NESTED:
-        record = getattr(settings, head) or _NESTED[head]()
-        _known(tail, type(record)._fields, f"{head}.")
-        inner = {name: getattr(record, name) for name in type(record)._fields}
-        return replace(settings, **{head: {**inner, tail: value}})
-    return replace(settings, **{head: {**getattr(settings, head), tail: value}})
+        record = inner or _NESTED[head]()
+        _check_name(tail, f"{head}.")
+        inner = {name: getattr(record, name) for name in record._fields}
+    elif not isinstance(inner, Mapping):
+        _check_name(key, "")
+    return replace(settings, **{head: {**inner, tail: value}})
 
 
 def dtype_width(name: str) -> int:
@@ -232,14 +189,27 @@ def _literal(raw: str) -> Any:
     return raw
 
 
-def _known(key: str, names: tuple[str, ...], prefix: str) -> None:
-    if key in names:
+def _checked(prefix: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The values by the rows of their names; those that are ``None`` are left out."""
+    values: dict[str, Any] = {}
+    for name, value in data.items():
+        _check_name(name, prefix)
+        if value is not None:
+            kind = _TYPES[prefix][name].removesuffix(" | None")
+            read = _BY_NAME.get(prefix + name) or _BY_TYPE[kind]
+            values[name] = read(prefix + name, value)
+    return values
+
+
+def _check_name(name: str, prefix: str) -> None:
+    names = list(_TYPES[prefix])
+    if name in names:
         return
     import difflib
 
-    near = difflib.get_close_matches(key, names, 1, 0.5)
+    near = difflib.get_close_matches(name, names, 1, 0.5)
     hint = f": do you mean {prefix + near[0]!r}?" if near else f"; known: {', '.join(names)}"
-    raise SettingsError(f"unknown setting {_shown(prefix + key)}{hint}")
+    raise SettingsError(f"unknown setting {_shown(prefix + name)}{hint}")
 
 
 def _shown(value: object) -> str:
@@ -248,178 +218,164 @@ def _shown(value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def _value(key: str, value: Any) -> Any:
-    if key == "model":
-        return _model(value)
-    if key in _CHOICES:
-        return _choice(key, value, _CHOICES[key])
-    if key in ("weights_dtype", "compute_dtype"):
-        return _dtype(key, value)
-    if key in _COUNTS:
-        return _count(key, value)
-    if key in _FLAGS:
-        if not isinstance(value, bool):
-            raise SettingsError(f"{key} is true or false, not {_shown(value)}")
-        return value
-    if key in _MAPPINGS:
-        return _mapping(key, value)
-    if key in _NESTED:
-        return _nested(key, value)
+def _wrong(name: str, expected: str, value: object) -> SettingsError:
+    return SettingsError(f"{name} is {expected}, not {_shown(value)}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+# What a row's values are: each of these gives the value as it is kept, or raises SettingsError.
+
+
+def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise SettingsError(f"{key} is a string, not {_shown(value)}")
+        raise _wrong(name, "a string", value)
     return value
 
 
-def _mapping(key: str, value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise SettingsError(f"{key} is an object, not {_shown(value)}")
-    _plain_values(key, value)
-    if key == "frozen_models":
-        counted = {name: form for name, form in value.items() if form != "ignored"}
-        return {str(name): _stored(f"{key}.{name}", form) for name, form in counted.items()}
-    if key == "versions":
-        return {str(name): str(version) for name, version in value.items()}
-    if key == "generation":
-        _generation(value)
-    return dict(value)
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(name, "true or false", value)
+    return value
 
 
-def _stored(key: str, form: Any) -> str:
-    """How frozen weights are stored: a dtype, or a quantization."""
-    return str(form) if form in QUANTIZATIONS else _dtype(key, form)
+def _share(name: str, value: Any) -> float:
+    if not _is_number(value) or not 0 <= value < 1:
+        raise _wrong(name, "a number from 0 to 1", value)
+    return float(value)
 
 
-def _generation(value: Mapping[str, Any]) -> None:
-    """How completions are sampled: the names are known, vLLM's share is one."""
-    for name, inner in value.items():
-        _known(name, _GENERATION, "generation.")
-        if name == "vllm" and inner is not None:
-            _flag("generation.vllm", inner)
-        if name == "vllm_gpu_memory_utilization" and inner is not None:
-            _share(f"generation.{name}", inner)
+def _count(name: str, value: Any) -> int:
+    if not _is_number(value) or not math.isfinite(value) or value != int(value):
+        raise _wrong(name, "a whole number", value)
+    least = 0 if name == "prompt_len" else 1
+    if value < least:
+        raise _wrong(name, f"at least {least}", value)
+    if value > _MOST:
+        raise _wrong(name, f"at most {_MOST:,}", value)
+    return int(value)
 
 
-def _plain_values(key: str, value: Mapping[Any, Any]) -> None:
-    """Options of other libraries are taken as they are; numbers must be ones that can be."""
-    for name, inner in value.items():
-        wrong = isinstance(inner, (int, float)) and not isinstance(inner, bool)
-        if wrong and not 0 <= inner < 2**63:
-            raise SettingsError(f"{key}.{name} is a number from 0, not {_shown(inner)}")
-        if name in _NUMBERS and not isinstance(inner, (int, float, type(None))) and inner != "auto":
-            raise SettingsError(f"{key}.{name} is a number, not {_shown(inner)}")
+def _dtype(name: str, value: Any) -> str:
+    dtype = _DTYPES.get(str(value))
+    if dtype is None:
+        raise _wrong(name, "bfloat16, float16, float32 or float8", value)
+    return dtype
 
 
-def _model(value: Any) -> str | Mapping[str, Any]:
+def _choice(name: str, value: Any) -> str:
+    choices = CHOICES[name]
+    value = str(value).lower() if isinstance(value, bool) else value
+    word = _ALIASES.get(name, {}).get(str(value), str(value))
+    if word in choices:
+        return word
+    import difflib
+
+    near = difflib.get_close_matches(word, choices, 1, 0.4)
+    hint = f" (do you mean {near[0]!r}?)" if near else ""
+    raise SettingsError(f"{name} is one of {', '.join(choices)}, not {_shown(value)}{hint}")
+
+
+def _names(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise _wrong(name, "a list of module names", value)
+
+
+def _targets(name: str, value: Any) -> tuple[str, ...] | str:
+    return value if isinstance(value, str) else _names(name, value)
+
+
+def _model(name: str, value: Any) -> str | Mapping[str, Any]:
     if isinstance(value, str) and value:
         return value
     if isinstance(value, Mapping):
         config = value.get("config", value)
         if isinstance(config, Mapping):
             return dict(config)
-    raise SettingsError(
-        f'model is a hub name, a path, or {{"config": {{...}}}}, not {_shown(value)}'
-    )
+    raise _wrong(name, 'a hub name, a path, or {"config": {...}}', value)
 
 
-def _choice(key: str, value: Any, choices: tuple[str, ...]) -> str:
-    if isinstance(value, bool):
-        value = str(value).lower()
-    name = _ALIASES.get(key, {}).get(str(value), str(value))
-    if name in choices:
-        return name
-    import difflib
-
-    near = difflib.get_close_matches(name, choices, 1, 0.4)
-    hint = f" (do you mean {near[0]!r}?)" if near else ""
-    raise SettingsError(f"{key} is one of {', '.join(choices)}, not {_shown(value)}{hint}")
-
-
-def _dtype(key: str, value: Any) -> str:
-    name = _DTYPES.get(str(value))
-    if name is None:
-        raise SettingsError(f"{key} is bfloat16, float16, float32 or float8, not {_shown(value)}")
-    return name
-
-
-def _count(key: str, value: Any) -> int:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value != int(value):
-        raise SettingsError(f"{key} is a whole number, not {_shown(value)}")
-    least = 0 if key == "prompt_len" else 1
-    if value < least:
-        raise SettingsError(f"{key} is at least {least}, not {_shown(value)}")
-    if value > _MOST:
-        raise SettingsError(f"{key} is at most {_MOST:,}, not {_shown(value)}")
-    return int(value)
-
-
-def _nested(key: str, value: Any) -> Record:
-    record = _NESTED[key]
+def _record(name: str, value: Any) -> Record:
+    record = _NESTED[name]
     if isinstance(value, record):
         return value
     if not isinstance(value, Mapping):
-        raise SettingsError(
-            f"{key} is an object with {', '.join(record._fields)}, not {_shown(value)}"
-        )
-    values: dict[str, Any] = {}
-    for name, inner in value.items():
-        _known(name, record._fields, f"{key}.")
-        if inner is not None:
-            values[name] = _inner(f"{key}.{name}", inner)
+        raise _wrong(name, f"an object with {', '.join(record._fields)}", value)
+    values = _checked(f"{name}.", value)
     if record is Quantization:
-        _bits(values.get("bits"), values.get("type"))
+        bits, kind = values.get("bits"), values.get("type")
+        allowed = _BITS[kind] if kind else (2, 3, 4, 8)
+        if bits is not None and bits not in allowed:
+            choices = " or ".join(str(choice) for choice in allowed)
+            of = f" for {kind}" if kind else ""
+            raise SettingsError(f"quantization.bits is {choices}{of}, not {bits}")
     return record(**values)
 
 
-_BITS = {"nf4": (4,), "fp4": (4,), "int8": (8,), "gptq": (2, 3, 4, 8), "awq": (4,)}
+def _options(name: str, value: Any) -> dict[str, Any]:
+    """Options of other libraries are taken as they are; numbers must be ones that can be."""
+    if not isinstance(value, Mapping):
+        raise _wrong(name, "an object", value)
+    for key, inner in value.items():
+        if _is_number(inner) and not 0 <= inner < 2**63:
+            raise _wrong(f"{name}.{key}", "a number from 0", inner)
+        if key in _NUMBERS and not isinstance(inner, (int, float, type(None))) and inner != "auto":
+            raise _wrong(f"{name}.{key}", "a number", inner)
+    return dict(value)
 
 
-def _bits(bits: int | None, kind: str | None) -> None:
-    allowed = _BITS[kind] if kind else (2, 3, 4, 8)
-    if bits is not None and bits not in allowed:
-        choices = " or ".join(str(choice) for choice in allowed)
-        of = f" for {kind}" if kind else ""
-        raise SettingsError(f"quantization.bits is {choices}{of}, not {bits}")
+def _generation(name: str, value: Any) -> dict[str, Any]:
+    """How completions are sampled: the names are known, vLLM's share is one."""
+    options = _options(name, value)
+    _checked(f"{name}.", options)
+    return options
 
 
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise SettingsError(f"{name} is true or false, not {_shown(value)}")
-    return value
+def _versions(name: str, value: Any) -> dict[str, str]:
+    return {str(key): str(version) for key, version in _options(name, value).items()}
 
 
-def _share(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
-        raise SettingsError(f"{name} is a number from 0 to 1, not {_shown(value)}")
-    return float(value)
+def _frozen(name: str, value: Any) -> dict[str, str]:
+    """How frozen weights are stored: a dtype, or a quantization."""
+    return {
+        str(model): str(form) if form in QUANTIZATIONS else _dtype(f"{name}.{model}", form)
+        for model, form in _options(name, value).items()
+        if form != "ignored"
+    }
 
 
-def _quantization_type(name: str, value: Any) -> str:
-    return _choice(name, value, QUANTIZATIONS)
-
-
-# How the values of an adapter and of a quantization are read; names of modules aside.
-_INNER: dict[str, Callable[[str, Any], Any]] = {
-    "dtype": _dtype,
-    "compute_dtype": _dtype,
-    "r": _count,
-    "bits": _count,
-    "double_quant": _flag,
-    "kbit_preparation": _flag,
-    "dropout": _share,
-    "type": _quantization_type,
+# By the types of fields, and by the names of those whose type says too little.
+_BY_TYPE: Mapping[str, Callable[[str, Any], Any]] = {
+    "bool": _flag,
+    "int": _count,
+    "float": _share,
+    "str": _text,
+    "tuple[str, ...]": _names,
+    "tuple[str, ...] | str": _targets,
+    "str | Mapping[str, Any]": _model,
+    "Mapping[str, Any]": _options,
+    **dict.fromkeys(("Lora", "Quantization"), _record),
 }
-
-
-def _inner(name: str, value: Any) -> Any:
-    short = name.partition(".")[2]
-    read = _INNER.get(short)
-    if read is not None:
-        return read(name, value)
-    if short == "target_modules" and isinstance(value, str):
-        return value
-    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    if short in ("modules_to_save", "skip_modules") and isinstance(value, str):
-        return (value,)
-    raise SettingsError(f"{name} is a list of module names, not {_shown(value)}")
+_BY_NAME: Mapping[str, Callable[[str, Any], Any]] = {
+    **dict.fromkeys(CHOICES, _choice),
+    **dict.fromkeys(("weights_dtype", "compute_dtype"), _dtype),
+    **dict.fromkeys(("lora.dtype", "quantization.compute_dtype"), _dtype),
+    "frozen_models": _frozen,
+    "versions": _versions,
+    "generation": _generation,
+    "generation.vllm": _flag,
+    "generation.vllm_gpu_memory_utilization": _share,
+    "generation.steps_per_generation": lambda name, value: value,
+}
+_TYPES: Mapping[str, Mapping[str, str]] = {
+    "": Settings.__annotations__,
+    **{f"{name}.": record.__annotations__ for name, record in _NESTED.items()},
+    "generation.": dict.fromkeys(
+        ("vllm", "vllm_gpu_memory_utilization", "steps_per_generation"), ""
+    ),
+}

@@ -11,16 +11,7 @@ from hypothesis import strategies as st
 
 from memlint.memory import SettingsError, estimate
 from memlint.memory.optimizers import NAMES
-from memlint.memory.settings import (
-    ATTENTION,
-    CHECKPOINTING,
-    LOSSES,
-    METHODS,
-    OFFLOADS,
-    QUANTIZATIONS,
-    SHARDINGS,
-    TRAINERS,
-)
+from memlint.memory.settings import CHOICES, QUANTIZATIONS
 
 MODELS = (
     "Qwen/Qwen2.5-0.5B",
@@ -67,7 +58,7 @@ SETTINGS = st.fixed_dictionaries(
         "seq_len": st.sampled_from((1, 7, 256, 2048)),
     },
     optional={
-        "method": maybe(st.sampled_from(METHODS)),
+        "method": maybe(st.sampled_from(CHOICES["method"])),
         "lora": maybe(LORA),
         "quantization": maybe(QUANTIZATION),
         "weights_dtype": DTYPES,
@@ -75,18 +66,18 @@ SETTINGS = st.fixed_dictionaries(
         "optimizer": st.sampled_from(NAMES),
         "packed": st.booleans(),
         "gradient_accumulation": st.sampled_from((1, 4)),
-        "checkpointing": st.sampled_from(CHECKPOINTING),
-        "attention": st.sampled_from(ATTENTION),
-        "loss": st.sampled_from(LOSSES),
-        "trainer": st.sampled_from(TRAINERS),
+        "checkpointing": st.sampled_from(CHOICES["checkpointing"]),
+        "attention": st.sampled_from(CHOICES["attention"]),
+        "loss": st.sampled_from(CHOICES["loss"]),
+        "trainer": st.sampled_from(CHOICES["trainer"]),
         "group_size": st.sampled_from((1, 4)),
         "prompt_len": st.sampled_from((0, 300)),
         "completion_len": st.sampled_from((1, 200)),
         "shared_prompt": st.booleans(),
-        "offload": st.sampled_from(OFFLOADS),
+        "offload": st.sampled_from(CHOICES["offload"]),
         "compile": st.booleans(),
         "world_size": st.sampled_from((1, 2, 7, 16)),
-        "sharding": st.sampled_from(SHARDINGS),
+        "sharding": st.sampled_from(CHOICES["sharding"]),
         "sharding_options": st.sampled_from(({}, {"tensor_parallel": 2}, {"device_map": "auto"})),
         "gpu": st.sampled_from(("a100-80gb", "rtx4090-24gb")),
         "versions": st.sampled_from(
