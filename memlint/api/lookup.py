@@ -138,11 +138,11 @@ class Api:
         return self._about[key]
 
     def _is_about(self, name: str, owner: str) -> bool:
+        if self.canonical(owner) in self._order(self.canonical(name)):
+            return True
         class_name, _, member = name.rpartition(".")
         owner_class, _, owner_member = owner.rpartition(".")
-        if member == owner_member and "." in owner_class and self.is_a(class_name, owner_class):
-            return True
-        return self.is_a(name, owner)
+        return member == owner_member and "." in owner_class and self.is_a(class_name, owner_class)
 
     def attributes(self, qualname: str) -> frozenset[str] | None:
         """Methods, fields and attributes that instances of the class have at the target; None

@@ -320,11 +320,19 @@ class Tree:
     def calls_method(self, holder: str, *methods: str) -> bool:
         """True if one of ``methods`` is called on what is written as ``holder``."""
         return any(
-            isinstance(one.func, ast.Attribute)
-            and one.func.attr in methods
-            and self.text(one.func.value) == holder
-            for one in self.nodes(ast.Call)
+            self.text(called.value) == holder
+            for method in methods
+            for called in self._called.get(method, ())
         )
+
+    @cached_property
+    def _called(self) -> dict[str, list[ast.Attribute]]:
+        """Where each method is called."""
+        found: dict[str, list[ast.Attribute]] = defaultdict(list)
+        for call in self.nodes(ast.Call):
+            if isinstance(call.func, ast.Attribute):
+                found[call.func.attr].append(call.func)
+        return found
 
     # -- names -----------------------------------------------------------------------------------
 

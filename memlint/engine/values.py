@@ -39,20 +39,16 @@ class Value:
 
     The small ones are made some thousand times a script: written out, they are made three times as
     fast as dataclasses, and importing them costs nothing. They are never changed.
+
+    size: how much it holds: characters of a text, values of a sequence with all within them. What
+        holds the same value twice counts it twice: so much is walked, printed and compared.
     """
 
     __slots__: tuple[str, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """How much it holds: characters of a text, values of a sequence with all within them.
-
-        What holds the same value twice counts it twice: so much is walked, printed and compared.
-        """
-        return 1
+    size: int = 1
 
     def __repr__(self) -> str:
-        fields = (f"{name}={getattr(self, name)!r}" for name in self.__slots__ if name != "_size")
+        fields = (f"{name}={getattr(self, name)!r}" for name in self.__slots__ if name != "size")
         return f"{type(self).__name__}({', '.join(fields)})"
 
 
@@ -60,7 +56,7 @@ class Constant(Value):
     """A Python literal. ``node`` is the expression where it is written, None where ambiguous; it
     and the origin do not count in comparisons."""
 
-    __slots__ = ("node", "origin", "value")
+    __slots__ = ("node", "origin", "size", "value")
 
     def __init__(
         self, value: object, node: ast.expr | None = None, origin: Provenance = Provenance.LITERAL
@@ -68,14 +64,13 @@ class Constant(Value):
         self.value = value
         self.node = node
         self.origin = origin
-
-    @property
-    def size(self) -> int:
-        value = self.value
         if isinstance(value, str | bytes):
-            return len(value)
-        # Python itself prints no number of more than 4,300 digits.
-        return 1 if not isinstance(value, int) else 1 + (value.bit_length() >> 12) * MAX_SIZE
+            self.size = len(value)
+        elif isinstance(value, int):
+            # Python itself prints no number of more than 4,300 digits.
+            self.size = 1 + (value.bit_length() >> 12) * MAX_SIZE
+        else:
+            self.size = 1
 
     def __eq__(self, other: object) -> bool:
         return type(other) is Constant and self.value == other.value
@@ -107,7 +102,7 @@ class Symbol(Value):
 class Sequence(Value):
     """A list, tuple or set display. ``open`` means that it may hold more."""
 
-    __slots__ = ("_size", "items", "kind", "node", "open")
+    __slots__ = ("items", "kind", "node", "open", "size")
 
     def __init__(
         self,
@@ -120,11 +115,7 @@ class Sequence(Value):
         self.kind = kind
         self.node = node
         self.open = open
-        self._size = 1 + sum([item.size for item in items])
-
-    @property
-    def size(self) -> int:
-        return self._size
+        self.size = 1 + sum([item.size for item in items])
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -232,15 +223,11 @@ class Partial(Value):
 class OneOf(Value):
     """One of several values, depending on the path."""
 
-    __slots__ = ("_size", "options")
+    __slots__ = ("options", "size")
 
     def __init__(self, options: tuple[Value, ...]) -> None:
         self.options = options
-        self._size = sum([option.size for option in options])
-
-    @property
-    def size(self) -> int:
-        return self._size
+        self.size = sum([option.size for option in options])
 
     def __eq__(self, other: object) -> bool:
         return type(other) is OneOf and self.options == other.options

@@ -38,7 +38,7 @@ _PLAIN = (AddDecorator, AddImport, InsertStatement, WrapStatements)
 # Of a rule in a file. Who has more reads none of them, and each takes a millisecond.
 MOST_FINDINGS = 500
 # A comment that may speak to us.
-_MARK = lazy_pattern(rb"memlint:|#\s*memlint\b")
+_MARK = lazy_pattern(rb"memlint:|#\s*memlint\b|noqa\s*:[^\n#]*\bMEM\d{3}\b")
 
 Subject = TypeVar("Subject")
 Result = TypeVar("Result")
@@ -261,7 +261,7 @@ def unsuppressed(
 ) -> list[Finding]:
     """The findings that no comment suppresses, and the suppressions without use if asked for."""
     data = source.data
-    if not (_MARK.search(data) or (b"noqa" in data and b"MEM" in data)):
+    if not ((b"memlint" in data or b"MEM" in data) and _MARK.search(data)):
         return findings
     from memlint.run.suppressions import apply
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 
 from memlint.engine.project import Modules
@@ -25,7 +26,16 @@ from memlint.recipes.commands import kind_of_command
 from memlint.recipes.document import MappingNode, merged
 from memlint.recipes.kinds import Kind, Reader, is_option, looks_like_training, reader_by_keys
 from memlint.recipes.launch import Command, Flag
-from memlint.run.parsings import Class, Parser, Parsing, read_parser, relative, typed, words_of
+from memlint.run.parsings import (
+    Class,
+    Parser,
+    Parsing,
+    read_naming,
+    read_parser,
+    relative,
+    typed,
+    words_of,
+)
 from memlint.source.record import NamedTuple
 
 # Keys of these files are no other program's, whoever hands the file on.
@@ -82,24 +92,35 @@ class Readers:
         self._folders = folders
         self._editing = editing
         self._tests: dict[str, Parser] | None = None
+        self._modules = Modules()
         self._words: dict[str, frozenset[str]] = {}
-        self._read: dict[str, Parser] | None = None
+        self._parsers: dict[str, Parser | None] = {}
 
-    @property
+    @cached_property
     def _by_path(self) -> dict[str, Parser]:
         """The scripts that read settings or name files."""
-        if self._read is None:
-            modules = Modules()
-            parsers = (read_parser(path, modules) for path in self._scripts)
-            self._read = {each.path: each for each in parsers if each is not None}
-        return self._read
+        parsers = map(self._parser, self._scripts)
+        return {each.path: each for each in parsers if each is not None}
+
+    @cached_property
+    def _texts(self) -> dict[str, bytes]:
+        """The scripts that may name files of settings, as they are written."""
+        return {path: text for path in self._scripts if (text := read_naming(path))}
+
+    def _parser(self, path: str) -> Parser | None:
+        """Return what a script reads and names."""
+        if path not in self._parsers:
+            self._parsers[path] = read_parser(path, self._modules)
+        return self._parsers[path]
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The scripts on which answers so far depend."""
-        if self._read is None:
+        if not self._parsers and "_texts" not in vars(self):
             return ()
-        scripts = self._scripts if len(self._scripts) <= _MAX_DIGESTS else self._read
+        scripts = self._scripts
+        if len(scripts) > _MAX_DIGESTS:
+            scripts = [path for path, parser in self._parsers.items() if parser is not None]
         return (*scripts, *(self._tests or ()))
 
     def of(self, place: str, root: MappingNode, uses: Sequence[Use]) -> Reader | None:
@@ -126,9 +147,12 @@ class Readers:
 
     def _beside_commands(self, place: str, keys: Collection[str]) -> Iterator[Reader]:
         """Yield what scripts make of a file that they name and read, whatever commands do."""
-        for parser in self._by_path.values():
-            reads = any(_fits(each, place) for each in parser.parsings)
-            if reads and _names_file(parser, place, self._root):
+        base = os.path.basename(place).encode()
+        for path in [path for path, text in self._texts.items() if base in text]:
+            parser = self._parser(path)
+            if parser is None or not any(_fits(each, place) for each in parser.parsings):
+                continue
+            if _names_file(parser, place, self._root):
                 yield self._of_parser(parser, place, keys)
 
     def _of_command(self, use: Use, place: str, keys: Collection[str]) -> Reader:
@@ -143,7 +167,7 @@ class Readers:
         if kind is not None:
             return Reader(kind, f"{where} starts {kind.value} with it")
         script = self.script_of(command, use.path)
-        parser = self._by_path.get(script) if script else None
+        parser = self._parser(script) if script is not None and script in self._scripts else None
         target = command.target.text if command.target is not None else None
         if parser is None:
             said = f"`{target}`, which reads it in a way that memlint cannot follow"

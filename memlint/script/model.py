@@ -220,7 +220,8 @@ class Script(Evaluated):
         what."""
         values = self._run.values
         for node in values:
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            if node.__class__ is ast.Attribute and node.ctx.__class__ is ast.Load:
+                assert isinstance(node, ast.Attribute)
                 if is_elsewhere(node):
                     continue
                 value = unified(values.get(node.value, UNKNOWN))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Fix, Script, Span, edits, facts, fix
@@ -13,6 +14,8 @@ _GIVEN = {
     "training_step": "num_items_in_batch",
     "log": "start_time",
 }
+# To look for it in the text spares most scripts a walk.
+_OVERRIDES = re.compile(rb"\bdef\s+(?:%s)\b" % "|".join(_GIVEN).encode())
 
 
 def outdated_overrides(script: Script) -> Iterator[Finding]:
@@ -36,10 +39,13 @@ def outdated_overrides(script: Script) -> Iterator[Finding]:
 
 def _given_at_target(script: Script) -> dict[str, str]:
     """The methods that the script defines, with what the target's Trainer gives them."""
+    if not _OVERRIDES.search(script.source.data):
+        return {}
+    defined = facts.functions_defined(script)
     return {
         method: parameter
         for method, parameter in _GIVEN.items()
-        if method in facts.functions_defined(script)
+        if method in defined
         and (signature := script.api.signature(f"transformers.Trainer.{method}")) is not None
         and parameter in signature.parameters
     }
