@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import islice
+from typing import TYPE_CHECKING
 
-from memlint.recipes.launch import Command, Flag, commands_in
 from memlint.recipes.launch_kinds import kind_of, may_launch
 from memlint.rule.findings import Applicability, Finding, Fix
-from memlint.run.launchers import launcher_of
-from memlint.run.runs import Runs
 from memlint.script.launcher import Launcher, joined
 from memlint.source import Source, Span
 from memlint.source.bounded import read_regular
@@ -23,6 +22,10 @@ from memlint.source.edits import Edit
 from memlint.source.patterns import lazy_pattern
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
+
+if TYPE_CHECKING:
+    from memlint.recipes.launch import Command, Flag
+    from memlint.run.runs import Runs
 
 PARSERS = lazy_pattern(
     rb"parse_args\(|parse_known_args\(|HfArgumentParser|TrlParser"
@@ -92,12 +95,20 @@ class CommandSettings(NamedTuple):
 
 
 class Launches:
-    """The launch commands around scripts; each file of commands is read once."""
+    """The launch commands around scripts; each file of commands is read once.
+
+    What reads commands is imported where there is a file of some: by most scripts there is none.
+    """
 
     def __init__(self) -> None:
         self._files: dict[str, tuple[str, ...]] = {}
         self._commands: dict[str, list[Command]] = {}
-        self._runs = Runs()
+
+    @cached_property
+    def _runs(self) -> Runs:
+        from memlint.run.runs import Runs
+
+        return Runs()
 
     def of(self, place: str, data: bytes) -> CommandSettings | None:
         """What all commands that start the script at ``place`` give to it.
@@ -110,6 +121,10 @@ class Launches:
             return None
         script = os.path.abspath(place)
         starting, is_sure = self._starting(script)
+        if not starting:
+            return CommandSettings("", tuple(_watched(script)), joined([]))
+        from memlint.run.launchers import launcher_of
+
         runs = self._runs.at(script)
         launchers = [
             launcher_of(one, runs.files(file))._replace(
@@ -216,6 +231,8 @@ def written(flag: Flag) -> str:
 
 def commands_of(source: Source) -> list[Command]:
     """The commands that start a script."""
+    from memlint.recipes.launch import commands_in
+
     scripts = (
         one for one in commands_in(source) if one.target is not None and one.target.kind == "script"
     )
