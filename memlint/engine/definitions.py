@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from memlint.engine.nodes import walk
@@ -81,19 +82,28 @@ def words_of_code(tree: Tree) -> set[str]:
     Attributes, keywords and imports; and the words of strings without spaces: keys, names for
     ``getattr``, environment variables.
     """
-    nodes = [*(node for kind in _SPEAKING for node in tree.nodes(kind)), *walk(tree.others)]
+    own = [node for kind in _SPEAKING for node in tree.nodes(kind)]
+    return {*_words(own), *(word for other in tree.others for word in _words_of_file(other))}
+
+
+@lru_cache(maxsize=512)
+def _words_of_file(tree: ast.Module) -> frozenset[str]:
+    """The same of a file of the project, which several scripts import."""
+    return frozenset(_words(walk([tree])))
+
+
+def _words(nodes: list[ast.AST]) -> Iterator[str]:
     prose = {node.value for node in nodes if isinstance(node, ast.Expr)}
-    return set(_words(node for node in nodes if node not in prose))
-
-
-def _words(nodes: Iterable[ast.AST]) -> Iterator[str]:
     for node in nodes:
+        if node.__class__ is ast.Attribute:
+            yield node.attr
+            continue
         match node:
-            case ast.Attribute(attr=word) | ast.keyword(arg=str(word)):
+            case ast.keyword(arg=str(word)):
                 yield word
             case ast.Import(names=names):
                 yield from (alias.name for alias in names)
             case ast.ImportFrom(module=module, names=names):
                 yield from (f"{module}.{alias.name}" for alias in names)
-            case ast.Constant(value=str(text)) if not _SPACE.search(text):
+            case ast.Constant(value=str(text)) if node not in prose and not _SPACE.search(text):
                 yield from _WORD.findall(text)

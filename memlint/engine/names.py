@@ -279,16 +279,21 @@ def binds_in_comprehension(node: ast.AST, name: str) -> bool:
 def is_local(function: ast.AST, name: str) -> bool:
     """True if a function binds a name itself."""
     if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-        if any(one.arg == name for one in parameters(function)):
-            return True
-        body = list(walk(function.body if isinstance(function.body, list) else [function.body]))
-        if any(isinstance(one, ast.Global | ast.Nonlocal) and name in one.names for one in body):
-            return False
-        return any(
-            isinstance(one, ast.Name) and one.id == name and not isinstance(one.ctx, ast.Load)
-            for one in body
-        )
+        return name in local_names(function)
     return False
+
+
+def local_names(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> frozenset[str]:
+    """Return the names that a function binds itself."""
+    stored: set[str] = set()
+    declared: set[str] = set()
+    for node in walk(function.body if isinstance(function.body, list) else [function.body]):
+        if node.__class__ is ast.Name:
+            if node.ctx.__class__ is not ast.Load:
+                stored.add(node.id)
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            declared.update(node.names)
+    return frozenset(stored - declared).union(each.arg for each in parameters(function))
 
 
 def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[ast.arg]:

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from memlint.engine.names import is_local, parameters
+from memlint.engine.names import local_names, parameters
 from memlint.engine.values import (
     UNKNOWN,
     Binding,
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from memlint.engine.interpreter import Interpreter
 
 _CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__", "__init_subclass__"})
+# Statements that give nothing a value, and hold none that does.
+_SET_NOTHING = frozenset(
+    {ast.Return, ast.Import, ast.ImportFrom, ast.Pass, ast.Raise, ast.Assert, ast.Continue}
+)
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 # Any name: what a computed ``setattr`` may set.
 _ANY = "*"
@@ -81,14 +85,13 @@ class Setters:
 
     def of(self, cls: Class, names: Collection[str]) -> Iterator[tuple[str, list[Setter]]]:
         """Yield those of ``names`` that something may set on a class or its instances."""
-        by_name = self._of_class(cls.node.name)
-        if not by_name:
-            return
+        by_name = self.of_class(cls.node.name)
         anything = by_name.get(_ANY, [])
         for name in list(names) if anything else by_name.keys() & names:
             yield name, [*by_name.get(name, ()), *anything]
 
-    def _of_class(self, cls: str) -> dict[str, list[Setter]]:
+    def of_class(self, cls: str) -> dict[str, list[Setter]]:
+        """Return what may be set on a class or its instances, by name."""
         known = self._by_class.get(cls)
         if known is None:
             family = self.family(cls)
@@ -118,8 +121,8 @@ class _Reader:
 
     def __init__(self, setters: Setters) -> None:
         self.setters = setters
-        # Whether functions bind names themselves: one is asked for each item that it sets.
-        self._local: dict[tuple[ast.AST, str], bool] = {}
+        # The names that functions bind themselves: one is asked for each item that it sets.
+        self._local: dict[ast.AST, frozenset[str]] = {}
 
     def read(
         self, body: Iterable[ast.AST], function: _Definition | None, cls: ast.ClassDef | None
@@ -127,6 +130,14 @@ class _Reader:
         """Note what statements of a function set; cls: the class that it is a method of."""
         pending = list(body)
         for node in pending:  # grows meanwhile
+            if node.__class__ in _SET_NOTHING:
+                continue
+            if node.__class__ is ast.Assign:
+                for target in node.targets:
+                    self._target(target, function, cls)
+                continue
+            if node.__class__ is ast.Expr and node.value.__class__ is not ast.Call:
+                continue
             match node:
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
                     self.read(node.body, node, cls)
@@ -147,6 +158,8 @@ class _Reader:
     def _target(
         self, target: ast.expr, function: _Definition | None, cls: ast.ClassDef | None
     ) -> None:
+        if target.__class__ is ast.Name:
+            return
         match target:
             case ast.Attribute(value=base, attr=name):
                 self._attribute(name, base, target, function, cls)
@@ -162,10 +175,10 @@ class _Reader:
                     self._target(part, function, cls)
 
     def _is_local(self, function: _Definition, name: str) -> bool:
-        local = self._local.get((function, name))
+        local = self._local.get(function)
         if local is None:
-            local = self._local[function, name] = is_local(function, name)
-        return local
+            local = self._local[function] = local_names(function)
+        return name in local
 
     def _call(self, call: ast.Call, function: _Definition | None, cls: ast.ClassDef | None) -> None:
         match call:
@@ -247,12 +260,14 @@ class _Memory:
         if not setters.attributes:
             return
         for cls in run.class_values:
-            for name, who in setters.of(cls, run.bound[cls.scope]):
-                self._name((cls.scope, name), who)
+            if setters.of_class(cls.node.name):
+                for name, who in setters.of(cls, run.bound[cls.scope]):
+                    self._name((cls.scope, name), who)
         for thing in run.instances:
             assert thing.cls is not None, "an instance is one of a class"
-            for name, who in setters.of(thing.cls, thing.names.keys()):
-                self._attribute(thing, name, who)
+            if setters.of_class(thing.cls.node.name):
+                for name, who in setters.of(thing.cls, thing.names.keys()):
+                    self._attribute(thing, name, who)
 
     def _others(self, setters: list[Setter]) -> bool:
         here = self.function.node

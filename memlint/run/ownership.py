@@ -94,6 +94,8 @@ class Readers:
         self._tests: dict[str, Parser] | None = None
         self._modules = Modules()
         self._words: dict[str, frozenset[str]] = {}
+        self._askers: dict[str, tuple[str, ...]] = {}
+        self._of_program: dict[str, bool] = {}
         self._parsers: dict[str, Parser | None] = {}
 
     @cached_property
@@ -235,11 +237,17 @@ class Readers:
     def _asked(self, parser: Parser, keys: Collection[str]) -> Iterator[tuple[str, str]]:
         """Yield the keys that are words of a script that reads a dict, or of one that imports it,
         each with that script."""
-        name = os.path.splitext(os.path.basename(parser.path))[0]
-        for path in (parser.path, *self._scripts):
-            words = self._words_of(path)
-            if path == parser.path or name in words:
-                yield from ((key, path) for key in keys if key in words)
+        for path in self._askers_of(parser.path):
+            yield from ((key, path) for key in self._words_of(path).intersection(keys))
+
+    def _askers_of(self, parser: str) -> tuple[str, ...]:
+        """Return a script and those that may import it."""
+        known = self._askers.get(parser)
+        if known is None:
+            name = os.path.splitext(os.path.basename(parser))[0]
+            asking = [path for path in self._scripts if name in self._words_of(path)]
+            known = self._askers[parser] = (parser, *asking)
+        return known
 
     def _words_of(self, path: str) -> frozenset[str]:
         if path not in self._words:
@@ -254,11 +262,20 @@ class Readers:
         keys = frozenset(key for key in merged(root) if isinstance(key, str))
         asked: dict[str, str] = {}
         for parser in (*self._by_path.values(), *self._test_parsers().values()):
-            if not any(_is_of_package(parser.path, p, self._root) for p in _PACKAGES.values()):
-                asked.update(self._asked_by(parser, place, keys))
+            by_it = dict(self._asked_by(parser, place, keys))
+            if by_it and not self._is_of_program(parser.path):
+                asked.update(by_it)
         for path in self._editing:
             asked.update(dict.fromkeys(keys & self._words_of(path), path))
         return {key: relative(path, self._root) for key, path in asked.items()}
+
+    def _is_of_program(self, path: str) -> bool:
+        """True if a script is of a program that reads recipes, or of its tests."""
+        known = self._of_program.get(path)
+        if known is None:
+            known = any(_is_of_package(path, each, self._root) for each in _PACKAGES.values())
+            self._of_program[path] = known
+        return known
 
     def _asked_by(
         self, parser: Parser, place: str, keys: frozenset[str]

@@ -167,7 +167,7 @@ def words_of(path: str) -> frozenset[str]:
         text = read_regular(path, _MAX_BYTES).decode("utf-8", "replace")
     except OSError:
         return frozenset()
-    return frozenset(word.strip("-_").replace("-", "_") for word in _WORD.findall(text))
+    return frozenset(word.strip("-_").replace("-", "_") for word in set(_WORD.findall(text)))
 
 
 class _Imports:
