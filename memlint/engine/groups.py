@@ -58,3 +58,16 @@ def _written(flow: Flow, node: ast.expr) -> ast.expr:
             case [ast.Assign(targets=[ast.Name()], value=value)]:
                 return value
     return node
+
+
+def takes_all(flow: Flow, parameters: ast.expr) -> bool:
+    """True if an optimizer that gets ``parameters`` certainly gets all parameters of a model that
+    are trained, in one group or in two that a condition parts."""
+    conditions = list(conditions_of(flow, parameters))
+    return all(_is_met(condition, conditions) for condition in conditions)
+
+
+def _is_met(condition: str, conditions: list[str]) -> bool:
+    """True if what does not meet a condition is in another group, or not trained."""
+    opposite = condition.removeprefix("not ") if condition[:4] == "not " else f"not {condition}"
+    return not condition or "" in conditions or opposite in conditions

@@ -13,6 +13,9 @@ CallNode = ast.Call
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 ClassNode = ast.ClassDef
 Module = ast.Module
+Keyword = ast.keyword
+ImportNode = ast.Import | ast.ImportFrom
+ImportName = ast.alias
 
 # What nodes share, and what is no node: nothing is asked of them.
 _SHARED = frozenset({"expr_context", "boolop", "operator", "unaryop", "cmpop"})

@@ -226,6 +226,11 @@ class Tree:
         """Where an attribute has a name, read or set."""
         return [one for one in self.mentions(name) if isinstance(one, ast.Attribute)]
 
+    @property
+    def attribute_names(self) -> Iterator[str]:
+        """Yield what attributes are called."""
+        return (one.attr for one in self.nodes(ast.Attribute))
+
     def reads_of_attribute(self, name: str) -> list[ast.Attribute]:
         """Where an attribute is read, of whatever it is."""
         return [one for one in self.attributes(name) if isinstance(one.ctx, ast.Load)]

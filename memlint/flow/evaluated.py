@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from memlint.engine.constants import python_value
 from memlint.engine.project import is_elsewhere
@@ -15,7 +15,7 @@ from memlint.engine.usage import Usage, usage_of
 from memlint.engine.values import UNKNOWN, Object, Symbol, Value, options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from memlint.api import Api
     from memlint.engine.interpreter import Interpreter
@@ -26,6 +26,23 @@ if TYPE_CHECKING:
 _BACKWARD = ("backward", "manual_backward")
 
 
+S = TypeVar("S", bound="Evaluated")
+T = TypeVar("T")
+
+
+def query(answer: Callable[[S], T]) -> Callable[[S], T]:
+    """Ask a question of each script once."""
+
+    @wraps(answer)
+    def asked(script: S) -> T:
+        known = script.answers
+        if answer not in known:
+            known[answer] = answer(script)
+        return cast("T", known[answer])
+
+    return asked
+
+
 class Evaluated(Tree):
     """What is known of a script when the engine has run it."""
 
@@ -33,6 +50,7 @@ class Evaluated(Tree):
         super().__init__(source, tree, run.trees[1:])
         self.api = api
         self._run = run
+        self.answers: dict[object, object] = {}
 
     # -- names and values ------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from memlint.engine.names import Loop, is_loop
 from memlint.engine.nodes import call_itself, holder_of, last_name
 from memlint.engine.tensors import Output, Tensor
 from memlint.engine.values import Object, options
+from memlint.flow.evaluated import query
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ _KEEPING = frozenset({"append", "extend", "add", "insert", "appendleft"})
 _NOT_OPTIMIZERS = ("sched", "prof", "lr", "env", "progress", "pbar", "tracker", "timer")
 
 
+@query
 def events_of(script: Evaluated) -> tuple[Event, ...]:
     """What happens in training, in the order of the run."""
     passes = {id(run.invocation) for run in script._run.forwards}

@@ -11,7 +11,7 @@ from memlint.flow.reach import Reach
 from memlint.script.datasets import Dataset, Preparation
 from memlint.script.encodings import taken_for_ids
 from memlint.script.evaluation import Evaluation
-from memlint.script.forward_passes import Forward
+from memlint.script.forward_passes import Forward, Held, Step
 from memlint.script.graphs import Graph, Hoard, Sum
 from memlint.script.handwritten_losses import LossForm, TokenLoss
 from memlint.script.lengths import Effect, Lengths
@@ -31,7 +31,6 @@ from memlint.script.spelled import (
     texts_given_to,
     uses_of_name,
 )
-from memlint.script.steps import Held, Step
 from memlint.script.subclasses import kept_by_subclass
 from memlint.script.tokenization import Tokenization
 from memlint.script.torchtune import TorchtuneModel

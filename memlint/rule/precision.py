@@ -12,6 +12,7 @@ from memlint.engine.values import Constant, Object, Symbol
 from memlint.rule.kit import together
 from memlint.runs.changes import add_item, set_item, set_option
 from memlint.runs.references import reference_to
+from memlint.script.loaded_models import model_facts
 from memlint.script.weight_precision import DTYPE_OPTIONS
 from memlint.source.patterns import lazy_pattern
 
@@ -165,7 +166,7 @@ def _is_of(trainer: Trainer, load: Call) -> bool:
 def _is_given_out_of_sight(trainer: Trainer, name: str) -> bool:
     setting = trainer.setting(name)
     given = setting.given is not False and not setting.is_none
-    return given and not trainer.script.model_facts(setting.raw).loads
+    return given and not model_facts(trainer.script, setting.raw).loads
 
 
 def _has_reference_out_of_sight(trainer: Trainer) -> bool:

@@ -11,7 +11,7 @@ from memlint.source.edits import AddImport, Edit, RemoveImport, ReplaceCallee
 from memlint.source.record import Record
 
 if TYPE_CHECKING:
-    from memlint.script.calls import Call
+    from memlint.script.called import Call
     from memlint.script.model import Script
 
 ImportEntry = tuple[ast.Import | ast.ImportFrom, ast.alias, str]

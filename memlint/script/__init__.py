@@ -8,13 +8,14 @@ from memlint.engine.tree import packages_at_top
 from memlint.engine.values import Function, How, Object, Provenance, Symbol
 from memlint.flow.events import Event, EventKind
 from memlint.flow.reach import Reach
-from memlint.script.calls import Call, Config, Trainer
+from memlint.script.called import Call
+from memlint.script.calls import Config, Trainer
 from memlint.script.checkpointing import ARGUMENTS as CHECKPOINTING_ARGUMENTS
 from memlint.script.checkpointing import METHODS as CHECKPOINTING_METHODS
 from memlint.script.checkpointing import SWITCHES as CHECKPOINTING_OPTIONS
 from memlint.script.datasets import Dataset, Preparation
 from memlint.script.evaluation import Evaluation
-from memlint.script.forward_passes import Forward
+from memlint.script.forward_passes import Forward, Held, Step
 from memlint.script.graphs import Graph, Hoard, Sum
 from memlint.script.handwritten_losses import LossForm, TokenLoss
 from memlint.script.lengths import Effect, Lengths
@@ -25,7 +26,6 @@ from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner,
 from memlint.script.purpose import Purpose
 from memlint.script.restoring import Fate
 from memlint.script.settings import MISSING, UNSURE, Setting
-from memlint.script.steps import Held, Step
 from memlint.script.tokenization import Tokenization
 from memlint.script.torchtune import TorchtuneModel
 from memlint.script.trained import Trained

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ast
-from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from memlint.api.drop_ins import stands_in
 from memlint.api.settled import OPEN
 from memlint.api.signatures import Expression
 from memlint.engine.answers import any_of
 from memlint.engine.invocations import Invocation
-from memlint.engine.modes import in_evaluation_hook
 from memlint.engine.values import (
     ABSENT,
     UNKNOWN,
@@ -20,221 +18,48 @@ from memlint.engine.values import (
     Class,
     How,
     Object,
-    Provenance,
-    Value,
-    merge,
     merge_bindings,
     options,
 )
+from memlint.script.called import Call, Called
 from memlint.script.checkpointing import (
     is_checkpointed_by_call,
     is_reentrant_by_default,
     switched_on,
 )
-from memlint.script.model_code import loads_class_of_transformers, trains_class_of_transformers
-from memlint.script.optimized import optimizes_all
-from memlint.script.packing import packing_strategy
-from memlint.script.settings import MISSING, UNSURE, Setting, setting_of, unified
-from memlint.script.settled_options import at_birth, is_remade, settled_option, settled_options
-from memlint.script.trainers import may_train
-from memlint.source import Span
+from memlint.script.loaded_models import ModelFacts, model_facts
+from memlint.script.settings import MISSING, UNSURE, Setting, setting_of
+from memlint.script.trainers import TrainerUse, may_train
 
 if TYPE_CHECKING:
-    from memlint.script.loaded_models import ModelFacts
-    from memlint.script.model import Script
+    pass
 
 
-class Call:
-    """A call at one place.
+# What is read only when the configuration is made: a later assignment changes nothing.
+_READ_ONCE = ("bf16", "fp16", "tf32")
+_REMOTE = "trust_remote_code"
+_OFF = (MISSING, None, False)
 
-    name: canonical qualified name of the callee (``trl.SFTConfig``,
-        ``transformers.AutoModelForCausalLM.from_pretrained``); for a subclass that the script
-        defines, the library class; ``?.method`` for a method of something unknown.
-    """
 
-    def __init__(self, script: Script, invocations: list[Invocation]) -> None:
-        self.script = script
-        self.invocations = invocations
-        self.node = invocations[0].node
-        self.name = script.api.canonical(invocations[0].name)
-        self._settings: dict[str, Setting] = {}
+class Host(Called):
+    """What configurations and trainers ask of the script that makes them."""
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name} line {self.node.lineno}>"
+    def config_of(self, made: Object) -> Config | None:
+        """The configuration that an object is, or is a copy of."""
+        raise NotImplementedError
 
-    def as_call_of(self, name: str) -> Self:
-        """The same call with another callee: what took the place of one that is gone."""
-        made = copy(self)
-        made.name = name
-        made._settings = {}
-        for known in ("positions", "_all_settings", "_notable_settings"):
-            vars(made).pop(known, None)
-        return made
+    def trainers_with(self, config: Config) -> tuple[Trainer, ...]:
+        """The trainers that get a configuration."""
+        raise NotImplementedError
+
+    def trainer_uses(self, trainer: Trainer) -> list[TrainerUse]:
+        """What is done with a trainer: it is called, or handed to a call."""
+        raise NotImplementedError
 
     @property
-    def span(self) -> Span:
-        return self.script.span(self.node)
-
-    @property
-    def method(self) -> str:
-        """The last part of the name."""
-        return self.name.rpartition(".")[2]
-
-    @property
-    def conditional(self) -> bool:
-        """True if an undecided condition guards it."""
-        return any(invocation.conditional for invocation in self.invocations)
-
-    @property
-    def in_loop(self) -> bool:
-        """True if a loop repeats it (in this function or one that calls it)."""
-        return any(invocation.in_loop for invocation in self.invocations)
-
-    @property
-    def contexts(self) -> tuple[str, ...]:
-        """Canonical names of the context managers and decorators that it always runs under."""
-        common = set(self.invocations[0].contexts)
-        for invocation in self.invocations[1:]:
-            common &= set(invocation.contexts)
-        return tuple(
-            self.script.api.canonical(name)
-            for name in self.invocations[0].contexts
-            if name in common
-        )
-
-    @property
-    def without_gradients(self) -> bool:
-        """True if no backward pass definitely follows wherever it is evaluated: autograd is off, or
-        a library evaluates."""
-        return all(
-            invocation.gradients is False or in_evaluation_hook(invocation.function)
-            for invocation in self.invocations
-        )
-
-    @property
-    def subclass(self) -> ast.ClassDef | None:
-        """The script's own class that is instantiated here, if it is one."""
-        return self.invocations[0].subclass
-
-    @property
-    def order(self) -> int:
-        return self.invocations[0].order
-
-    @cached_property
-    def receiver(self) -> Value | None:
-        """The value whose method is called."""
-        values = [
-            invocation.receiver
-            for invocation in self.invocations
-            if invocation.receiver is not None
-        ]
-        return unified(merge(values)) if values else None
-
-    @property
-    def is_partial(self) -> bool:
-        """True if what it calls brings arguments along, as ``functools.partial`` makes it."""
-        return any(invocation.is_partial for invocation in self.invocations)
-
-    @property
-    def has_unknown_keywords(self) -> bool:
-        """True if keywords may be given that the model cannot see."""
-        return any(
-            invocation.open_keywords or invocation.open_arguments for invocation in self.invocations
-        )
-
-    @property
-    def loads_own_code(self) -> bool:
-        """True if what it loads may be of a class that comes with the checkpoint or project."""
-        return not loads_class_of_transformers(self)
-
-    @cached_property
-    def positions(self) -> tuple[str, ...]:
-        """Names of the parameters that can be given by position, in order."""
-        return self.script.api.positions(self.name)
-
-    def argument(self, index: int) -> Value:
-        """The positional argument at ``index``; ABSENT where there is none."""
-        return merge(
-            invocation.arguments[index] if index < len(invocation.arguments) else ABSENT
-            for invocation in self.invocations
-        )
-
-    def _binding(self, invocation: Invocation, name: str) -> Binding | None:
-        binding = invocation.keywords.get(name)
-        if binding is not None:
-            return binding
-        for position, argument in zip(self.positions, invocation.arguments, strict=False):
-            if position == name:
-                return Binding(argument, How.POSITIONAL, invocation.node)
-        return None
-
-    def setting(self, name: str) -> Setting:
-        """The setting as the call gets it."""
-        known = self._settings.get(name)
-        if known is None:
-            known = self._settings[name] = setting_of(
-                name, self._merged(name), has_unknown_keywords=self.has_unknown_keywords
-            )
-        return known
-
-    def _merged(self, name: str) -> Binding:
-        return merge_bindings([self._binding(invocation, name) for invocation in self.invocations])
-
-    @cached_property
-    def keywords(self) -> tuple[str, ...]:
-        """Names of all keywords that the call may get, in order of appearance."""
-        return tuple(
-            dict.fromkeys(name for invocation in self.invocations for name in invocation.keywords)
-        )
-
-    def settings(self) -> tuple[Setting, ...]:
-        """All settings that the call gets by keyword."""
-        return self._all_settings
-
-    def notable_settings(self) -> tuple[Setting, ...]:
-        """Those of options of which the tables know more than that the target takes them."""
-        return self._notable_settings
-
-    @cached_property
-    def _notable_settings(self) -> tuple[Setting, ...]:
-        plain = self.script.api.is_plain
-        return tuple(self.setting(name) for name in self.keywords if not plain(self.name, name))
-
-    @cached_property
-    def _all_settings(self) -> tuple[Setting, ...]:
-        return tuple(self.setting(name) for name in self.keywords)
-
-    def effective(self, name: str) -> Setting:
-        """The setting, or the target version's default where it is not given."""
-        setting = self.setting(name)
-        if setting.given is not False:
-            return setting
-        return self._default(name)
-
-    def _default(self, name: str) -> Setting:
-        signature = self.script.api.signature(self.name)
-        parameter = signature.parameters.get(name) if signature is not None else None
-        if parameter is None:
-            missing = signature is not None and not signature.accepts_any
-            return Setting(name, False, MISSING if missing else UNSURE, Provenance.LIBRARY)
-        value = parameter.default
-        if parameter.required or isinstance(value, Expression):
-            return Setting(name, False, UNSURE, Provenance.LIBRARY)
-        return Setting(name, False, value, Provenance.LIBRARY)
-
-    def has_option(self, name: str) -> bool:
-        """True if the callee takes the option in the target version."""
-        signature = self.script.api.signature(self.name)
-        return signature is not None and name in signature.parameters
-
-    @property
-    def optimizes_all(self) -> bool:
-        """True if this optimizer certainly gets all parameters of a model."""
-        return optimizes_all(self.script, self)
-
-    def keyword_node(self, name: str) -> ast.keyword | None:
-        """The keyword as it stands in this very call."""
-        return next((one for one in self.node.keywords if one.arg == name), None)
+    def trainer_invocations(self) -> list[Invocation]:
+        """The calls that make trainers, as they were evaluated."""
+        raise NotImplementedError
 
 
 class Config(Call):
@@ -244,7 +69,9 @@ class Config(Call):
     assigned after construction count, with ``how`` ATTRIBUTE.
     """
 
-    def __init__(self, script: Script, invocations: list[Invocation], made: list[Object]) -> None:
+    script: Host
+
+    def __init__(self, script: Host, invocations: list[Invocation], made: list[Object]) -> None:
         super().__init__(script, invocations)
         self.made = made
         kinds = [one.type for one in made if one.type]
@@ -290,11 +117,11 @@ class Config(Call):
 
     def when_made(self, name: str) -> Setting:
         """The setting as its making reads it: some attributes are assigned too late for that."""
-        return at_birth(self, name)
+        return _at_birth(self, name)
 
     def settled(self, name: str) -> Setting:
         """The setting as the configuration leaves it once it has them all (``__post_init__``)."""
-        setting = at_birth(self, name)
+        setting = _at_birth(self, name)
         if name not in self._settled:
             return setting
         value = self._settled[name]
@@ -304,7 +131,7 @@ class Config(Call):
 
     @cached_property
     def _settled(self) -> dict[str, object]:
-        return settled_options(self)
+        return _settled_options(self)
 
     @property
     def checkpointing(self) -> bool | None:
@@ -314,7 +141,14 @@ class Config(Call):
     @property
     def packing(self) -> str | None:
         """The packing strategy, ``padding_free`` for that alone; None where neither is on."""
-        return packing_strategy(self)
+        if self.setting("packing").value is True:
+            if not self.has_option("packing_strategy"):
+                return "wrapped"
+            strategy = self.settled("packing_strategy").value
+            return strategy if isinstance(strategy, str) else None
+        if self.setting("padding_free").value is True and self.has_option("padding_free"):
+            return "padding_free"
+        return None
 
     @property
     def skips_preparation(self) -> bool | None:
@@ -335,7 +169,7 @@ class Config(Call):
     @property
     def is_remade(self) -> bool:
         """True if a trainer makes another configuration out of it."""
-        return is_remade(self)
+        return _is_remade(self)
 
     def _positional(self, name: str) -> Binding | None:
         return merge_bindings([self._binding(invocation, name) for invocation in self.invocations])
@@ -358,7 +192,9 @@ def _declared(cls: Class) -> set[str]:
 class Trainer(Call):
     """A trainer of transformers or TRL, with the configuration and the model that it gets."""
 
-    def __init__(self, script: Script, invocations: list[Invocation], kind: str) -> None:
+    script: Host
+
+    def __init__(self, script: Host, invocations: list[Invocation], kind: str) -> None:
         super().__init__(script, invocations)
         self.name = kind
 
@@ -417,7 +253,7 @@ class Trainer(Call):
     def model(self) -> ModelFacts:
         """What is known of the model that it trains."""
         setting = self.setting("model")
-        return self.script.model_facts(setting.raw if setting.given is not False else ABSENT)
+        return model_facts(self.script, setting.raw if setting.given is not False else ABSENT)
 
     @cached_property
     def checkpoint(self) -> str | None:
@@ -455,7 +291,7 @@ class Trainer(Call):
     def settled(self, option: str) -> object:
         """An option as its configuration leaves it, that which it makes itself where it gets none;
         UNSURE where that cannot be told."""
-        return settled_option(self, option)
+        return _settled_option(self, option)
 
     def is_kind(self, *names: str) -> bool:
         """True if it is one of TRL's trainers of these names, wherever the version keeps them."""
@@ -475,7 +311,7 @@ class Trainer(Call):
 
         None for a model from elsewhere, of which nobody can tell.
         """
-        return is_checkpointed_by_call(self.script, self)
+        return is_checkpointed_by_call(self.script, self.model, self.config)
 
     @property
     def reentrant_by_default(self) -> bool:
@@ -492,7 +328,7 @@ class Trainer(Call):
     @property
     def trains_own_code(self) -> bool:
         """True if its model may be of a class that comes with the checkpoint or the project."""
-        return not trains_class_of_transformers(self)
+        return not _trains_class_of_transformers(self)
 
     @property
     def trains_language_model(self) -> bool:
@@ -526,3 +362,83 @@ def skips_preparation(call: Call) -> bool | None:
         return None
     skip = call.script.item(given.value, "skip_prepare_dataset")
     return False if skip is MISSING else skip if isinstance(skip, bool) else None
+
+
+# -- options as configurations leave them ----------------------------------------------------------
+
+
+def _at_birth(config: Config, name: str) -> Setting:
+    """The setting as the configuration has it when it reads it: an attribute that is assigned
+    afterwards comes too late for some."""
+    setting = config.setting(name)
+    late = setting.how is How.ATTRIBUTE and not config.from_command_line and not _is_remade(config)
+    if name not in _READ_ONCE or not late:
+        return config.effective(name)
+    return config.first(name)
+
+
+def _is_remade(config: Config) -> bool:
+    """True if a trainer of TRL makes a configuration of its own class out of plain arguments."""
+    trainers = config.script.trainers_with(config)
+    plain = config.kind.startswith("transformers.")
+    return plain and any(trainer.kind.startswith("trl.") for trainer in trainers)
+
+
+def _settled_options(config: Config) -> dict[str, object]:
+    """The options that a configuration assigns itself, and what they are then."""
+
+    def read(name: str) -> object:
+        if not config.has_option(name):
+            return None  # of older releases: nobody can have switched it on
+        value = _at_birth(config, name).value
+        unknown = isinstance(value, Object) and value.type is None
+        return OPEN if unknown or value is UNSURE or value is MISSING else value
+
+    return config.script.api.settle(config.kind, read)
+
+
+def _settled_option(trainer: Trainer, option: str) -> object:
+    """An option of a trainer's configuration, of the one that it makes where it gets none; UNSURE
+    where that cannot be told."""
+    config, api = trainer.config, trainer.script.api
+    if config is not None and config.has_option(option):
+        return config.settled(option).value
+    kind = api.config_of(trainer.kind)
+    signature = api.signature(kind) if kind is not None else None
+    if kind is None or signature is None or (config is None and trainer.args.given is not False):
+        return UNSURE
+
+    def read(name: str) -> object:
+        parameter = signature.parameters.get(name)
+        if parameter is None:
+            return None
+        default = OPEN if parameter.required else parameter.default
+        return OPEN if isinstance(default, Expression) else default
+
+    value = api.settle(kind, read).get(option, read(option))
+    return UNSURE if value is OPEN else value
+
+
+# -- whose code a model is -------------------------------------------------------------------------
+
+
+def _trains_class_of_transformers(trainer: Trainer) -> bool:
+    """True if a trainer's model is certainly of a class that transformers has, by name too."""
+    if not trainer.model.by_name:
+        loads = trainer.model.loads
+        return bool(loads) and not any(load.loads_own_code for load in loads)
+    if trainer.args.given is not False and trainer.config is None:
+        return False
+    holders = [trainer, trainer.config] if trainer.config is not None else [trainer]
+    loaded = [holder.setting("model_init_kwargs").value for holder in holders]
+    return (
+        all(holder.setting(_REMOTE).value in _OFF for holder in holders)
+        and all(_is_off_in(trainer.script, options) for options in loaded)
+        and not trainer.script.registers_models
+    )
+
+
+def _is_off_in(script: Host, options: object) -> bool:
+    if isinstance(options, Object):
+        return options.type == "dict" and script.item(options, _REMOTE) in _OFF
+    return options in (MISSING, None)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlint.engine.values import Object, Value
+from memlint.script.guesses import may_use
+from memlint.script.loaded_models import ModelFacts, is_about, model_facts
 from memlint.script.settings import MISSING
 
 if TYPE_CHECKING:
-    from memlint.script.calls import Call, Config, Trainer
-    from memlint.script.model import Script
+    from memlint.script.called import Call, Called
 
 # The option and its new name: where both are given the new one wins.
 SWITCHES = ("activation_checkpointing", "gradient_checkpointing")
@@ -32,7 +33,7 @@ KBIT_PREPARATION = "peft.prepare_model_for_kbit_training"
 PREPARATIONS = (KBIT_PREPARATION, "peft.prepare_model_for_int8_training")
 
 
-def switched_on(config: Config) -> bool | None:
+def switched_on(config: Call) -> bool | None:
     """True if a configuration turns checkpointing on at the target; None where it is unknown."""
     given = [config.setting(name) for name in SWITCHES]
     if any(setting.given is None for setting in given):
@@ -47,43 +48,43 @@ def switched_on(config: Config) -> bool | None:
     return False if off and written else None
 
 
-def is_reentrant_by_default(script: Script, trainer: Trainer) -> bool:
+def is_reentrant_by_default(script: Called, trainer: Call) -> bool:
     """True if a trainer's checkpointing is reentrant at the target unless an option says else."""
-    own = trainer.kind.startswith("trl.") and script.api.behaviour("trl-checkpointing")
+    own = trainer.name.startswith("trl.") and script.api.behaviour("trl-checkpointing")
     if own == "non-reentrant":
         return False
     return script.api.behaviour("checkpointing") == "reentrant"
 
 
-def is_checkpointed_by_call(script: Script, trainer: Trainer) -> bool | None:
+def is_checkpointed_by_call(script: Called, model: ModelFacts, config: Call | None) -> bool | None:
     """True if a call of the script turns checkpointing on, or may; None for a model from elsewhere,
     of which nobody can tell."""
     if script.launcher.checkpoints is not False:
         return script.launcher.checkpoints
     enablers = script.method_calls(*ENABLERS)
-    if any(script.is_about(call, trainer.model) is not False for call in enablers):
+    if any(is_about(script, call, model) is not False for call in enablers):
         return True
     if script.method_calls(*WRAPPERS) or recomputes_by_torch(script):
         return True
-    if trainer.config is not None and _is_sharded_with_it(script, trainer.config):
+    if config is not None and _is_sharded_with_it(script, config):
         return None
-    if trainer.model.kbit is False:
+    if model.kbit is False:
         return False
     prepared = script.calls_to(*PREPARATIONS)
-    if trainer.model.kbit is None and not prepared:
+    if model.kbit is None and not prepared:
         return None
     return not prepared or any(turns_on(script, call) is not False for call in prepared)
 
 
-def recomputes_by_torch(script: Script) -> bool:
+def recomputes_by_torch(script: Called) -> bool:
     """True if the script recomputes activations by torch's own means: a budget for what a compiled
     graph keeps, wrappers of modules, or ``checkpoint`` around functions."""
-    return any(full.startswith(_HOMES) for _, _, full in script.imports) or script.may_use(
-        *_BY_TORCH, *WRAPPERS
+    return any(full.startswith(_HOMES) for _, _, full in script.imports) or may_use(
+        script, *_BY_TORCH, *WRAPPERS
     )
 
 
-def _is_sharded_with_it(script: Script, config: Config) -> bool:
+def _is_sharded_with_it(script: Called, config: Call) -> bool:
     """True if FSDP checkpoints the layers that it shards, or may."""
     options = config.setting("fsdp_config")
     if options.given is False or options.is_none:
@@ -95,12 +96,12 @@ def _is_sharded_with_it(script: Script, config: Config) -> bool:
     return True
 
 
-def turns_on(script: Script, preparation: Call) -> bool | None:
+def turns_on(script: Called, preparation: Call) -> bool | None:
     """True if a k-bit preparation turns checkpointing on; None where nobody can tell."""
     wanted = preparation.effective("use_gradient_checkpointing")
     if wanted.value is False:
         return False
-    quantized = script.model_facts(_prepared(preparation)).quantized
+    quantized = model_facts(script, _prepared(preparation)).quantized
     if quantized is False:
         return False
     return True if quantized and wanted.value is True else None
@@ -109,27 +110,3 @@ def turns_on(script: Script, preparation: Call) -> bool | None:
 def _prepared(preparation: Call) -> Value:
     setting = preparation.setting("model")
     return setting.raw if setting.given else preparation.argument(0)
-
-
-def deciding_call(script: Script) -> Call | None:
-    """The last call that turns checkpointing on, where the script trains and no trainer does so."""
-    if script.trainers:
-        configs = [trainer.config for trainer in script.trainers]
-        if any(config is None or switched_on(config) is not False for config in configs):
-            return None
-    elif not script.steps and not script.imports_package("lightning", "pytorch_lightning"):
-        return None
-    methods = [one for one in script.method_calls(*METHODS) if _is_of_library(script, one)]
-    calls = [*script.calls_to(KBIT_PREPARATION), *methods]
-    last = max(calls, key=lambda call: call.order, default=None)
-    if last is None or last.name != KBIT_PREPARATION:
-        return last
-    return last if turns_on(script, last) is not False else None
-
-
-def _is_of_library(script: Script, call: Call) -> bool:
-    """True if a method may be that of transformers: not of a class that the script defines."""
-    if isinstance(call.receiver, Object):
-        return call.receiver.cls is None
-    own = (call.method, f"self.{call.method}", f"super().{call.method}")
-    return script.text(call.node.func) not in own

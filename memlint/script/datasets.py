@@ -29,17 +29,20 @@ from memlint.engine.values import (
     Value,
     options,
 )
-from memlint.script.calls import Call, Trainer
+from memlint.flow.evaluated import query
+from memlint.script.called import Call
+from memlint.script.calls import Trainer
 from memlint.script.lengths import Effect, Lengths, effects_of, is_named_for_blocks, padding_effects
 from memlint.script.purpose import Purpose, purpose_of_loader
 from memlint.script.settings import Setting
+from memlint.script.setups import trainers_of
 from memlint.source import Span
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.engine.nodes import CallNode, Expression
-    from memlint.script.model import Script
+    from memlint.script.calls import Host
 
 
 class Preparation(NamedTuple):
@@ -64,7 +67,7 @@ class Dataset:
 
     def __init__(
         self,
-        script: Script,
+        script: Host,
         value: Value,
         purpose: Purpose,
         call: Call,
@@ -206,7 +209,7 @@ def _receiver(rows: Rows) -> Expression | None:
     return holder_of(rows.made_by.node) if rows.made_by is not None else None
 
 
-def _is_defined_elsewhere(script: Script, node: Expression) -> bool:
+def _is_defined_elsewhere(script: Host, node: Expression) -> bool:
     """True if an expression reads a name that nothing in the script binds: a snippet's ``data``.
 
     Nothing is known of it, as of one that is loaded.
@@ -231,7 +234,7 @@ def _is_made_here(value: Value) -> bool:
 # -- preparations ----------------------------------------------------------------------------------
 
 
-def _preparation(script: Script, rows: Rows) -> Preparation | None:
+def _preparation(script: Host, rows: Rows) -> Preparation | None:
     invocation = rows.made_by
     if invocation is None or rows.operation == "load":
         return None
@@ -272,7 +275,7 @@ def _measures(function: FunctionNode | None) -> bool:
     return function is None or speaks_of_lengths(function)
 
 
-def _own_items(script: Script, value: Value) -> Iterator[Preparation]:
+def _own_items(script: Host, value: Value) -> Iterator[Preparation]:
     """What the script's own data set class does when it is made and when items are read."""
     for one in options(value):
         if not isinstance(one, Object) or one.cls is None or isinstance(one, Rows):
@@ -285,7 +288,7 @@ def _own_items(script: Script, value: Value) -> Iterator[Preparation]:
                 yield Preparation("items", None, method, effects)
 
 
-def _collation(script: Script, collator: Value) -> Iterator[Preparation]:
+def _collation(script: Host, collator: Value) -> Iterator[Preparation]:
     for one in options(collator):
         node: FunctionNode | None = None
         if isinstance(one, Function):
@@ -305,7 +308,7 @@ def _collation(script: Script, collator: Value) -> Iterator[Preparation]:
             yield Preparation("collate", None, node, effects)
 
 
-def _library_collation(script: Script, made: Object) -> Iterator[Preparation]:
+def _library_collation(script: Host, made: Object) -> Iterator[Preparation]:
     """``DataCollatorWithPadding(tokenizer, padding="max_length", max_length=512)``."""
     call = script.call_at(made.node)
     if call is None:
@@ -321,10 +324,11 @@ def _library_collation(script: Script, made: Object) -> Iterator[Preparation]:
 _LOADER = "torch.utils.data.DataLoader"
 
 
-def datasets_of(script: Script) -> tuple[Dataset, ...]:
+@query
+def datasets_of(script: Host) -> tuple[Dataset, ...]:
     """The data sets that trainers and data loaders read, in source order."""
     found: list[Dataset] = []
-    for trainer in script.trainers:
+    for trainer in trainers_of(script):
         for name, purpose in (
             ("train_dataset", Purpose.TRAINING if trainer.trains else Purpose.UNKNOWN),
             ("eval_dataset", Purpose.EVALUATION),
@@ -345,7 +349,8 @@ _WITH_STEP = 3
 _SHORTENS = lazy_pattern("trunc|group|chunk|pack|crop")
 
 
-def may_shorten_rows(script: Script) -> bool:
+@query
+def may_shorten_rows(script: Host) -> bool:
     """True if rows may be cut, split into blocks or dropped after they are tokenized."""
     if script.method_calls("filter", "enable_truncation"):
         return True
@@ -360,23 +365,15 @@ def may_shorten_rows(script: Script) -> bool:
     return any(_may_cut(script, one) for one in collators)
 
 
-def _may_cut(script: Script, collator: Expression) -> bool:
+def _may_cut(script: Host, collator: Expression) -> bool:
     """Collators of transformers pad and do not cut; others may."""
     value = script.value(collator)
     kind = value.type if isinstance(value, Object) else script.name(collator)
     return kind is None or not kind.startswith("transformers.")
 
 
-def streams_data(script: Script) -> bool:
+@query
+def streams_data(script: Host) -> bool:
     """True if a data set may be streamed: it cannot be walked before training."""
     settings = [call.setting("streaming") for call in script.method_calls("load_dataset")]
     return any(one.given is not False and one.value is not False for one in settings)
-
-
-def lengths_may_differ(script: Script, trainer: Trainer) -> bool:
-    """True if the making of a trainer's training set is in sight and leaves rows of several
-    lengths: no tokenizer of the script pads what it prepares."""
-    if any(one.pads and not one.collates_training for one in script.tokenizations):
-        return False
-    data = [one for one in script.datasets if one.trainer and one.trainer.node is trainer.node]
-    return any(one.lengths_differ for one in data if one.purpose is not Purpose.EVALUATION)

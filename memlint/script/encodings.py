@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from memlint.engine.nodes import CallNode, Expression, holder_of
 from memlint.engine.usage import Usage, Way
 from memlint.engine.values import Object, Value, options
-from memlint.script.calls import Call
+from memlint.script.called import Call
 
 if TYPE_CHECKING:
-    from memlint.script.model import Script
+    from memlint.script.calls import Host
 
 # Methods that give the mapping back.
 _SAME = frozenset({"to", "pin_memory"})
@@ -43,7 +43,7 @@ _IDS = ("input_ids", "labels", "decoder_input_ids")
 _LIBRARIES = ("transformers.", "peft.", "trl.")
 
 
-def taken_for_ids(script: Script, call: Call) -> Expression | None:
+def taken_for_ids(script: Host, call: Call) -> Expression | None:
     """The first expression that certainly needs ids where ``call`` gives a mapping; None where
     there is none, or where the script treats the mapping as what it is."""
     wrong: list[Expression] = []
@@ -56,7 +56,7 @@ def taken_for_ids(script: Script, call: Call) -> Expression | None:
     return min(wrong, key=lambda one: (one.lineno, one.col_offset), default=None)
 
 
-def _places(script: Script, call: Call) -> Iterator[Expression]:
+def _places(script: Host, call: Call) -> Iterator[Expression]:
     """Where the call's result certainly stands, and nothing else."""
     for node, value in script.evaluated():
         if all(_is_result(one, call) for one in options(value)):
@@ -73,7 +73,7 @@ def _is_result(value: Value, call: Call) -> bool:
     return False
 
 
-def _use(script: Script, node: Expression) -> bool | Expression:
+def _use(script: Host, node: Expression) -> bool | Expression:
     """What takes ``node`` for ids; True where it is taken for a mapping, False where that is
     open."""
     use = script.use(node)
@@ -98,7 +98,7 @@ def _use(script: Script, node: Expression) -> bool | Expression:
     return False
 
 
-def _element(script: Script, use: Usage, node: Expression) -> bool | Expression:
+def _element(script: Host, use: Usage, node: Expression) -> bool | Expression:
     if use.name == "Dict":
         known = use.by is not None and script.python(use.by) in _IDS
         return node if known else use.by is None
@@ -107,14 +107,14 @@ def _element(script: Script, use: Usage, node: Expression) -> bool | Expression:
     return made and use.expression
 
 
-def _item(script: Script, use: Usage) -> bool | Expression:
+def _item(script: Host, use: Usage) -> bool | Expression:
     if use.by is not None and type(script.python(use.by)) is int:
         # ``encoding[0].ids``: one row of several.
         return script.use(use.around).way in (Way.READ, Way.METHOD) or use.expression
     return use.expression if use.name in ("Slice", "Tuple") else True
 
 
-def _given(script: Script, use: Usage, node: Expression) -> bool | Expression:
+def _given(script: Host, use: Usage, node: Expression) -> bool | Expression:
     if use.position is None:
         return node if use.keyword in _IDS else use.keyword is None
     plain = holder_of(use.call) is None
@@ -127,5 +127,5 @@ def _given(script: Script, use: Usage, node: Expression) -> bool | Expression:
     return plain and use.name in ("isinstance", "hasattr", "dict")
 
 
-def _makes_tensor(script: Script, call: CallNode) -> bool:
+def _makes_tensor(script: Host, call: CallNode) -> bool:
     return script.name(call.func) in _TENSORS

@@ -15,13 +15,14 @@ from memlint.engine.modes import module_root
 from memlint.engine.names import is_loop
 from memlint.engine.nodes import called_name, calls_in, holder_of
 from memlint.engine.values import Object, Opaque, Value, options
-from memlint.flow.events import EventKind
-from memlint.script.forward_passes import Forward
+from memlint.flow.evaluated import query
+from memlint.flow.events import EventKind, events_of
+from memlint.script.forward_passes import Forward, forward_at, forwards_of
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.engine.nodes import CallNode, Definition, Expression, Node, Statement
-    from memlint.script.model import Script
+    from memlint.script.calls import Host
 
 # Trainers and Lightning call these in modes of their own, or differentiate through them.
 _HOOKS = frozenset(
@@ -56,9 +57,10 @@ class Evaluation(NamedTuple):
     called: bool
 
 
-def evaluations_of(script: Script) -> tuple[Evaluation, ...]:
+@query
+def evaluations_of(script: Host) -> tuple[Evaluation, ...]:
     """Statements that run models in evaluation mode where autograd is on, or may be."""
-    forwards = [one for one in script.forwards if one.gradients is not False]
+    forwards = [one for one in forwards_of(script) if one.gradients is not False]
     passes = [one for one in forwards if _evaluates(script, one)]
     groups: list[tuple[list[Forward], list[Statement]]] = []
     for forward in passes:
@@ -71,7 +73,7 @@ def evaluations_of(script: Script) -> tuple[Evaluation, ...]:
     return tuple(_made(script, *group) for group in groups)
 
 
-def _made(script: Script, forwards: list[Forward], statements: list[Statement]) -> Evaluation:
+def _made(script: Host, forwards: list[Forward], statements: list[Statement]) -> Evaluation:
     function = script.function(forwards[0].node)
     root: Node = function if function is not None else script.tree
     switches = [call for call in calls_in(root) if called_name(call) == "eval"]
@@ -89,7 +91,7 @@ def _made(script: Script, forwards: list[Forward], statements: list[Statement]) 
 # -- which forward passes --------------------------------------------------------------------------
 
 
-def _evaluates(script: Script, forward: Forward) -> bool:
+def _evaluates(script: Host, forward: Forward) -> bool:
     if forward.training is not False or forward.in_training_step:
         return False
     function = script.function(forward.node)
@@ -105,9 +107,11 @@ def _evaluates(script: Script, forward: Forward) -> bool:
     return not _is_frozen(script, forward)
 
 
-def _wants_gradients(script: Script, run: ForwardRun) -> bool:
+def _wants_gradients(script: Host, run: ForwardRun) -> bool:
     """True if a derivative follows a pass, before anything is put in training mode."""
-    steps = {id(one.invocation) for one in script.events if one.kind is EventKind.OPTIMIZER_STEP}
+    steps = {
+        id(one.invocation) for one in events_of(script) if one.kind is EventKind.OPTIMIZER_STEP
+    }
     for invocation in script.invocations_between(run.order, script.end_of_run(run.invocation)):
         if invocation.name.rpartition(".")[2] == "train":
             return False
@@ -125,14 +129,14 @@ def _takes_derivative(invocation: Invocation) -> bool:
     )
 
 
-def _is_frozen(script: Script, forward: Forward) -> bool:
+def _is_frozen(script: Host, forward: Forward) -> bool:
     """True if the script says of the model's parameters whether they want gradients."""
     called = forward.called_as
     modules = _identities(forward.module)
     return any(
         script.text(holder).startswith(called)
         or not modules.isdisjoint(_identities(script.value(holder)))
-        for holder in script.frozen_modules
+        for holder in frozen_modules_of(script)
     )
 
 
@@ -141,7 +145,8 @@ def _identities(value: Value) -> set[int]:
     return {id(root) for root in roots if isinstance(root, Object | Opaque)}
 
 
-def frozen_modules_of(script: Script) -> tuple[Expression, ...]:
+@query
+def frozen_modules_of(script: Host) -> tuple[Expression, ...]:
     """Expressions for modules of which the script says whether they want gradients: ``model`` of
     ``model.requires_grad_(False)``, and of a loop that sets ``requires_grad`` of its parameters."""
     switched = [one.value for one in script.attributes("requires_grad_")]
@@ -157,7 +162,7 @@ def frozen_modules_of(script: Script) -> tuple[Expression, ...]:
 # -- which statements ------------------------------------------------------------------------------
 
 
-def _widest(script: Script, forward: Forward, passes: list[Forward]) -> Statement | None:
+def _widest(script: Host, forward: Forward, passes: list[Forward]) -> Statement | None:
     """The outermost loop around a pass that only evaluates, else the statement that holds it."""
     statement = forward.statement
     if not _is_plain(script, statement, passes):
@@ -170,10 +175,10 @@ def _widest(script: Script, forward: Forward, passes: list[Forward]) -> Statemen
     return statement
 
 
-def _is_plain(script: Script, around: Node, passes: list[Forward]) -> bool:
+def _is_plain(script: Host, around: Node, passes: list[Forward]) -> bool:
     """True if a statement only evaluates: no change of mode, no derivative, no other pass."""
     evaluated, calls = {one.node for one in passes}, calls_of_plain(around)
-    others = {one.node for one in script.forwards if one.node not in evaluated}
+    others = {one.node for one in forwards_of(script) if one.node not in evaluated}
     return calls is not None and not any(
         (call in others and _trains(script, call))
         or called_name(call) in _DERIVATIVES | {"eval", "train"}
@@ -181,13 +186,13 @@ def _is_plain(script: Script, around: Node, passes: list[Forward]) -> bool:
     )
 
 
-def _trains(script: Script, node: Node) -> bool:
+def _trains(script: Host, node: Node) -> bool:
     """True if a pass may want gradients: one that runs without them does not."""
-    forward = script.forward_at(node)
+    forward = forward_at(script, node)
     return forward is not None and forward.gradients is not False
 
 
-def _is_next(script: Script, group: list[Statement], statement: Statement) -> bool:
+def _is_next(script: Host, group: list[Statement], statement: Statement) -> bool:
     """True if a statement follows a group in its block, in the same cell of a notebook."""
     if not group:
         return False
@@ -199,12 +204,12 @@ def _is_next(script: Script, group: list[Statement], statement: Statement) -> bo
     return _cell(script, last) == _cell(script, statement)
 
 
-def _cell(script: Script, statement: Statement) -> int | None:
+def _cell(script: Host, statement: Statement) -> int | None:
     cell = script.source.cell_at(script.span(statement).start)
     return cell.number if cell is not None else None
 
 
-def _only_evaluates(script: Script, function: Definition, switches: list[CallNode]) -> bool:
+def _only_evaluates(script: Host, function: Definition, switches: list[CallNode]) -> bool:
     """True if all of a function may run without gradients: it sets evaluation mode first, comes
     back to training mode nowhere, and takes no derivative."""
     calls = calls_of_plain(*function.body)

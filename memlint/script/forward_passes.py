@@ -1,4 +1,5 @@
-"""Forward passes as rules see them: one a place, all its runs joined.
+"""Forward passes as rules see them, one a place, all its runs joined; and the training steps that
+run them.
 
 An answer is None where the runs disagree or nobody can tell.
 """
@@ -9,22 +10,38 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memlint.engine.answers import agreed
+from memlint.engine.answers import agreed, any_of
 from memlint.engine.forwards import Certainty, ForwardRun
+from memlint.engine.growth import target_named
+from memlint.engine.invocations import Invocation
+from memlint.engine.names import Loop
+from memlint.engine.nodes import Statement
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Output, Tensor
 from memlint.engine.usage import Way
-from memlint.engine.values import Object, Symbol, Value, merge, options
+from memlint.engine.values import Binding, Object, Symbol, Value, merge, options
 from memlint.flow.escapes import members_read
-from memlint.script.calls import Call
-from memlint.script.loaded_models import ModelFacts, is_language_model
-from memlint.script.owners import LOGIT_SAVERS
+from memlint.flow.evaluated import query
+from memlint.flow.events import EventKind, events_of, loops_of
+from memlint.script.called import Call
+from memlint.script.loaded_models import (
+    ModelFacts,
+    is_language_model,
+    loads_language_models_only,
+    model_facts,
+)
+from memlint.script.owners import (
+    LOGIT_SAVERS,
+    owner_of_checkpointing,
+    owner_of_loss,
+    patching_calls_of,
+)
 from memlint.source import Span
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.engine.nodes import CallNode, Node, Statement
-    from memlint.script.model import Script
-    from memlint.script.steps import Step
+    from memlint.engine.nodes import CallNode, Definition, Node, Statement
+    from memlint.script.calls import Host
 
 
 class Forward:
@@ -39,7 +56,7 @@ class Forward:
     elsewhere: whether it is in another file of the project, and so has no place in this one.
     """
 
-    def __init__(self, script: Script, runs: list[ForwardRun]) -> None:
+    def __init__(self, script: Host, runs: list[ForwardRun]) -> None:
         self.script = script
         # What callers do is known where there are any.
         self.runs = [run for run in runs if not run.guessed] or runs
@@ -133,7 +150,7 @@ class Forward:
     @cached_property
     def facts(self) -> ModelFacts:
         """What is known of the model."""
-        return self.script.model_facts(self.module)
+        return model_facts(self.script, self.module)
 
     @property
     def builds_cache(self) -> bool:
@@ -144,7 +161,7 @@ class Forward:
             return False
         if any(load.setting("use_cache").given is not False for load in facts.loads):
             return False
-        if script.owner_of_checkpointing(facts).on is not False:
+        if owner_of_checkpointing(script, facts).on is not False:
             return False
         return self.option("use_cache") is True or "use_cache" not in self.call.keywords
 
@@ -161,7 +178,7 @@ class Forward:
             return agreed(gives_vocabulary(load) for load in self.facts.loads)
         if self.own or made:
             return None
-        return True if self.script.loads_language_models_only else None
+        return True if loads_language_models_only(self.script) else None
 
     @cached_property
     def gives_full_logits(self) -> bool | None:
@@ -171,15 +188,15 @@ class Forward:
         """
         if not self.language_model:
             return self.language_model
-        owner = self.script.owner_of_loss(self.facts)
-        if owner.full_logits is not None or owner.call in self.script.patching_calls:
+        owner = owner_of_loss(self.script, self.facts)
+        if owner.full_logits is not None or owner.call in patching_calls_of(self.script):
             return owner.full_logits
         return None if self.script.imports_package(*LOGIT_SAVERS) else True
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """The training steps that run it."""
-        return tuple(step for step in self.script.steps if self in step.all_forwards)
+        return tuple(step for step in steps_of(self.script) if self in step.all_forwards)
 
     @property
     def in_training_step(self) -> bool:
@@ -194,7 +211,7 @@ class Forward:
     @property
     def in_training_loop(self) -> bool:
         """True if the loop of a training step runs it, in an evaluation within it too."""
-        loops = {step.node for step in self.script.steps}
+        loops = {step.node for step in steps_of(self.script)}
         return any(not loops.isdisjoint(run.loops) for run in self.runs)
 
     @property
@@ -242,7 +259,8 @@ def gives_vocabulary(load: Call) -> bool | None:
     return False if load.name.startswith("transformers.") else None
 
 
-def all_forwards_of(script: Script) -> tuple[Forward, ...]:
+@query
+def all_forwards_of(script: Host) -> tuple[Forward, ...]:
     """Forward passes, those in other files of the project too, which have no place here."""
     by_node: dict[CallNode, list[ForwardRun]] = defaultdict(list)
     for run in script._run.forwards:
@@ -251,17 +269,197 @@ def all_forwards_of(script: Script) -> tuple[Forward, ...]:
     return tuple(sorted(found, key=lambda forward: (forward.node.lineno, forward.node.col_offset)))
 
 
-def forwards_of(script: Script) -> tuple[Forward, ...]:
+@query
+def forwards_of(script: Host) -> tuple[Forward, ...]:
     """Forward passes of models, in source order: those in helpers, methods and wrappers too."""
-    return tuple(one for one in script.all_forwards if not one.elsewhere)
+    return tuple(one for one in all_forwards_of(script) if not one.elsewhere)
 
 
-def forward_at(script: Script, node: Node | None) -> Forward | None:
+def forward_at(script: Host, node: Node | None) -> Forward | None:
     """The forward pass that a call is."""
-    return next((one for one in script.all_forwards if one.node is node), None)
+    return next((one for one in all_forwards_of(script) if one.node is node), None)
 
 
 def are_of_one_model(first: Forward, second: Forward) -> bool:
     """True if two forward passes certainly run the same model."""
     objects = set(map(id, first.facts.objects))
     return any(id(one) in objects for one in second.facts.objects)
+
+
+# -- training steps --------------------------------------------------------------------------------
+
+
+class Step:
+    """A training step: one turn of the innermost loop around a backward pass.
+
+    node: the loop. backwards, forwards: those that it runs, in functions that it calls too.
+    optimizer_steps, zero_grads: likewise; they may be in an outer loop (accumulation). Calls in
+        other files of the project are left out.
+    epochs: the loops around it, outermost first, those of callers included.
+    """
+
+    def __init__(self, script: Host, node: Loop, invocations: list[Invocation]) -> None:
+        self.script = script
+        self.node = node
+        self._invocations = invocations
+
+    def __repr__(self) -> str:
+        return f"<step line {self.node.lineno}>"
+
+    @cached_property
+    def backwards(self) -> tuple[Call, ...]:
+        return self.script.calls_of(self._invocations)
+
+    @property
+    def forwards(self) -> tuple[Forward, ...]:
+        """The forward passes of this file that a step runs, evaluation within it left out."""
+        return tuple(one for one in self.all_forwards if not one.elsewhere)
+
+    @cached_property
+    def all_forwards(self) -> tuple[Forward, ...]:
+        """Those in other files of the project too."""
+        return tuple(
+            forward
+            for forward in all_forwards_of(self.script)
+            if any(self.runs_it(run) for run in forward.runs)
+        )
+
+    def runs_it(self, run: ForwardRun) -> bool:
+        """True if a step runs it itself, or in an inner loop that is not evaluation."""
+        loops = loops_of(run.invocation)
+        if self.node not in loops:
+            return False
+        return loops[-1] is self.node or run.training is not False
+
+    @cached_property
+    def epochs(self) -> tuple[Loop, ...]:
+        return loops_of(self._invocations[0])[:-1]
+
+    @property
+    def function(self) -> Definition | None:
+        return self.script.function(self.node)
+
+    @cached_property
+    def optimizer_steps(self) -> tuple[Call, ...]:
+        return self._calls(EventKind.OPTIMIZER_STEP)
+
+    @cached_property
+    def zero_grads(self) -> tuple[Call, ...]:
+        return self._calls(EventKind.ZERO_GRAD)
+
+    def _calls(self, kind: EventKind) -> tuple[Call, ...]:
+        """The calls of a kind in this loop or one around it."""
+        loops = {self.node, *self.epochs}
+        return self.script.calls_of(
+            [
+                event.invocation
+                for event in events_of(self.script)
+                if event.kind is kind and not loops.isdisjoint(loops_of(event.invocation))
+            ]
+        )
+
+    @cached_property
+    def held(self) -> tuple[Held, ...]:
+        """The names that a step leaves bound to outputs or tensors when it ends."""
+        return held_after(self.script, self.node)
+
+
+@query
+def steps_of(script: Host) -> tuple[Step, ...]:
+    """Training steps of hand-written loops, those whose backward is in a function too."""
+    by_loop: dict[Loop, list[Invocation]] = defaultdict(list)
+    for event in events_of(script):
+        if event.kind is EventKind.BACKWARD:
+            loops = loops_of(event.invocation)
+            if loops and not is_elsewhere(loops[-1]):
+                by_loop[loops[-1]].append(event.invocation)
+    found = [Step(script, node, invocations) for node, invocations in by_loop.items()]
+    return tuple(sorted(found, key=lambda step: script.span(step.node)))
+
+
+class Held(NamedTuple):
+    """A name that a step leaves bound to outputs or tensors.
+
+    values: what it may hold then. statement: what binds it, None where several do.
+    place: the node to point at: the name where one statement binds it, else what makes a value.
+    sure: whether every path through the step leaves it bound to such a value.
+    holds_logits: whether it may keep something as large as a language model's logits alive; None
+        where it is not known whether the model is one, or whether its logits are computed.
+    """
+
+    name: str
+    values: tuple[Output | Tensor, ...]
+    statement: Statement | None
+    sure: bool
+    holds_logits: bool | None
+    place: Node
+
+
+def held_after(script: Host, loop: Loop) -> tuple[Held, ...]:
+    """The names that one turn of a loop leaves bound to outputs or tensors, in source order."""
+    ends = script.loop_ends(loop)
+    names = dict.fromkeys(name for end in ends for name in end)
+    found = [_held(script, loop, name, [end.get(name) for end in ends]) for name in names]
+    return tuple(
+        sorted(
+            (one for one in found if one is not None),
+            key=lambda one: (one.statement.lineno if one.statement else 0, one.name),
+        )
+    )
+
+
+def _held(script: Host, loop: Loop, name: str, ends: list[Binding | None]) -> Held | None:
+    """What a name may hold at the end of a turn; None where it holds no output and no tensor.
+
+    ends: what each run of a turn leaves under it.
+    """
+    known = [binding for binding in ends if binding is not None]
+    every = [one for binding in known for one in options(binding.value)]
+    values = tuple(one for one in every if isinstance(one, Output | Tensor))
+    if not values:
+        return None
+    owners = {binding.owner for binding in known}
+    owner = owners.pop() if len(owners) == 1 else None
+    statement = owner if isinstance(owner, Statement) else None
+    return Held(
+        name,
+        values,
+        statement,
+        sure=len(values) == len(every) and len(known) == len(ends),
+        holds_logits=any_of(_holds_logits(script, value) for value in values),
+        place=_binding(statement, name) or _maker(values[0]) or loop,
+    )
+
+
+def _holds_logits(script: Host, value: Output | Tensor) -> bool | None:
+    """True if a value keeps the logits of all positions, or a copy of them."""
+    if isinstance(value, Tensor) and not (value.as_large_as_logits or _views_large(value)):
+        return False
+    if value.forward is None:
+        return None
+    forward = forward_at(script, value.forward.invocation.node)
+    if forward is None:
+        return None
+    read = isinstance(value, Tensor) or bool(value.made)
+    if forward.certainty is not Certainty.DEFINITE and not read:
+        # Nothing reads a field of what comes back: it may be no model's output.
+        return None
+    return forward.gives_full_logits
+
+
+def _views_large(tensor: Tensor) -> bool:
+    """True if a slice keeps the whole of what it is a view of."""
+    return tensor.copy is False and any(
+        source.as_large_as_logits or _views_large(source) for source in tensor.sources
+    )
+
+
+def _binding(statement: Statement | None, name: str) -> Node | None:
+    """The name in the targets of a statement."""
+    return target_named(statement, name) or statement
+
+
+def _maker(value: Output | Tensor) -> Node | None:
+    """The expression that makes a value, where it is in this file."""
+    node: Node | None = value.node
+    return None if node is None or is_elsewhere(node) else node

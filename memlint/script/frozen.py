@@ -12,13 +12,14 @@ from memlint.engine.forwards import Certainty, ForwardRun
 from memlint.engine.modes import module_root
 from memlint.engine.tensors import tensors_in
 from memlint.engine.values import Object, options
+from memlint.flow.evaluated import query
+from memlint.script.forward_passes import steps_of
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.engine.nodes import Node
-    from memlint.script.forward_passes import Forward
-    from memlint.script.model import Script
-    from memlint.script.steps import Step
+    from memlint.script.calls import Host
+    from memlint.script.forward_passes import Forward, Step
 
 _ASKS = ("parameters", "named_parameters", "requires_grad_", "state_dict", "load_state_dict")
 
@@ -35,12 +36,13 @@ class FrozenPass(NamedTuple):
     place: Node
 
 
-def frozen_passes(script: Script) -> tuple[FrozenPass, ...]:
+@query
+def frozen_passes(script: Host) -> tuple[FrozenPass, ...]:
     """Forward passes of models that a training step runs and nothing trains, one a place."""
     touched = _roots_of(script, *_ASKS)
     trained = _roots_of(script, "parameters", "named_parameters")
     found: dict[Node, FrozenPass] = {}
-    for step in script.steps:
+    for step in steps_of(script):
         passes = [(one, run) for one in step.forwards for run in one.runs if step.runs_it(run)]
         # The parameters of a module of the script's own are those of what it holds, too.
         if any(one.own for one, _ in passes) or not any(_root(run) in trained for _, run in passes):
@@ -54,7 +56,7 @@ def frozen_passes(script: Script) -> tuple[FrozenPass, ...]:
     return tuple(sorted(found.values(), key=lambda one: script.span(one.place)))
 
 
-def _roots_of(script: Script, *methods: str) -> set[int]:
+def _roots_of(script: Host, *methods: str) -> set[int]:
     """The modules that one of ``methods`` is called on."""
     return {
         id(module_root(one))
@@ -87,7 +89,7 @@ def _is_plain(run: ForwardRun) -> bool:
     )
 
 
-def _place(script: Script, forward: Forward, run: ForwardRun, touched: set[int]) -> Node | None:
+def _place(script: Host, forward: Forward, run: ForwardRun, touched: set[int]) -> Node | None:
     """The forward pass itself; where a trained model runs at the same place, what leads there."""
     if not any(_root(one) in touched for one in forward.runs):
         return forward.node

@@ -37,17 +37,22 @@ from memlint.engine.tensors import Role, Tensor, tensors_in
 from memlint.engine.usage import places_in, places_of
 from memlint.engine.values import Object, options
 from memlint.flow.callables import EMPTIES, HOOKS, KEEPS_GRAPH
-from memlint.flow.events import EventKind
+from memlint.flow.evaluated import query
+from memlint.flow.events import EventKind, events_of
 from memlint.flow.reach import Reach, Search
+from memlint.script.evaluation import evaluations_of
+from memlint.script.guesses import may_use
+from memlint.script.reads import forward_of
+from memlint.script.setups import may_train
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.engine.invocations import Invocation
     from memlint.engine.names import Loop
     from memlint.engine.nodes import CallNode, Definition, Expression, Node
-    from memlint.script.calls import Call
-    from memlint.script.model import Script
-    from memlint.script.steps import Step
+    from memlint.script.called import Call
+    from memlint.script.calls import Host
+    from memlint.script.forward_passes import Step
 
 # Arguments of a backward pass that let another one follow.
 _KEEPING = ("retain_graph", "create_graph")
@@ -89,7 +94,8 @@ class Hoard(NamedTuple):
 # -- sums ------------------------------------------------------------------------------------------
 
 
-def sums_of(script: Script) -> tuple[Sum, ...]:
+@query
+def sums_of(script: Host) -> tuple[Sum, ...]:
     """What loops add up over their turns: ``total += loss``."""
     found = []
     for addition in additions_in(script, KEEPS_GRAPH):
@@ -100,7 +106,7 @@ def sums_of(script: Script) -> tuple[Sum, ...]:
     return tuple(sorted(found, key=lambda one: one.statement.lineno))
 
 
-def _loop_of_sum(script: Script, addition: Addition) -> Loop | Definition | None:
+def _loop_of_sum(script: Host, addition: Addition) -> Loop | Definition | None:
     """Return the loop that accumulates into the target, or None."""
     node, target = addition.statement, addition.target
     loops = script.flow.loops_around(node)
@@ -114,7 +120,7 @@ def _loop_of_sum(script: Script, addition: Addition) -> Loop | Definition | None
     return loops[0] if all(one is node or changes_in_place(one) for one in others) else None
 
 
-def _hook_around(script: Script, node: Node, grows: Expression) -> Definition | None:
+def _hook_around(script: Host, node: Node, grows: Expression) -> Definition | None:
     """The method of every step around an addition to an attribute of its object."""
     function, root = script.function(node), root_of(grows)
     if function is None or function.name not in HOOKS or root is None:
@@ -122,17 +128,17 @@ def _hook_around(script: Script, node: Node, grows: Expression) -> Definition | 
     return function if root.id == own_object(function) else None
 
 
-def _step_around(script: Script, loops: tuple[Loop, ...]) -> Loop:
+def _step_around(script: Host, loops: tuple[Loop, ...]) -> Loop:
     """The innermost loop; where that goes through the micro-batches of a step, the one around it:
     what a step begins anew stays small."""
     if len(loops) < 2 or not _backwards(script, loops[0]):
         return loops[0]
-    steps = [one for one in script.events if one.kind is EventKind.OPTIMIZER_STEP]
+    steps = [one for one in events_of(script) if one.kind is EventKind.OPTIMIZER_STEP]
     within = any(loops[0] in one.loops for one in steps)
     return loops[1] if steps and not within else loops[0]
 
 
-def _bound_in(script: Script, loop: Loop, name: str) -> list[Store]:
+def _bound_in(script: Host, loop: Loop, name: str) -> list[Store]:
     """The statements of a loop that bind a name, an attribute or an item."""
     return [one for one in script.stores.get(name, ()) if loop in script.flow.loops_around(one)]
 
@@ -140,7 +146,8 @@ def _bound_in(script: Script, loop: Loop, name: str) -> list[Store]:
 # -- hoards ----------------------------------------------------------------------------------------
 
 
-def hoards_of(script: Script) -> tuple[Hoard, ...]:
+@query
+def hoards_of(script: Host) -> tuple[Hoard, ...]:
     """What loops append to lists that outlive their turns: ``losses.append(loss)``."""
     found = []
     for call in script.method_calls("append"):
@@ -156,7 +163,7 @@ def hoards_of(script: Script) -> tuple[Hoard, ...]:
     return tuple(sorted(found, key=lambda one: one.call.lineno))
 
 
-def _is_emptied(script: Script, node: Expression, loops: tuple[Loop, ...]) -> bool:
+def _is_emptied(script: Host, node: Expression, loops: tuple[Loop, ...]) -> bool:
     """True if a list may lose its items, or has a limited number of them."""
     loop, container, root = _step_around(script, loops), script.text(node), root_of(node)
     if root is None or binds_as_target(script, loop, root.id):
@@ -174,7 +181,7 @@ def _is_emptied(script: Script, node: Expression, loops: tuple[Loop, ...]) -> bo
 # -- graphs ----------------------------------------------------------------------------------------
 
 
-def graph_of(script: Script, node: Expression, loop: Loop | Definition) -> Graph | None:
+def graph_of(script: Host, node: Expression, loop: Loop | Definition) -> Graph | None:
     """What of the graph of an expression is there when a turn of ``loop`` ends, or a method that a
     trainer runs; None for none, or where that is not known."""
     parts = list(terms_of(node, KEEPS_GRAPH))
@@ -192,7 +199,7 @@ def graph_of(script: Script, node: Expression, loop: Loop | Definition) -> Graph
 
 
 def _has_no_graph(
-    script: Script, node: Expression, parts: Sequence[Expression], tensors: list[Tensor]
+    script: Host, node: Expression, parts: Sequence[Expression], tensors: list[Tensor]
 ) -> bool:
     """True if autograd does not record an expression, on some path at least: it is off, or the
     script takes a name off its graph in place."""
@@ -203,7 +210,7 @@ def _has_no_graph(
     )
 
 
-def _is_spent(script: Script, tensors: list[Tensor], loop: Node) -> bool:
+def _is_spent(script: Host, tensors: list[Tensor], loop: Node) -> bool:
     """True if a backward pass of the same turn runs through one of these tensors."""
     if not tensors or not all(one.graph for one in tensors):
         return False
@@ -218,7 +225,7 @@ def _is_spent(script: Script, tensors: list[Tensor], loop: Node) -> bool:
     return bool(losses) and all(id(one.forward) in losses for one in tensors)
 
 
-def _backwards(script: Script, loop: Node) -> list[Invocation]:
+def _backwards(script: Host, loop: Node) -> list[Invocation]:
     """The backward passes that the turns of a loop run, in functions that it calls too."""
     return [invocation for invocation in script.backward_passes if loop in invocation.loops]
 
@@ -240,21 +247,21 @@ def _before_sums(tensor: Tensor) -> Iterator[Tensor]:
         pending.extend(one.sources)
 
 
-def _is_whole(script: Script, tensor: Tensor) -> bool:
+def _is_whole(script: Host, tensor: Tensor) -> bool:
     """True if certainly nothing runs backward through a tensor: it is of an evaluation, or the
     script has no backward pass at all."""
-    forward = script.forward_of(tensor)
+    forward = forward_of(script, tensor)
     if forward is None or forward.in_training_step or forward.gradients is not True:
         return False
     if forward.training is False:
-        return any(forward in one.forwards for one in script.evaluations)
-    return forward.called and forward.facts.load is not None and not script.may_train
+        return any(forward in one.forwards for one in evaluations_of(script))
+    return forward.called and forward.facts.load is not None and not may_train(script)
 
 
 # -- by name ---------------------------------------------------------------------------------------
 
 
-def _shares_backward(script: Script, node: Expression, loop: Node) -> bool:
+def _shares_backward(script: Host, node: Expression, loop: Node) -> bool:
     """True if a backward pass of the loop starts from a name or attribute that ``node`` is made of,
     with the same definition."""
     wanted = _definitions(script, terms_of(node, KEEPS_GRAPH))
@@ -275,7 +282,7 @@ def _shares_backward(script: Script, node: Expression, loop: Node) -> bool:
     return False
 
 
-def _is_returned(script: Script, parts: Sequence[Expression], hook: Node) -> bool:
+def _is_returned(script: Host, parts: Sequence[Expression], hook: Node) -> bool:
     """True if a trainer's method returns one of these as its loss, with the same definition."""
     if "super().training_step" in script.text(hook):
         # ``Trainer.training_step`` has run backward, and gives a detached loss.
@@ -284,7 +291,7 @@ def _is_returned(script: Script, parts: Sequence[Expression], hook: Node) -> boo
     return not losses.isdisjoint(_definitions(script, parts))
 
 
-def _definitions(script: Script, nodes: Iterable[Expression]) -> set[tuple[str, tuple[Node, ...]]]:
+def _definitions(script: Host, nodes: Iterable[Expression]) -> set[tuple[str, tuple[Node, ...]]]:
     """The text of names and attributes and the statements that bind their roots, globals left
     out."""
     roots = [(script.text(one), root_of(one, of_items=False)) for one in nodes]
@@ -295,11 +302,11 @@ def _definitions(script: Script, nodes: Iterable[Expression]) -> set[tuple[str, 
 # -- what a backward pass runs through -------------------------------------------------------------
 
 
-def comes_from(script: Script, step: Step, node: Expression) -> bool:
+def comes_from(script: Host, step: Step, node: Expression) -> bool:
     """True if all of a tensor's graph is of forward passes of a step, whose inputs the step makes:
     nothing of it is older than the turn."""
     tensors = script.tensors(node)
-    forwards = {script.forward_of(one) for one in tensors}
+    forwards = {forward_of(script, one) for one in tensors}
     return bool(tensors) and all(
         forward is not None
         and forward in step.forwards
@@ -309,7 +316,7 @@ def comes_from(script: Script, step: Step, node: Expression) -> bool:
     ) and not any(one.passes("arithmetic", "+=") for one in tensors)  # fmt: skip
 
 
-def _is_given_by_turn(script: Script, step: Step, call: CallNode) -> bool:
+def _is_given_by_turn(script: Host, step: Step, call: CallNode) -> bool:
     """True if the names in a call's arguments are bound by a turn of the loop."""
     if script.flow.scope(call) is not script.flow.scope(step.node):
         return False
@@ -324,7 +331,7 @@ def _is_given_by_turn(script: Script, step: Step, call: CallNode) -> bool:
 # -- where graphs go -------------------------------------------------------------------------------
 
 
-def reach_of_sum(script: Script, grown: Sum, graph: Graph) -> Reach:
+def reach_of_sum(script: Host, grown: Sum, graph: Graph) -> Reach:
     """Where what a loop adds up goes, if its graph can still be run backward."""
     if graph is Graph.SPENT and _frees_graphs(script, grown.loop):
         return Reach.READ
@@ -333,7 +340,7 @@ def reach_of_sum(script: Script, grown: Sum, graph: Graph) -> Reach:
     return search.worst
 
 
-def reach_of_hoard(script: Script, hoard: Hoard, graph: Graph) -> Reach:
+def reach_of_hoard(script: Host, hoard: Hoard, graph: Graph) -> Reach:
     """Where the list that a loop appends to goes, if the graphs in it can still be run backward."""
     if graph is Graph.SPENT and _frees_graphs(script, hoard.loop):
         return Reach.READ
@@ -344,7 +351,7 @@ def reach_of_hoard(script: Script, hoard: Hoard, graph: Graph) -> Reach:
     return search.worst
 
 
-def reach_of_graph(script: Script, step: Step, backward: Call) -> Reach:
+def reach_of_graph(script: Host, step: Step, backward: Call) -> Reach:
     """Where what shares the graph of a step's backward pass goes, after that pass.
 
     A function that gets it before is taken to compute something of it: a criterion.
@@ -370,10 +377,10 @@ def reach_of_graph(script: Script, step: Step, backward: Call) -> Reach:
     return search.worst
 
 
-def _frees_graphs(script: Script, loop: Node) -> bool:
+def _frees_graphs(script: Host, loop: Node) -> bool:
     """True if the backward passes of a loop certainly free what they run through: a second one
     would end in an error."""
-    return not script.may_use(*_KEEPING) and not any(
+    return not may_use(script, *_KEEPING) and not any(
         one.open_keywords or len(one.arguments) > 1 or not one.keywords.keys().isdisjoint(_KEEPING)
         for one in _backwards(script, loop)
     )

@@ -12,31 +12,33 @@ import re
 from typing import TYPE_CHECKING
 
 from memlint.engine.definitions import words_of_code
+from memlint.flow.evaluated import query
 
 if TYPE_CHECKING:
     from memlint.engine.nodes import Expression, Node
-    from memlint.script.model import Script
+    from memlint.script.called import Called
 
 # The words of a name: ``eval`` and ``Rows`` of ``eval_Rows``, ``evalRows``.
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _HELD_OUT = re.compile(r"test|tests|dev|eval.*|valid.*|infer.*|predict.*|bench.*")
 
 
-def words_of(script: Script) -> str:
+@query
+def words_of(script: Called) -> str:
     """Return the names of code that is not the script's own, one a line, of the files that were run
     for the script too."""
     return "\n".join(words_of_code(script))
 
 
-def may_use(script: Script, *words: str) -> bool:
+def may_use(script: Called, *words: str) -> bool:
     """True if the script may use what is called by one of ``words``: it stands in a name of code.
 
     The guess: a library's name says what it is for (``register_forward_hook``, ``checkpointing``).
     """
-    return any(word in script.words for word in words)
+    return any(word in words_of(script) for word in words)
 
 
-def matches(script: Script, pattern: re.Pattern[str]) -> bool:
+def matches(script: Called, pattern: re.Pattern[str]) -> bool:
     """True if a pattern is found anywhere in the file, comments included.
 
     The guess: what people write of their GPU is true (``# a T4``).
@@ -44,7 +46,7 @@ def matches(script: Script, pattern: re.Pattern[str]) -> bool:
     return pattern.search(script.source.text) is not None
 
 
-def may_be_held_out(script: Script, *nodes: Node) -> bool:
+def may_be_held_out(script: Called, *nodes: Node) -> bool:
     """True if data is kept for evaluation by what the script calls it.
 
     The guess: what is called ``test_rows`` or ``collate_eval`` is no training set. The script's own
@@ -60,7 +62,7 @@ def is_held_out_name(name: str) -> bool:
     return held_out and not any(part.startswith("train") for part in parts)
 
 
-def may_ask_for_a_version(script: Script, test: Expression) -> bool:
+def may_ask_for_a_version(script: Called, test: Expression) -> bool:
     """True if a condition may ask which version of a library is there.
 
     The guess: it then says ``version`` in some form. The script's own names are read.

@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING
 from memlint.engine.guards import survivable
 from memlint.engine.nodes import called_name, calls_in
 from memlint.engine.project import is_elsewhere
+from memlint.flow.evaluated import query
+from memlint.script.forward_passes import forwards_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from memlint.engine.nodes import Node
-    from memlint.script.model import Script
+    from memlint.script.calls import Host
 
 # Methods that run a backward pass, or a whole training.
 _TRAINING = frozenset({"train", "fit", "training_step", "manual_backward"})
 
 
-def survives_failed_steps(script: Script) -> bool:
+@query
+def survives_failed_steps(script: Host) -> bool:
     """True if the script may go on where a step of its training ends in a ``RuntimeError``; what
     another file does about one is not known."""
     if any(is_elsewhere(one.node) for one in script.backward_passes):
@@ -31,9 +34,9 @@ def survives_failed_steps(script: Script) -> bool:
     return any(_trains(script, body) for body in bodies)
 
 
-def _trains(script: Script, body: Iterable[Node]) -> bool:
+def _trains(script: Host, body: Iterable[Node]) -> bool:
     """True if statements run a forward or backward pass, in functions of the script too."""
-    forwards = {one.node for one in script.forwards}
+    forwards = {one.node for one in forwards_of(script)}
     pending, seen = calls_in(*body), set()
     for call in pending:  # grows meanwhile
         name = called_name(call)

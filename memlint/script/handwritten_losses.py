@@ -25,12 +25,18 @@ from memlint.engine.tensors import (
 )
 from memlint.engine.values import Object, options
 from memlint.flow.callables import PASSES_NUMBERS
-from memlint.script.calls import Call
+from memlint.flow.evaluated import query
+from memlint.script.called import Call
+from memlint.script.forward_passes import steps_of
+from memlint.script.gradients import without_gradients
+from memlint.script.loaded_models import loads_classifier
+from memlint.script.reads import forward_of, is_vocabulary_wide
+from memlint.script.setups import training_of
 from memlint.source import Span
 
 if TYPE_CHECKING:
     from memlint.engine.nodes import CallNode, Expression, Node
-    from memlint.script.model import Script
+    from memlint.script.calls import Host
 
 
 class LossForm(StrEnum):
@@ -49,7 +55,7 @@ class TokenLoss:
 
     def __init__(
         self,
-        script: Script,
+        script: Host,
         node: CallNode,
         form: LossForm,
         logits: tuple[Tensor, ...],
@@ -73,7 +79,7 @@ class TokenLoss:
         """True if autograd may record it in some run: False where it is off in all."""
         return any(tensor.graph is not False for tensor in self.logits) and (
             any(tensor.graph for tensor in self.logits)
-            or not self.script.without_gradients(self.node)
+            or not without_gradients(self.script, self.node)
         )
 
     @cached_property
@@ -81,7 +87,7 @@ class TokenLoss:
         """True if only functions that nothing names compute it, in a script that trains without
         them: by a trainer, or in steps of its own."""
         script = self.script
-        trains = bool(script.training) or bool(script.steps)
+        trains = bool(training_of(script)) or bool(steps_of(script))
         return trains and _is_unnamed(script, self.node)
 
     @property
@@ -103,8 +109,8 @@ class TokenLoss:
     @cached_property
     def over_vocabulary(self) -> bool:
         """True if the logits certainly have a number for every word of a vocabulary."""
-        answers = {self.script.is_vocabulary_wide(tensor) for tensor in self.logits}
-        if False in answers or self.script.loads_classifier:
+        answers = {is_vocabulary_wide(self.script, tensor) for tensor in self.logits}
+        if False in answers or loads_classifier(self.script):
             return False
         if True in answers:
             return True
@@ -130,7 +136,7 @@ class TokenLoss:
         """The calls that load the models of these logits; None where one is not known."""
         found: dict[Node, Call] = {}
         for tensor in self.logits:
-            forward = self.script.forward_of(tensor)
+            forward = forward_of(self.script, tensor)
             load = forward.facts.load if forward is not None else None
             if load is None:
                 return None
@@ -148,7 +154,8 @@ class TokenLoss:
         return self.node
 
 
-def token_losses(script: Script) -> tuple[TokenLoss, ...]:
+@query
+def token_losses(script: Host) -> tuple[TokenLoss, ...]:
     """Losses and log-probabilities that the script itself computes from logits, in source order."""
     given: dict[tuple[CallNode, LossForm], list[Tensor]] = defaultdict(list)
     direct: set[CallNode] = set()
@@ -171,7 +178,7 @@ def token_losses(script: Script) -> tuple[TokenLoss, ...]:
     return tuple(sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset)))
 
 
-def _is_only_gathered(script: Script, log_softmax: CallNode) -> bool | None:
+def _is_only_gathered(script: Host, log_softmax: CallNode) -> bool | None:
     """True if only ``gather`` reads a log-softmax; None where no entry a token is picked of it."""
     picks = list(_picks(script, log_softmax)) if _is_over_words(script, log_softmax) else []
     if all(one is None for one in picks):
@@ -189,7 +196,7 @@ _LANGUAGE = ("transformers", "trl", "peft", "deepspeed", "vllm", "tokenizers", "
 _ROW_AND_TOKEN = 2
 
 
-def _is_unnamed(script: Script, node: Node) -> bool:
+def _is_unnamed(script: Host, node: Node) -> bool:
     """True if a function around a node is named nowhere, or in such functions alone."""
     names: set[str] = set()
     pending = [node]
@@ -206,18 +213,18 @@ def _is_unnamed(script: Script, node: Node) -> bool:
     return True
 
 
-def _call(script: Script, node: Expression) -> CallNode | None:
+def _call(script: Host, node: Expression) -> CallNode | None:
     """The call of an operation: of a method, the call around the attribute."""
     made = script.call_of(node)
     return made if made is not None else call_itself(node)
 
 
-def _is_over_words(script: Script, log_softmax: CallNode) -> bool:
+def _is_over_words(script: Host, log_softmax: CallNode) -> bool:
     """True if a log-softmax runs over the last dimension, that of the vocabulary."""
     return any(use[0].role is Role.LOG_PROBABILITIES for use in script.uses_at(log_softmax))
 
 
-def _picks(script: Script, node: Expression) -> Iterator[bool | None]:
+def _picks(script: Host, node: Expression) -> Iterator[bool | None]:
     """Yield for each use of a tensor: True if it gathers one entry a token, False if it picks by
     an index, None if it does anything else."""
     for _, operation, use in script.uses_at(node):
@@ -237,7 +244,7 @@ def _picks(script: Script, node: Expression) -> Iterator[bool | None]:
             yield None
 
 
-def _is_one_a_token(script: Script, gather: CallNode | None) -> bool:
+def _is_one_a_token(script: Host, gather: CallNode | None) -> bool:
     """True if a ``gather`` makes one number a position in some run."""
     if gather is None:
         return False
@@ -249,14 +256,14 @@ def _is_one_a_token(script: Script, gather: CallNode | None) -> bool:
     return any(tensor.width is Width.ONE for tensor in made)
 
 
-def _picks_rows(script: Script, key: Expression) -> bool:
+def _picks_rows(script: Host, key: Expression) -> bool:
     """True for the key of ``logprobs[torch.arange(rows), tokens]``."""
     index = contents_of(key)
     rows = call_itself(index[0]) if len(index) == _ROW_AND_TOKEN else None
     return rows is not None and script.name(rows.func) == "torch.arange"
 
 
-def are_only_gathered(script: Script, losses: list[TokenLoss]) -> bool:
+def are_only_gathered(script: Host, losses: list[TokenLoss]) -> bool:
     """True if all logits that the script reads go into these log-softmaxes and nowhere else."""
     ends = {loss.node for loss in losses}
     for tensor, operation, node in script._run.tensor_uses:

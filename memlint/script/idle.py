@@ -14,13 +14,18 @@ from memlint.engine.nodes import arguments_of, last_name
 from memlint.engine.project import is_elsewhere, is_library
 from memlint.engine.usage import Way
 from memlint.engine.values import Class, Function, options
+from memlint.flow.evaluated import query
+from memlint.script.forward_passes import steps_of
+from memlint.script.guesses import may_use
+from memlint.script.loaded_models import model_facts
+from memlint.script.loop_models import loop_models_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from memlint.engine.nodes import CallNode, Expression
+    from memlint.script.calls import Host
     from memlint.script.loop_models import LoopModel
-    from memlint.script.model import Script
 
 _WEIGHTS = frozenset({"parameters", "named_parameters"})
 _HOLDING = _WEIGHTS | {"modules", "param_groups"}
@@ -29,12 +34,17 @@ _BUILTINS = frozenset(dir(builtins))
 _BRANCHES = ("requires_grad", "layerdrop", "drop_path", "add_param_group")
 
 
-def trains_all_weights(script: Script) -> bool:
+@query
+def trains_all_weights(script: Host) -> bool:
     """True if each step certainly gives a gradient to all weights that it trains, and these are
     handed to nothing out of sight, which might read gradients."""
-    if len(script.loop_models) != 1 or len(script.steps) != 1 or script.may_use(*_BRANCHES):
+    if (
+        len(loop_models_of(script)) != 1
+        or len(steps_of(script)) != 1
+        or may_use(script, *_BRANCHES)
+    ):
         return False
-    (model,) = script.loop_models
+    (model,) = loop_models_of(script)
     return (
         _is_dense(script, model)
         and _runs_each_turn(script, model)
@@ -43,11 +53,11 @@ def trains_all_weights(script: Script) -> bool:
     )
 
 
-def _is_dense(script: Script, model: LoopModel) -> bool:
+def _is_dense(script: Host, model: LoopModel) -> bool:
     return model.facts.family.dense
 
 
-def _runs_each_turn(script: Script, model: LoopModel) -> bool:
+def _runs_each_turn(script: Host, model: LoopModel) -> bool:
     """True if the one forward pass of the step runs in every turn, and gives the loss."""
     step = model.step
     if len(model.forwards) != 1 or len(step.all_forwards) != 1 or len(step.backwards) != 1:
@@ -58,18 +68,18 @@ def _runs_each_turn(script: Script, model: LoopModel) -> bool:
     )
 
 
-def _is_all_that_is_trained(script: Script, model: LoopModel) -> bool:
+def _is_all_that_is_trained(script: Host, model: LoopModel) -> bool:
     """True if what the script takes weights of is the model, for its optimizer and all else."""
     weights = [node.value for name in _WEIGHTS for node in script.attributes(name)]
     return bool(weights) and all(_is_model(script, node, model) for node in weights)
 
 
-def _is_model(script: Script, node: Expression, model: LoopModel) -> bool:
-    load = script.model_facts(script.value(node)).load
+def _is_model(script: Host, node: Expression, model: LoopModel) -> bool:
+    load = model_facts(script, script.value(node)).load
     return load is not None and load.node is model.load.node
 
 
-def _handed_out(script: Script, model: LoopModel) -> Iterator[bool]:
+def _handed_out(script: Host, model: LoopModel) -> Iterator[bool]:
     """For each call out of sight, whether it gets the model or its weights."""
     holders = _holders(script)
     for call in script.call_nodes:
@@ -82,7 +92,7 @@ def _handed_out(script: Script, model: LoopModel) -> Iterator[bool]:
                 )
 
 
-def _holders(script: Script) -> set[str]:
+def _holders(script: Host) -> set[str]:
     """The names and attributes that are given weights: lists of them, and the optimizer."""
     return {
         name
@@ -93,7 +103,7 @@ def _holders(script: Script) -> set[str]:
     }
 
 
-def _is_asked(script: Script, node: Expression) -> bool:
+def _is_asked(script: Host, node: Expression) -> bool:
     """True if only a method or an attribute of something is wanted: ``model.config``."""
     use = script.use(node)
     if use.way is Way.CALLED:
@@ -101,7 +111,7 @@ def _is_asked(script: Script, node: Expression) -> bool:
     return use.way in (Way.READ, Way.METHOD) and use.name not in _WEIGHTS
 
 
-def _is_in_sight(script: Script, call: CallNode) -> bool:
+def _is_in_sight(script: Host, call: CallNode) -> bool:
     """True if a call is of the script itself, of Python or of a library."""
     values = list(options(script.value(call.func)))
     if all(isinstance(one, Function | Class) for one in values):

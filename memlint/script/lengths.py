@@ -11,17 +11,17 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from memlint.engine.invocations import Invocation
-from memlint.engine.nodes import holder_of
+from memlint.engine.nodes import called_name, holder_of, last_name
 from memlint.engine.preparing import cuts_of, joins_and_cuts
 from memlint.engine.values import Function, FunctionNode, options
-from memlint.script.calls import Call
-from memlint.script.tokenization import is_tokenizer_call
+from memlint.flow.evaluated import query
+from memlint.script.called import Call
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.engine.nodes import Definition, Expression, Node
-    from memlint.script.model import Script
+    from memlint.script.calls import Host
 
 
 class Lengths(StrEnum):
@@ -49,6 +49,16 @@ class Effect(NamedTuple):
     call: Call | None = None
 
 
+_TOKENIZING = frozenset(
+    {"encode", "encode_plus", "batch_encode_plus", "prepare_for_model", "apply_chat_template"}
+)
+TOKENIZING_METHODS = _TOKENIZING | {"pad", "__call__"}
+FROM_TEXT = frozenset({"__call__", "encode", "encode_plus", "batch_encode_plus"})
+# ``load_tokenizer(...)`` returns one, ``tokenizer.as_target_tokenizer()`` changes it.
+_MAKES_ONE = (
+    *("as_", "get_", "load_", "build_", "create_", "make_"),
+    *("init", "setup_", "prepare_", "train_", "save_", "add_"),
+)
 # What cannot change lengths unseen: its effects are known, or are read off its calls.
 _KNOWN_PACKAGES = frozenset(
     {
@@ -62,8 +72,29 @@ _BLOCKS = lazy_pattern("group|chunk|pack|block|concat_text")
 _LENGTH_WORDS = ("ids", "input", "token", "label", "mask", "text_chunk", "seq")
 
 
+def is_tokenizer_call(call: Call) -> bool:
+    """True if something that is a tokenizer, by type or by name, is called to make tokens.
+
+    ``tokenizer.pad`` counts; calls of processors do not.
+    """
+    holder = holder_of(call.node) if called_name(call.node) in TOKENIZING_METHODS else None
+    kind = call.name.rpartition(".")[0]
+    if "Tokenizer" in kind and "from_" not in call.method:
+        return call.method in TOKENIZING_METHODS
+    if "Processor" in kind or call.name.endswith(".from_pretrained"):
+        return False
+    name = last_name(holder if holder is not None else call.node.func)
+    if name.startswith(_MAKES_ONE):
+        return False
+    lower = name.lower()
+    if lower in ("tok", "tokenizer") or lower.endswith("_tokenizer"):
+        # A function of the script that is called so is none.
+        return call.name.startswith("?") or "Tokenizer" in call.name or holder is not None
+    return False
+
+
 def effects_of(
-    script: Script, function: FunctionNode, invocations: Iterable[Invocation]
+    script: Host, function: FunctionNode, invocations: Iterable[Invocation]
 ) -> Iterator[Effect]:
     """What a run of a function does to the lengths of rows. invocations: that run's calls."""
     functions: dict[Node, None] = {function: None}
@@ -136,7 +167,7 @@ def _tokens(call: Call) -> int | None:
     return value if type(value) is int else None
 
 
-def _written_effects(script: Script, function: Node) -> Iterator[Effect]:
+def _written_effects(script: Host, function: Node) -> Iterator[Effect]:
     """What is done to lists by hand: cut into blocks, cut off, filled up."""
     turns: list[Effect] = []
     blocks: list[Effect] = []
@@ -161,17 +192,18 @@ def is_named_for_blocks(definition: Node) -> bool:
     return _BLOCKS.search(getattr(definition, "name", "").lower()) is not None
 
 
-def _is_tokens(script: Script, node: Expression) -> bool:
+def _is_tokens(script: Host, node: Expression) -> bool:
     text = script.text(node).lower()
     return any(word in text for word in _LENGTH_WORDS)
 
 
-def _number(script: Script, node: Expression) -> int | None:
+def _number(script: Host, node: Expression) -> int | None:
     value = script.python(node)
     return value if type(value) is int else None
 
 
-def block_functions_of(script: Script) -> tuple[Definition, ...]:
+@query
+def block_functions_of(script: Host) -> tuple[Definition, ...]:
     """Functions that lay rows end to end and cut them into equal blocks; the innermost, where one
     is defined in another."""
     cutting = [node for node in script.functions if joins_and_cuts(node)]

@@ -10,12 +10,12 @@ from memlint.api.knowledge.families import Family, family
 from memlint.engine.answers import agreed, any_of
 from memlint.engine.modes import module_root
 from memlint.engine.values import Absent, Constant, Object, Unknown, Value, options
+from memlint.flow.evaluated import query
 from memlint.script.settings import UNSURE, Setting, python_value
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.script.calls import Call
-    from memlint.script.model import Script
+    from memlint.script.called import Call, Called
 
 _PEFT = ("get_peft_model", "PeftModel", "PeftMixedModel", "AutoPeftModel")
 _KBIT = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
@@ -124,7 +124,7 @@ def _is_causal_lm(loader: str) -> bool | None:
     return False if "For" in loader or loader == "AutoModel" else None
 
 
-def model_facts(script: Script, value: Value) -> ModelFacts:
+def model_facts(script: Called, value: Value) -> ModelFacts:
     """What the script says of the model that ``value`` is."""
     found = [one for one in options(value) if not isinstance(one, Absent)]
     by_name = _name_alone(found)
@@ -148,7 +148,7 @@ def model_facts(script: Script, value: Value) -> ModelFacts:
     )
 
 
-def _loads(script: Script, chains: list[list[Object]]) -> tuple[Call, ...]:
+def _loads(script: Called, chains: list[list[Object]]) -> tuple[Call, ...]:
     """Return the possible loads of the innermost model; empty if one is unknown."""
     nodes = {id(chain[-1].node): chain[-1].node for chain in chains}
     calls = [script.call_anywhere(node) for node in nodes.values()]
@@ -225,7 +225,7 @@ _CLASSIFIERS = (
 _NOT_MODELS = ("Tokenizer", "Processor", "Config", "FeatureExtractor")
 
 
-def copy_of(script: Script, value: Value) -> Call | None:
+def copy_of(script: Called, value: Value) -> Call | None:
     """The call that copies one model to another (``deepcopy``), where a model is a copy."""
     for one in options(value):
         root = module_root(one)
@@ -234,7 +234,8 @@ def copy_of(script: Script, value: Value) -> Call | None:
     return None
 
 
-def model_loads_of(script: Script) -> tuple[Call, ...]:
+@query
+def model_loads_of(script: Called) -> tuple[Call, ...]:
     """Calls that load weights: ``from_pretrained`` of model classes of transformers."""
     return tuple(
         call
@@ -245,12 +246,12 @@ def model_loads_of(script: Script) -> tuple[Call, ...]:
     )
 
 
-def calls_on(script: Script, facts: ModelFacts, *methods: str) -> tuple[Call, ...]:
+def calls_on(script: Called, facts: ModelFacts, *methods: str) -> tuple[Call, ...]:
     """Calls of ``methods`` on a model or on what it wraps."""
     return tuple(call for call in script.method_calls(*methods) if is_about(script, call, facts))
 
 
-def is_about(script: Script, call: Call, facts: ModelFacts) -> bool | None:
+def is_about(script: Called, call: Call, facts: ModelFacts) -> bool | None:
     """True if a method is called on the model or what it wraps; None if that is unknown."""
     if call.receiver is None:
         return None
@@ -261,14 +262,16 @@ def is_about(script: Script, call: Call, facts: ModelFacts) -> bool | None:
     return any(id(inner) in objects for one in found for inner in chain_of(one))
 
 
-def loads_classifier(script: Script) -> bool:
+@query
+def loads_classifier(script: Called) -> bool:
     """True if a model with labels instead of a vocabulary is loaded."""
-    return any(part in load.name for load in script.model_loads for part in _CLASSIFIERS)
+    return any(part in load.name for load in model_loads_of(script) for part in _CLASSIFIERS)
 
 
-def loads_language_models_only(script: Script) -> bool:
+@query
+def loads_language_models_only(script: Called) -> bool:
     """True if all models that the script loads are language models, and it defines none."""
-    loads = script.model_loads
+    loads = model_loads_of(script)
     if not loads or not all(map(is_language_model, loads)):
         return False
     return not any(
@@ -276,15 +279,4 @@ def loads_language_models_only(script: Script) -> bool:
         for one in script.classes
         for base in one.bases
         if isinstance(base, ast.Attribute | ast.Name)
-    )
-
-
-def trains_model(script: Script, load: Call) -> bool:
-    """True if a trainer or a training step definitely trains the model that a call loads."""
-    return script.is_trained(load) or any(
-        forward.gradients is not False
-        and forward.facts.load is not None
-        and forward.facts.load.node is load.node
-        and forward.in_training_step
-        for forward in script.forwards
     )

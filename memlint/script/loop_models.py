@@ -13,14 +13,16 @@ from memlint.engine.forwards import ForwardRun
 from memlint.engine.modes import module_root
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import ABSENT, Object, options
-from memlint.script.calls import Call
-from memlint.script.loaded_models import ModelFacts, is_language_model
+from memlint.flow.evaluated import query
+from memlint.script.called import Call
+from memlint.script.forward_passes import steps_of
+from memlint.script.frozen import frozen_passes
+from memlint.script.loaded_models import ModelFacts, is_language_model, model_facts
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.script.forward_passes import Forward
-    from memlint.script.model import Script
-    from memlint.script.steps import Step
+    from memlint.script.calls import Host
+    from memlint.script.forward_passes import Forward, Step
 
 
 class LoopModel(NamedTuple):
@@ -58,10 +60,11 @@ class LoopModel(NamedTuple):
         return all(run.autocast is None or run.autocast is ABSENT for run in self.runs)
 
 
-def loop_models_of(script: Script) -> tuple[LoopModel, ...]:
+@query
+def loop_models_of(script: Host) -> tuple[LoopModel, ...]:
     """The language models that the script's own loops train, in the order of their loads."""
     found: dict[object, LoopModel] = {}
-    for model in _trained_passes(script) if script.steps else ():
+    for model in _trained_passes(script) if steps_of(script) else ():
         before = found.get(model.load.node)
         if before is not None:
             forwards = dict.fromkeys((*before.forwards, *model.forwards))
@@ -70,15 +73,15 @@ def loop_models_of(script: Script) -> tuple[LoopModel, ...]:
     return tuple(sorted(found.values(), key=lambda one: one.load.span))
 
 
-def _trained_passes(script: Script) -> Iterator[LoopModel]:
+def _trained_passes(script: Host) -> Iterator[LoopModel]:
     """The model of every single forward pass that trains a language model."""
-    frozen = {id(one.run) for one in script.frozen_passes}
-    for step in script.steps:
+    frozen = {id(one.run) for one in frozen_passes(script)}
+    for step in steps_of(script):
         for forward in step.all_forwards:
             for run in forward.runs:
                 if forward.own or run.gradients is not True or id(run) in frozen:
                     continue
-                facts = script.model_facts(run.module)
+                facts = model_facts(script, run.module)
                 load = facts.load
                 if load is None or is_elsewhere(load.node) or facts.is_toy:
                     continue

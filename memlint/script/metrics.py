@@ -12,8 +12,7 @@ from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.engine.nodes import CallNode, Definition, Expression
-    from memlint.script.calls import Trainer
-    from memlint.script.model import Script
+    from memlint.script.calls import Host, Trainer
 
 _LAST = (-1, 2)
 _PAIR = 2
@@ -32,7 +31,7 @@ class Metric(NamedTuple):
     decodes: bool
 
 
-def metric_of(script: Script, trainer: Trainer) -> Metric | None:
+def metric_of(script: Host, trainer: Trainer) -> Metric | None:
     """The ``compute_metrics`` of a trainer; None where it is no function of the script."""
     function = trainer.setting("compute_metrics").raw
     node = script.definition(function.node) if isinstance(function, Function) else None
@@ -45,7 +44,7 @@ def metric_of(script: Script, trainer: Trainer) -> Metric | None:
     return Metric(node, argmax, decodes)
 
 
-def _reads(script: Script, metric: Definition) -> list[Expression]:
+def _reads(script: Host, metric: Definition) -> list[Expression]:
     """Reads of the predictions in ``logits, labels = eval_pred`` or ``eval_pred.predictions``;
     none where the pair goes somewhere else as a whole."""
     found: list[Expression] = []
@@ -64,7 +63,7 @@ def _reads(script: Script, metric: Definition) -> list[Expression]:
     return found
 
 
-def _is_argmax(script: Script, use: Usage) -> bool:
+def _is_argmax(script: Host, use: Usage) -> bool:
     """``np.argmax(read, axis=-1)``."""
     if use.way is not Way.GIVEN or use.position != 0:
         return False

@@ -13,36 +13,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memlint.engine.command_line import CommandLine
-from memlint.engine.growth import starts_of, stores_in
-from memlint.engine.guards import is_off_by_default
+from memlint.engine.growth import starts_of
 from memlint.engine.interpreter import Interpreter
 from memlint.engine.project import Project, is_elsewhere
-from memlint.engine.values import UNKNOWN, Binding, Object, Symbol
-from memlint.flow.evaluated import Evaluated
+from memlint.engine.values import UNKNOWN, Object, Symbol
 from memlint.flow.events import events_of
 from memlint.script.call_effects import known_effects
-from memlint.script.call_index import (
-    all_calls,
-    call_anywhere,
-    call_at,
-    call_leading_to,
-    calls_of,
-    calls_of_several,
-    calls_to,
-    end_of_run,
-    invocations_between,
-    invocations_by_node,
-    invocations_in,
-    library_calls,
-    method_calls,
-    nodes_by_method,
-    nodes_by_name,
-)
-from memlint.script.calls import Call
-from memlint.script.checkpointing import deciding_call
-from memlint.script.datasets import datasets_of, lengths_may_differ, may_shorten_rows, streams_data
+from memlint.script.calls import Host
+from memlint.script.datasets import datasets_of, may_shorten_rows, streams_data
 from memlint.script.evaluation import evaluations_of, frozen_modules_of
-from memlint.script.forward_passes import all_forwards_of, are_of_one_model, forward_at, forwards_of
+from memlint.script.forward_passes import (
+    all_forwards_of,
+    are_of_one_model,
+    forward_at,
+    forwards_of,
+    steps_of,
+)
 from memlint.script.frozen import frozen_passes
 from memlint.script.gradients import (
     accumulation_of,
@@ -78,7 +64,6 @@ from memlint.script.loaded_models import (
     loads_language_models_only,
     model_facts,
     model_loads_of,
-    trains_model,
 )
 from memlint.script.loop_models import loop_models_of
 from memlint.script.metrics import metric_of
@@ -89,6 +74,7 @@ from memlint.script.owners import (
     owner_of_checkpointing,
     owner_of_loss,
     patching_calls_of,
+    uses_unsloth,
 )
 from memlint.script.packing import learns_prompts, sets_attention
 from memlint.script.prompts import (
@@ -116,15 +102,15 @@ from memlint.script.reads import (
 from memlint.script.restoring import device_names, fates_of
 from memlint.script.script_kind import (
     compiles_one_shape,
+    deciding_call,
     off_cuda,
     on_gpu,
     trains_causal_lm,
     trains_language_models,
     uses_diffusion,
-    uses_unsloth,
     uses_vision,
 )
-from memlint.script.settings import setting_of, unified
+from memlint.script.settings import unified
 from memlint.script.setups import (
     calls_on_trainer,
     config_of,
@@ -143,8 +129,7 @@ from memlint.script.setups import (
     trains,
     uses_of_trainers,
 )
-from memlint.script.steps import steps_of
-from memlint.script.tokenization import may_truncate, tokenizations_of
+from memlint.script.tokenization import lengths_may_differ, may_truncate, tokenizations_of
 from memlint.script.torchtune import torchtune_model
 from memlint.script.trained import (
     are_exclusive,
@@ -164,6 +149,7 @@ from memlint.script.weight_precision import (
     is_trained,
     loads_float32,
     trains_language_model,
+    trains_model,
     weights_dtype,
 )
 from memlint.source import Source
@@ -171,49 +157,23 @@ from memlint.source.parsing import parse_python
 
 if TYPE_CHECKING:
     from memlint.api import Api
-    from memlint.engine.nodes import Node
 
 _EFFECTS = known_effects()
 
 
-class Script(Evaluated):
+class Script(Host):
     """One script, read once. Build it with :func:`build_script`.
 
     A list of questions: each is answered by a function of the file that knows the answer. What
     begins with an underscore is for the files of this package.
     """
 
-    def __init__(
-        self, source: Source, tree: ast.Module, api: Api, run: Interpreter, launcher: Launcher
-    ) -> None:
-        super().__init__(source, tree, api, run)
-        self.launcher = launcher
-        self._made: dict[ast.Call, Call] = {}
-
     def forget(self) -> None:
         """Break the reference cycles of a script, so that its memory is freed at once."""
         vars(self._run).clear()
         vars(self).clear()
 
-    # -- names and values ------------------------------------------------------------------------
-
-    @property
-    def classes(self) -> list[ast.ClassDef]:
-        """The class definitions that some path reaches, in the order of the run, each once."""
-        return list(dict.fromkeys(self._run.classes))
-
-    @property
-    def imports(self) -> list[tuple[ast.Import | ast.ImportFrom, ast.alias, str]]:
-        """Every import: the statement, the alias, the qualified name."""
-        return self._run.imports
-
-    def imports_package(self, *packages: str) -> bool:
-        """True if anything of one of the top-level packages is imported."""
-        return not self._packages.isdisjoint(packages)
-
-    @cached_property
-    def _packages(self) -> frozenset[str]:
-        return frozenset(full.partition(".")[0] for _, _, full in self.imports)
+    # -- names -----------------------------------------------------------------------------------
 
     def attribute_reads(self) -> Iterator[tuple[ast.Attribute, Object | Symbol]]:
         """The attributes that some path reads off something known by its type or name, and off
@@ -229,46 +189,6 @@ class Script(Evaluated):
                     isinstance(value, Object) and value.type is not None
                 ):
                     yield node, value
-
-    def settings_file(self, name: str) -> object:
-        """What a JSON file of the project says (``ds.json``); None where that is not known."""
-        return None if self._run.project is None else self._run.project.settings_file(name)
-
-    def final_bindings(self, made: Object) -> dict[str, Binding]:
-        """The bindings of an object when the script ends."""
-        return self._run.bindings(made)
-
-    def item(self, mapping: Object, key: str) -> object:
-        """What a dict of the script holds under ``key`` at the end: a Python value, or UNSURE.
-
-        MISSING where it certainly has no such key.
-        """
-        return setting_of(
-            key, self._run.bindings(mapping).get(key), has_unknown_keywords=mapping.open
-        ).value
-
-    def is_off_by_default(self, node: Node) -> bool:
-        """True if the defaults of a command line or a function keep a node from running."""
-        return is_off_by_default(self, node, self.python)
-
-    # -- calls -----------------------------------------------------------------------------------
-
-    _by_node = cached_property(invocations_by_node)
-    _by_name = cached_property(nodes_by_name)
-    _by_method = cached_property(nodes_by_method)
-    calls = cached_property(all_calls)
-    calls_to = calls_to
-    method_calls = method_calls
-    library_calls = library_calls
-    calls_of_several = calls_of_several
-    call_at = call_at
-    call_anywhere = call_anywhere
-    calls_of = calls_of
-
-    invocations_between = invocations_between
-    invocations_in = invocations_in
-    end_of_run = end_of_run
-    call_leading_to = call_leading_to
 
     # -- configurations and trainers -------------------------------------------------------------
 
@@ -357,11 +277,6 @@ class Script(Evaluated):
 
     # -- what outlives a turn --------------------------------------------------------------------
 
-    def loop_ends(self, loop: ast.AST) -> list[dict[str, Binding]]:
-        """For each run of a loop, the names that a turn leaves bound to outputs or tensors."""
-        return self._run.loop_ends.get(loop, [])
-
-    stores = cached_property(stores_in)
     sums = cached_property(sums_of)
     hoards = cached_property(hoards_of)
     graph_of = graph_of

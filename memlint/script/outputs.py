@@ -16,17 +16,17 @@ from memlint.script.guesses import is_output_name
 
 if TYPE_CHECKING:
     from memlint.engine.nodes import CallNode
-    from memlint.script.model import Script
+    from memlint.script.calls import Host
 
 _HANDED_ON = (Way.RETURNED, Way.HELD, Way.GIVEN)
 
 
-def config_assignments(script: Script, option: str) -> tuple[ConfigAssignment, ...]:
+def config_assignments(script: Host, option: str) -> tuple[ConfigAssignment, ...]:
     """The statements ``model.config.option = value``, in source order."""
     return tuple(one for one in config_assignments_in(script) if one.option == option)
 
 
-def may_read_output(script: Script, field: str) -> bool:
+def may_read_output(script: Host, field: str) -> bool:
     """True if anything may read a field of outputs: by name, by place, or in code elsewhere."""
     option = f"output_{field}"
     if any(field in word and word != option for word in script.spelled):
@@ -56,7 +56,7 @@ def _is_place(use: Usage) -> bool:
     return use.name in ("UnaryOp", "Slice") or (isinstance(place, int) and place != 0)
 
 
-def _unpacks_forward(script: Script, node: CallNode) -> bool:
+def _unpacks_forward(script: Host, node: CallNode) -> bool:
     """``loss, logits, *rest = model(...)``."""
     use = script.use(node)
     if use.way is not Way.STORED or not any(place.unpacked for place in use.places):

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from memlint.engine.definitions import defines_method
 from memlint.engine.values import Object, Value, options
+from memlint.flow.evaluated import query
 from memlint.script import checkpointing
-from memlint.script.call_index import in_order
-from memlint.script.calls import Call, Config, Trainer
-from memlint.script.loaded_models import ModelFacts, chain_of
+from memlint.script.called import Call
+from memlint.script.calls import Config, Trainer
+from memlint.script.loaded_models import ModelFacts, chain_of, is_about, model_facts
 from memlint.script.packing import ATTENTION_SETTERS
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.engine.nodes import ClassNode
-    from memlint.script.model import Script
+    from memlint.script.calls import Host
 
 
 class Owner(StrEnum):
@@ -81,20 +81,31 @@ _FULL_LOGITS = frozenset(
 _PLAIN = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 
 
-def owner_of_loss(script: Script, of: Trainer | ModelFacts | Value) -> LossOwner:
+@query
+def uses_unsloth(script: Host) -> bool:
+    """Unsloth owns checkpointing, the loss and padding of what it trains."""
+    if script.imports_package("unsloth", "unsloth_zoo"):
+        return True
+    # ``experiment.load_unsloth_model()``: it is imported elsewhere.
+    return any("unsloth" in method for method in script.nodes_by_method)
+
+
+def owner_of_loss(script: Host, of: Trainer | ModelFacts | Value) -> LossOwner:
     """Who computes the loss of a trainer, or of a model that a loop calls with labels."""
-    if script.uses_unsloth:
+    if uses_unsloth(script):
         return LossOwner(Owner.UNSLOTH, None)
     if isinstance(of, Trainer):
         return _of_trainer(script, of)
-    facts = of if isinstance(of, ModelFacts) else script.model_facts(of)
+    facts = of if isinstance(of, ModelFacts) else model_facts(script, of)
     return _of_model(script, facts)
 
 
-def _of_trainer(script: Script, trainer: Trainer) -> LossOwner:
+def _of_trainer(script: Host, trainer: Trainer) -> LossOwner:
     if trainer.setting("compute_loss_func").given is not False:
         return LossOwner(Owner.SCRIPT, None)
-    if trainer.subclass is not None and overrides(script, trainer.subclass, "compute_loss"):
+    if trainer.subclass is not None and defines_method(
+        trainer.subclass, script.classes, "compute_loss"
+    ):
         return LossOwner(Owner.SCRIPT, None)
     patched = _patched(script, trainer.model, trainer)
     if patched is not None:
@@ -109,7 +120,7 @@ def _of_trainer(script: Script, trainer: Trainer) -> LossOwner:
     return _of_weights(script, trainer.model)
 
 
-def _of_trl(script: Script, trainer: Trainer) -> LossOwner:
+def _of_trl(script: Host, trainer: Trainer) -> LossOwner:
     if trainer.shares_prompts:
         return LossOwner(Owner.RUNTIME, False)
     name = trainer.kind.rpartition(".")[2]
@@ -124,16 +135,16 @@ def _of_trl(script: Script, trainer: Trainer) -> LossOwner:
     return LossOwner(Owner.TRL, loss != "chunked_nll" if isinstance(loss, str) else None)
 
 
-def _sft_losses(script: Script) -> frozenset[str]:
+def _sft_losses(script: Host) -> frozenset[str]:
     return script.api.choices("trl.SFTConfig", "loss_type") or frozenset()
 
 
-def _of_model(script: Script, facts: ModelFacts) -> LossOwner:
+def _of_model(script: Host, facts: ModelFacts) -> LossOwner:
     patched = _patched(script, facts, None)
     return patched if patched is not None else _of_weights(script, facts)
 
 
-def _of_weights(script: Script, facts: ModelFacts) -> LossOwner:
+def _of_weights(script: Host, facts: ModelFacts) -> LossOwner:
     """The owner by what the model's code is, where nothing replaces its loss."""
     load = facts.load if facts.load is not None else facts.loads[0] if facts.loads else None
     if facts.by_name:
@@ -152,9 +163,9 @@ def _of_weights(script: Script, facts: ModelFacts) -> LossOwner:
     return LossOwner(Owner.TRANSFORMERS, True if causal or sequence else causal, load)
 
 
-def _patched(script: Script, facts: ModelFacts, trainer: Trainer | None) -> LossOwner | None:
+def _patched(script: Host, facts: ModelFacts, trainer: Trainer | None) -> LossOwner | None:
     """What in the script replaces the loss of a model, or of a trainer's."""
-    for call in script.patching_calls:
+    for call in patching_calls_of(script):
         short = call.method
         if short in _RUNTIME:
             hit = _is_about(call, facts, trainer)
@@ -166,7 +177,7 @@ def _patched(script: Script, facts: ModelFacts, trainer: Trainer | None) -> Loss
             return LossOwner(Owner.LIGER, False, call)
     if facts.load is not None and "Liger" in facts.load.name:
         return LossOwner(Owner.LIGER, False, facts.load)
-    if script.imports_package(*LOGIT_SAVERS) and not script.patching_calls:
+    if script.imports_package(*LOGIT_SAVERS) and not patching_calls_of(script):
         # Something of it is used, and it is not known for what.
         return LossOwner(Owner.UNKNOWN, None)
     return None
@@ -178,9 +189,10 @@ def patches_loss(name: str) -> bool:
     return short in _RUNTIME or short in _CUT or short.startswith(_LIGER_PREFIXES)
 
 
-def avoids_logits(script: Script) -> bool:
+@query
+def avoids_logits(script: Host) -> bool:
     """True if anything in the script spares full logits, for whichever model."""
-    if script.imports_package(*LOGIT_SAVERS) or script.patching_calls:
+    if script.imports_package(*LOGIT_SAVERS) or patching_calls_of(script):
         return True
     return bool(script.method_calls(*_RUNTIME_LOSSES))
 
@@ -227,11 +239,6 @@ def _liger_option(trainer: Trainer) -> LossOwner | None:
     return None
 
 
-def overrides(script: Script, cls: ClassNode, *methods: str) -> bool:
-    """True if a class of the script, or a base of it there, defines one of the methods."""
-    return defines_method(cls, script.classes, *methods)
-
-
 # -- attention -------------------------------------------------------------------------------------
 
 
@@ -247,10 +254,10 @@ _ATTENTION = "attn_implementation"
 
 
 def owner_of_attention(
-    script: Script, facts: ModelFacts, config: Config | None = None
+    script: Host, facts: ModelFacts, config: Config | None = None
 ) -> AttentionOwner:
     """Who computes a model's attention, and by which implementation."""
-    if script.uses_unsloth:
+    if uses_unsloth(script):
         return AttentionOwner(Owner.UNSLOTH, None)
     setters = script.method_calls(*ATTENTION_SETTERS)
     if setters:
@@ -276,7 +283,7 @@ def owner_of_attention(
     return AttentionOwner(Owner.TRANSFORMERS, value if isinstance(value, str) else None)
 
 
-def _given_by_name(script: Script, config: Config | None) -> str | None:
+def _given_by_name(script: Host, config: Config | None) -> str | None:
     """The attention of a model that a trainer loads by its name."""
     if config is None:
         return None
@@ -303,13 +310,13 @@ class CheckpointingOwner(NamedTuple):
 
 
 def owner_of_checkpointing(
-    script: Script, facts: ModelFacts, config: Config | None = None
+    script: Host, facts: ModelFacts, config: Config | None = None
 ) -> CheckpointingOwner:
     """Who recomputes a model's activations, by a configuration or a call of the script."""
-    if script.uses_unsloth:
+    if uses_unsloth(script):
         return CheckpointingOwner(Owner.UNSLOTH, None)
     for call in script.method_calls(*checkpointing.ENABLERS):
-        hit = script.is_about(call, facts)
+        hit = is_about(script, call, facts)
         if hit is not False:
             off = bool(script.method_calls(*checkpointing.DISABLERS))
             return CheckpointingOwner(Owner.TRANSFORMERS, None if off or not hit else True, call)
@@ -329,7 +336,8 @@ def owner_of_checkpointing(
     return CheckpointingOwner(Owner.TRANSFORMERS, checkpointing.switched_on(config))
 
 
-def patching_calls_of(script: Script) -> tuple[Call, ...]:
+@query
+def patching_calls_of(script: Host) -> tuple[Call, ...]:
     """Calls that may replace a model's loss or head (Liger, cut cross entropy, the runtime)."""
-    names = [name for name in script._by_name if patches_loss(name)]
-    return tuple(in_order(script, [node for name in names for node in script._by_name[name]]))
+    names = [name for name in script.nodes_by_name if patches_loss(name)]
+    return tuple(script.in_order([node for name in names for node in script.nodes_by_name[name]]))

@@ -11,27 +11,29 @@ from memlint.engine.nodes import called_name, holder_of
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Positions, Role
 from memlint.engine.values import Object, Symbol
-from memlint.script.calls import Call, Trainer
+from memlint.flow.evaluated import query
+from memlint.script.called import Call
+from memlint.script.calls import Trainer
+from memlint.script.script_kind import uses_vision
 from memlint.script.settings import UNSURE, Setting
+from memlint.script.setups import training_of
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.engine.nodes import CallNode, Expression
-    from memlint.script.model import Script
+    from memlint.script.calls import Host
 
 
-def repeating_trainers(
-    script: Script, *kinds: str, with_images: bool = False
-) -> tuple[Trainer, ...]:
+def repeating_trainers(script: Host, *kinds: str, with_images: bool = False) -> tuple[Trainer, ...]:
     """Trainers of TRL that forward a prompt once for each of its answers, and need not.
 
     A toy model has nothing to save. Where images go into the model, only those are of interest that
     are asked for, by checkpoints whose prompts the runtime shares with their images.
     """
-    sees = script.uses_vision or _has_images(script)
+    sees = uses_vision(script) or _has_images(script)
     return tuple(
         trainer
-        for trainer in script.training
+        for trainer in training_of(script)
         if trainer.kind in kinds and not trainer.shares_prompts and not trainer.model.is_toy
         if script.api.exists(trainer.kind) is not False
         if not (sees or _gets_processor(script, trainer))
@@ -39,29 +41,29 @@ def repeating_trainers(
     )
 
 
-def _shares_images(script: Script, trainer: Trainer) -> bool:
+def _shares_images(script: Host, trainer: Trainer) -> bool:
     return script.api.family(trainer.checkpoint).shares_images
 
 
-def _has_images(script: Script) -> bool:
+def _has_images(script: Host) -> bool:
     """True if the script names a column of images: the processor may be the trainer's own."""
     return any(text in ("image", "images") for text in script.strings)
 
 
-def _gets_processor(script: Script, trainer: Trainer) -> bool:
+def _gets_processor(script: Host, trainer: Trainer) -> bool:
     """True if what prepares its inputs is called a processor: more than text goes in."""
     given = trainer.keyword_node("processing_class")
     return given is not None and "processor" in script.text(given.value).lower()
 
 
-def prompt_limit(script: Script, trainer: Trainer) -> int | None:
+def prompt_limit(script: Host, trainer: Trainer) -> int | None:
     """How many tokens a trainer's prompts have at most, where the configuration or the preparation
     of the data says so."""
     found = trainer.number("max_prompt_length")
     return found if found is not None else _limit_in_data(script)
 
 
-def _limit_in_data(script: Script) -> int | None:
+def _limit_in_data(script: Host) -> int | None:
     """The limit that ``limit_prompts(GRPOTrainer, ...)`` or the data's preparation,
     ``dataset.map(truncate_text, fn_kwargs={...})``, cuts prompts to."""
     for call in script.calls_to("memlint_runtime.limit_prompts"):
@@ -86,7 +88,8 @@ class Group(NamedTuple):
     size: int | None
 
 
-def completions_together(script: Script) -> Group | None:
+@query
+def completions_together(script: Host) -> Group | None:
     """The completions that a hand-written loop draws for each prompt; None where that is one or
     nothing says that it is more."""
     counts = [*_drawn_together(script)]
@@ -98,7 +101,7 @@ def completions_together(script: Script) -> Group | None:
     return Group(known.pop() if len(known) == 1 else None)
 
 
-def _drawn_together(script: Script) -> Iterator[int | None]:
+def _drawn_together(script: Host) -> Iterator[int | None]:
     """What ``generate`` and vLLM's sampling parameters are given."""
     for call in script.method_calls("generate", "GenerationConfig"):
         yield from _more_than_one(script, call.setting("num_return_sequences"))
@@ -106,7 +109,7 @@ def _drawn_together(script: Script) -> Iterator[int | None]:
         yield from _more_than_one(script, call.setting("n"))
 
 
-def _more_than_one(script: Script, setting: Setting) -> Iterator[int | None]:
+def _more_than_one(script: Host, setting: Setting) -> Iterator[int | None]:
     if setting.given is True:
         if type(setting.value) is int and setting.value > 1:
             yield setting.value
@@ -119,7 +122,7 @@ def _more_than_one(script: Script, setting: Setting) -> Iterator[int | None]:
             yield None
 
 
-def _repeated_tensors(script: Script) -> Iterator[int | None]:
+def _repeated_tensors(script: Host) -> Iterator[int | None]:
     """Prompts' ids that ``repeat_interleave``, ``repeat`` or ``expand`` repeat row by row."""
     for call in script.method_calls("repeat_interleave", "repeat", "expand"):
         subject, given = holder_of(call.node), list(call.node.args)
@@ -136,20 +139,20 @@ def _repeated_tensors(script: Script) -> Iterator[int | None]:
             yield from _count(script, times)
 
 
-def _repeats_rows(script: Script, method: str, given: list[Expression]) -> bool:
+def _repeats_rows(script: Host, method: str, given: list[Expression]) -> bool:
     """``repeat(G, 1)``, ``expand(G, -1)``: the rows alone become more."""
     kept = "1" if method == "repeat" else "-1"
     return len(given) > 1 and all(script.text(one) in (kept, "1") for one in given[1:])
 
 
-def _repeated_lists(script: Script) -> Iterator[int | None]:
+def _repeated_lists(script: Host) -> Iterator[int | None]:
     """``[prompt] * G``, ``prompts * G``, ``[p for p in prompts for _ in range(G)]``."""
     for product in products_in(script):
         if "prompt" in product.repeated:
             yield from _count(script, product.times)
 
 
-def _count(script: Script, times: Expression) -> Iterator[int | None]:
+def _count(script: Host, times: Expression) -> Iterator[int | None]:
     value = script.python(times)
     if type(value) is int and value > 1:
         yield value
@@ -162,7 +165,8 @@ _PROMPTS = r"prompt|input_ids|inputs?\b|\bids\b|question|quer(y|ies)"
 _COUNTS = r"group|num_gen|num_return|num_comp|num_samples|n_samples|rollouts|completions|\bG\b"
 
 
-def scored_elsewhere(script: Script) -> tuple[Call, ...]:
+@query
+def scored_elsewhere(script: Host) -> tuple[Call, ...]:
     """Calls that score tokens in another file of the project: logits of shifted positions become
     log-probabilities there, with a gradient."""
     found: dict[CallNode, Call] = {}

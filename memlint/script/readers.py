@@ -16,14 +16,18 @@ from memlint.engine.tensors import Output
 from memlint.engine.usage import Way
 from memlint.engine.values import Object, Sequence, Value, options
 from memlint.flow.escapes import members_read
+from memlint.script.forward_passes import all_forwards_of
+from memlint.script.guesses import may_use
+from memlint.script.loaded_models import model_facts
+from memlint.script.reads import fields_read
 from memlint.script.settings import MISSING
+from memlint.script.setups import calls_on_trainer, trainer_uses
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.engine.nodes import CallNode, Expression, Node
-    from memlint.script.calls import Trainer
+    from memlint.script.calls import Host, Trainer
     from memlint.script.forward_passes import Forward
-    from memlint.script.model import Script
 
 # What is read off a trainer and does not depend on how its batches are laid out: `predict` keeps
 # its rows without padding.
@@ -68,7 +72,7 @@ class LogitReads(NamedTuple):
     evaluation: bool
 
 
-def reads_batches(script: Script, trainer: Trainer) -> bool:
+def reads_batches(script: Host, trainer: Trainer) -> bool:
     """True if the script may read what a trainer's collator makes."""
     members = _members(script, trainer)
     return (
@@ -78,7 +82,7 @@ def reads_batches(script: Script, trainer: Trainer) -> bool:
     )
 
 
-def reads_predictions(script: Script, trainer: Trainer) -> bool:
+def reads_predictions(script: Host, trainer: Trainer) -> bool:
     """True if the script may read the predictions that a trainer returns."""
     members = _members(script, trainer)
     if members is None:
@@ -86,17 +90,17 @@ def reads_predictions(script: Script, trainer: Trainer) -> bool:
     return bool(members & _PREDICTS) and not _reads_metrics_alone(script, trainer)
 
 
-def logit_reads(script: Script, trainer: Trainer) -> LogitReads:
+def logit_reads(script: Host, trainer: Trainer) -> LogitReads:
     """What reads the logits that a trainer's model gives where it gets labels."""
     objects = trainer.model.objects
-    if not objects or script.may_use(*_HOOKS) or _reads_unknown_logits(script):
+    if not objects or may_use(script, *_HOOKS) or _reads_unknown_logits(script):
         return LogitReads(True, True)
     members = members_read(script, objects), _members(script, trainer)
     if None in members or not _has_known_callbacks(script, trainer):
         return LogitReads(True, True)
     passes = [
         one
-        for one in script.all_forwards
+        for one in all_forwards_of(script)
         if not one.own and one.labels is not False and _may_run(script, trainer, one)
     ]
     reading = [one for one in passes if not _leaves_logits(script, one)]
@@ -104,15 +108,15 @@ def logit_reads(script: Script, trainer: Trainer) -> LogitReads:
     return LogitReads(not all(evaluating), any(evaluating))
 
 
-def may_see_outputs(script: Script, trainer: Trainer) -> bool:
+def may_see_outputs(script: Host, trainer: Trainer) -> bool:
     """True if the script may run a trainer's model itself and read more than the loss."""
     return any(
         not one.own and _may_run(script, trainer, one) and not _leaves_logits(script, one)
-        for one in script.all_forwards
+        for one in all_forwards_of(script)
     )
 
 
-def decides_by_evaluation(script: Script, trainer: Trainer) -> bool:
+def decides_by_evaluation(script: Host, trainer: Trainer) -> bool:
     """True if something may be decided by what a trainer's evaluation returns: a checkpoint, the
     end of training, a learning rate."""
     config, members = trainer.config, _members(script, trainer)
@@ -125,7 +129,7 @@ def decides_by_evaluation(script: Script, trainer: Trainer) -> bool:
         not isinstance(schedule.value, str) or "plateau" in schedule.value
     )
     best = config.setting("save_strategy").is_value("best")
-    if plateau or best or script.may_use(*_DECISIONS):
+    if plateau or best or may_use(script, *_DECISIONS):
         return True
     given = [trainer.setting(name).given for name in ("callbacks", "optimizers")]
     return given != [False, False] or not _only_shows_evaluation(script, trainer)
@@ -134,12 +138,12 @@ def decides_by_evaluation(script: Script, trainer: Trainer) -> bool:
 # -- trainers --------------------------------------------------------------------------------------
 
 
-def _members(script: Script, trainer: Trainer) -> frozenset[str] | None:
+def _members(script: Host, trainer: Trainer) -> frozenset[str] | None:
     nodes: set[Node] = {one.node for one in trainer.invocations}
     return members_read(script, script.objects_made_at(nodes))
 
 
-def _has_known_callbacks(script: Script, trainer: Trainer) -> bool:
+def _has_known_callbacks(script: Host, trainer: Trainer) -> bool:
     """True if all its callbacks are the libraries' own."""
     given = trainer.setting("callbacks")
     added = [
@@ -165,22 +169,22 @@ def _kind(value: Value) -> str | None:
     return value.type if isinstance(value, Object) else getattr(value, "name", None)
 
 
-def _reads_metrics_alone(script: Script, trainer: Trainer) -> bool:
+def _reads_metrics_alone(script: Host, trainer: Trainer) -> bool:
     """``trainer.predict(test).metrics``."""
-    calls = script.calls_on_trainer(trainer, *_PREDICTS)
+    calls = calls_on_trainer(script, trainer, *_PREDICTS)
     return bool(calls) and all(_is_of_metrics(script, call.node) for call in calls)
 
 
-def _only_shows_evaluation(script: Script, trainer: Trainer) -> bool:
+def _only_shows_evaluation(script: Host, trainer: Trainer) -> bool:
     """True if what ``trainer.evaluate()`` returns is compared with nothing."""
     return not any(
         decides_around(script, place, _COLLECTS)
-        for call in script.calls_on_trainer(trainer, "evaluate")
+        for call in calls_on_trainer(script, trainer, "evaluate")
         for place in (call.node, *_reads_of_result(script, call.node))
     )
 
 
-def _reads_of_result(script: Script, call: CallNode) -> Iterator[Node]:
+def _reads_of_result(script: Host, call: CallNode) -> Iterator[Node]:
     """Where the names are read that the statement of a call binds."""
     statement = script.statement(call)
     scope = script.flow.scope(statement)
@@ -188,7 +192,7 @@ def _reads_of_result(script: Script, call: CallNode) -> Iterator[Node]:
         yield from script.flow.uses(name, scope)
 
 
-def _is_of_metrics(script: Script, call: CallNode) -> bool:
+def _is_of_metrics(script: Host, call: CallNode) -> bool:
     use = script.use(call)
     return use.way is Way.DROPPED or (use.way is Way.READ and use.name == "metrics")
 
@@ -196,28 +200,28 @@ def _is_of_metrics(script: Script, call: CallNode) -> bool:
 # -- forward passes --------------------------------------------------------------------------------
 
 
-def _may_run(script: Script, trainer: Trainer, forward: Forward) -> bool:
+def _may_run(script: Host, trainer: Trainer, forward: Forward) -> bool:
     """True if a forward pass may be one of a trainer's model."""
     known = set(map(id, trainer.model.objects))
     for one in options(forward.module):
         if not isinstance(one, Object) or (one.type is None and one.cls is None):
             return True
-        if any(id(inner) in known for inner in script.model_facts(one).objects):
+        if any(id(inner) in known for inner in model_facts(script, one).objects):
             return True
     return False
 
 
-def _leaves_logits(script: Script, forward: Forward) -> bool:
+def _leaves_logits(script: Host, forward: Forward) -> bool:
     """True if nothing reads the logits of a pass."""
-    fields = script.fields_read(forward)
+    fields = fields_read(script, forward)
     return fields is not None and fields <= _WITHOUT_LOGITS
 
 
-def _evaluates(script: Script, trainer: Trainer, forward: Forward) -> bool:
+def _evaluates(script: Host, trainer: Trainer, forward: Forward) -> bool:
     """True if the model is in evaluation mode, into which training did not put it back."""
     if forward.training is not False:
         return False
-    trained = [use.invocation.order for use in script.trainer_uses(trainer) if use.on]
+    trained = [use.invocation.order for use in trainer_uses(script, trainer) if use.on]
     switched = [one.order for one in script.invocations if one.name.endswith(".eval")]
     return all(
         not any(order < run.order for order in trained)
@@ -226,7 +230,7 @@ def _evaluates(script: Script, trainer: Trainer, forward: Forward) -> bool:
     )
 
 
-def _reads_unknown_logits(script: Script) -> bool:
+def _reads_unknown_logits(script: Host) -> bool:
     """True if logits are read of something that is no output of a known forward pass."""
     named = [one for one in script.attributes("logits") if not _is_of_output(script, one.value)]
     return bool(named) or not all(
@@ -235,7 +239,7 @@ def _reads_unknown_logits(script: Script) -> bool:
     )
 
 
-def _is_of_output(script: Script, node: Expression) -> bool:
+def _is_of_output(script: Host, node: Expression) -> bool:
     return all(isinstance(one, Output) for one in options(script.value(node)))
 
 

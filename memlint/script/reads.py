@@ -12,13 +12,14 @@ from memlint.engine.values import Constant, Object, Value, options
 from memlint.flow.callables import BY_POSITION
 from memlint.flow.escapes import goes_out_of_sight
 from memlint.flow.following import uses_of
+from memlint.script.forward_passes import forward_at, forwards_of
 from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from memlint.engine.forwards import ForwardRun
     from memlint.engine.nodes import Expression, Node
+    from memlint.script.calls import Host
     from memlint.script.forward_passes import Forward
-    from memlint.script.model import Script
 
 # Of slices as they are written, without spaces: ``logits[:, -1]``, ``[:, :-1]``, ``[:, start:]``.
 _LAST = lazy_pattern(r"[^,]+,-1:?(,.*)?")
@@ -35,7 +36,7 @@ _OTHER_DIMENSIONS, _OTHERS_OF_A_ROW = (0, 2, -1, -3), (1, -1)
 _WHOLE = ("to_tuple", "keys", "items", "values", "get", "copy")
 
 
-def fields_read(script: Script, forward: Forward) -> frozenset[str] | None:
+def fields_read(script: Host, forward: Forward) -> frozenset[str] | None:
     """The fields that the script reads of what a forward pass returns; None where it may go out of
     sight.
 
@@ -57,7 +58,7 @@ def fields_read(script: Script, forward: Forward) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def positions_read(script: Script, forward: Forward) -> Positions:
+def positions_read(script: Host, forward: Forward) -> Positions:
     """Of which positions the logits are read: LAST, SOME from a computed one on, else UNKNOWN."""
     found: set[Positions] = set()
     for run in forward.runs:
@@ -72,7 +73,7 @@ def positions_read(script: Script, forward: Forward) -> Positions:
     )
 
 
-def _read_at(script: Script, forward: Forward, node: Expression) -> set[Positions]:
+def _read_at(script: Host, forward: Forward, node: Expression) -> set[Positions]:
     """The positions that are read of the tensor that an expression makes."""
     found = {Positions.ALL} if goes_out_of_sight(script, node) else set()
     for _, operation, use in script.uses_at(node):
@@ -91,7 +92,7 @@ def _read_at(script: Script, forward: Forward, node: Expression) -> set[Position
 
 
 def _read_by_key(
-    script: Script, forward: Forward, use: Expression, key: Expression
+    script: Host, forward: Forward, use: Expression, key: Expression
 ) -> set[Positions]:
     written = "".join(script.text(key).split())
     if _LAST.fullmatch(written):
@@ -104,13 +105,13 @@ def _read_by_key(
     return {Positions.SOME if some else Positions.ALL}
 
 
-def _measured(script: Script, measure: str, use: Expression) -> set[Positions]:
+def _measured(script: Host, measure: str, use: Expression) -> set[Positions]:
     """The positions that a measure asks for: all, where it is how many there are."""
     asks = measure in _SIZES and not _asks(script, use, _OTHER_DIMENSIONS)
     return {Positions.ALL} if asks else set()
 
 
-def _rows(script: Script, row: Expression) -> set[Positions]:
+def _rows(script: Host, row: Expression) -> set[Positions]:
     """``logits[0][-1]``."""
     uses = [
         use
@@ -123,7 +124,7 @@ def _rows(script: Script, row: Expression) -> set[Positions]:
     return {Positions.LAST if uses and last else Positions.ALL}
 
 
-def _asks(script: Script, size: Expression, dimensions: tuple[int, ...]) -> bool:
+def _asks(script: Host, size: Expression, dimensions: tuple[int, ...]) -> bool:
     """True if ``logits.shape`` or ``logits.size`` is asked for one of ``dimensions`` alone."""
     use = script.use(size)
     if use.way is Way.ITEM and use.by is not None:
@@ -135,7 +136,7 @@ def _asks(script: Script, size: Expression, dimensions: tuple[int, ...]) -> bool
     return alone and script.python(asked[0]) in dimensions
 
 
-def _beside(script: Script, use: Expression, forward: Forward) -> bool:
+def _beside(script: Host, use: Expression, forward: Forward) -> bool:
     """True if a use is in no loop that the forward pass is not in: one that goes by chunks."""
     around: set[Node] = set(script.flow.loops_around(forward.node))
     around.update(loop for run in forward.runs for loop in run.loops)
@@ -157,7 +158,7 @@ def gets_cache(forward: Forward) -> bool:
     )
 
 
-def fillers_of_cache(script: Script, forward: Forward) -> tuple[Forward, ...]:
+def fillers_of_cache(script: Host, forward: Forward) -> tuple[Forward, ...]:
     """The forward passes that made the keys and values that another one gets."""
     found: dict[int, Forward] = {}
     for run in forward.runs:
@@ -165,9 +166,9 @@ def fillers_of_cache(script: Script, forward: Forward) -> tuple[Forward, ...]:
         for one in options(value) if value is not None else ():
             if isinstance(one, Tensor):
                 made = [part for part in one.history() if part.role is Role.CACHE]
-                passes = [script.forward_of(part) for part in made]
+                passes = [forward_of(script, part) for part in made]
             elif isinstance(one, Object):
-                passes = [other for other in script.forwards if _shares(other, one, run)]
+                passes = [other for other in forwards_of(script) if _shares(other, one, run)]
             else:
                 passes = []
             found |= {id(each): each for each in passes if each is not None and each is not forward}
@@ -191,21 +192,21 @@ def _shares(other: Forward, cache: Object, run: ForwardRun) -> bool:
 # -- tensors ---------------------------------------------------------------------------------------
 
 
-def forward_of(script: Script, tensor: Tensor) -> Forward | None:
+def forward_of(script: Host, tensor: Tensor) -> Forward | None:
     """The forward pass that a tensor comes from."""
     run = tensor.forward
-    return script.forward_at(run.invocation.node) if run is not None else None
+    return forward_at(script, run.invocation.node) if run is not None else None
 
 
-def is_vocabulary_wide(script: Script, tensor: Tensor) -> bool | None:
+def is_vocabulary_wide(script: Host, tensor: Tensor) -> bool | None:
     """True if a tensor certainly has a number for every word of a vocabulary."""
     if tensor.width is not Width.LOGITS:
         return None if tensor.width is Width.UNKNOWN else False
-    forward = script.forward_of(tensor)
+    forward = forward_of(script, tensor)
     return forward.language_model if forward is not None else None
 
 
-def is_sometimes_tensor(script: Script, node: Expression) -> bool:
+def is_sometimes_tensor(script: Host, node: Expression) -> bool:
     """True if an expression is a tensor on some paths, and may be something else on others."""
     some = any(isinstance(one, Tensor) for one in options(script.value(node)))
     return some and not script.tensors(node)

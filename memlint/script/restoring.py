@@ -10,12 +10,12 @@ from memlint.engine.usage import Usage, Way
 from memlint.engine.values import Absent, Constant, Function, Object, Value, options
 from memlint.flow.callables import ENTRIES, SHOWS
 from memlint.flow.following import uses_of
-from memlint.script.calls import Call
+from memlint.script.called import Call
 from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from memlint.engine.nodes import CallNode, Expression, Node
-    from memlint.script.model import Script
+    from memlint.script.calls import Host
 
 
 class Fate(StrEnum):
@@ -48,12 +48,12 @@ _NUMBERS = lazy_pattern(r"loss|best|acc|score|metric|history|lr$")
 _LOOKS = SHOWS | {"list", "sorted"}
 
 
-def fates_of(script: Script, call: Call) -> set[Fate]:
+def fates_of(script: Host, call: Call) -> set[Fate]:
     """What becomes of what ``torch.load`` reads, over all its uses."""
     return _fates(script, call.node)
 
 
-def _fates(script: Script, node: Node) -> set[Fate]:
+def _fates(script: Host, node: Node) -> set[Fate]:
     return {fate for use in uses_of(script, node, _is_mapping) for fate in _of_use(script, use)}
 
 
@@ -62,7 +62,7 @@ def _is_mapping(use: Usage) -> bool:
     return use.way is Way.LOOPED and use.name == "DictComp"
 
 
-def _of_use(script: Script, use: Usage) -> set[Fate]:
+def _of_use(script: Host, use: Usage) -> set[Fate]:
     if use.way is Way.GIVEN and use.position is not None:
         if use.name in (_METHOD, _FUNCTION):
             return {_restored(script, use.call)}
@@ -77,7 +77,7 @@ def _of_use(script: Script, use: Usage) -> set[Fate]:
     return {Fate.UNKNOWN}
 
 
-def _restored(script: Script, call: CallNode) -> Fate:
+def _restored(script: Host, call: CallNode) -> Fate:
     called = script.call_at(call)
     if called is None or called.is_partial or _may_replace(script, called):
         return Fate.UNKNOWN
@@ -90,7 +90,7 @@ def _restored(script: Script, call: CallNode) -> Fate:
     return Fate.KEPT if _AVERAGES.search(script.text(call.func)) else Fate.RESTORED
 
 
-def _is_small(script: Script, called: Call) -> bool:
+def _is_small(script: Host, called: Call) -> bool:
     """True if a call restores a schedule or its like, by what made it or else by its name."""
     receiver = called.receiver
     made = receiver.made_by if isinstance(receiver, Object) else None
@@ -98,7 +98,7 @@ def _is_small(script: Script, called: Call) -> bool:
     return _SMALL.search(kind or script.text(called.node.func)) is not None
 
 
-def _may_replace(script: Script, called: Call) -> bool:
+def _may_replace(script: Host, called: Call) -> bool:
     """True if a call may put the tensors themselves into the model instead of copying them."""
     own = any(map(script.definitions_of, (_METHOD, _FUNCTION)))
     if own or any(isinstance(one, Function) for one in options(script.value(called.node.func))):
@@ -111,7 +111,7 @@ def _may_replace(script: Script, called: Call) -> bool:
     return not off and script.name(called.node.func) != _PEFT
 
 
-def _of_item(script: Script, item: Node, key: Expression | None) -> set[Fate]:
+def _of_item(script: Host, item: Node, key: Expression | None) -> set[Fate]:
     """What becomes of ``checkpoint["model"]``, or of ``checkpoint.get("model")``."""
     name = script.python(key) if key is not None else None
     if isinstance(name, str) and _NUMBERS.search(name.lower()):
@@ -121,13 +121,13 @@ def _of_item(script: Script, item: Node, key: Expression | None) -> set[Fate]:
     return _fates(script, item)
 
 
-def device_names(script: Script, call: Call, option: str) -> tuple[str, ...]:
+def device_names(script: Host, call: Call, option: str) -> tuple[str, ...]:
     """The names that a device may have: ``cuda`` and ``cpu`` of ``torch.device("cuda" if
     torch.cuda.is_available() else "cpu")``."""
     return tuple(name for name in names_of_device(script, call.setting(option).raw) if name)
 
 
-def names_of_device(script: Script, device: Value) -> tuple[str, ...]:
+def names_of_device(script: Host, device: Value) -> tuple[str, ...]:
     """As ``device_names``, of a value; an empty string stands for what is not known."""
     found: list[str] = []
     for value in options(device):

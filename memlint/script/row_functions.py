@@ -10,7 +10,7 @@ from memlint.engine.values import Function
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.script.model import Script
+    from memlint.script.calls import Host
 
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
@@ -76,7 +76,7 @@ class RowFunction(NamedTuple):
         ]
 
 
-def row_functions(script: Script, value: ast.expr) -> list[RowFunction]:
+def row_functions(script: Host, value: ast.expr) -> list[RowFunction]:
     """Return the functions of the script that ``value`` may be; none where it may be more."""
     thing = script.value(value)
     options = (thing,) if isinstance(thing, Function) else getattr(thing, "options", ())

@@ -8,13 +8,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from memlint.engine.values import Constant, Object, Symbol, Value, merge, options
-from memlint.script.loaded_models import is_language_model
+from memlint.flow.evaluated import query
+from memlint.script.checkpointing import KBIT_PREPARATION, METHODS, switched_on, turns_on
+from memlint.script.forward_passes import steps_of
+from memlint.script.loaded_models import calls_on, is_language_model, model_loads_of
 from memlint.script.restoring import names_of_device
+from memlint.script.setups import configs_of, trainers_of, training_of
 
 if TYPE_CHECKING:
     from memlint.engine.invocations import Invocation
-    from memlint.script.calls import Call
-    from memlint.script.model import Script
+    from memlint.script.called import Call
+    from memlint.script.calls import Host
 
 _NOT_CUDA = ("cpu", "mps", "xla", "hpu")
 # Devices of machines that have no CUDA.
@@ -29,22 +33,15 @@ _TEXT_TO_TEXT = (
 )
 
 
-def uses_unsloth(script: Script) -> bool:
-    """Unsloth owns checkpointing, the loss and padding of what it trains."""
-    if script.imports_package("unsloth", "unsloth_zoo"):
-        return True
-    # ``experiment.load_unsloth_model()``: it is imported elsewhere.
-    return any("unsloth" in method for method in script._by_method)
-
-
-def off_cuda(script: Script) -> bool:
+@query
+def off_cuda(script: Host) -> bool:
     """True if the script says that it trains on CPU, Apple, TPU, Trainium or Gaudi."""
     if script.imports_package("torch_xla", "optimum", "torch_neuronx", "jax", "mlx", "mlx_lm"):
         return True
     text = script.source.text
     if any(word in text for word in _FOR_TPU) and any(map(_installs_for_tpu, text.split("\n"))):
         return True
-    for config in script.configs:
+    for config in configs_of(script):
         for name in ("use_cpu", "no_cuda", "use_mps_device"):
             if config.setting(name).value is True:
                 return True
@@ -67,13 +64,14 @@ _GPU_MODULES = ("torch.cuda.", "torch.distributed.", "torch.amp.", "torch.autoca
 _ASKS = ("is_available", "manual_seed", "manual_seed_all", "empty_cache", "device_count")
 
 
-def on_gpu(script: Script) -> bool:
+@query
+def on_gpu(script: Host) -> bool:
     """True if something is certainly put on a device that may be a GPU, and the script trains on
     no other: without such a call a loop trains on the CPU."""
-    return not script.off_cuda and any(map(partial(_uses_gpu, script), script.invocations))
+    return not off_cuda(script) and any(map(partial(_uses_gpu, script), script.invocations))
 
 
-def _uses_gpu(script: Script, invocation: Invocation) -> bool:
+def _uses_gpu(script: Host, invocation: Invocation) -> bool:
     method = invocation.name.rpartition(".")[2]
     if invocation.name.startswith(_GPU_PACKAGES) or method in _GPU_METHODS:
         return True
@@ -89,7 +87,7 @@ def _uses_gpu(script: Script, invocation: Invocation) -> bool:
     return any(_may_be_gpu(script, value) for value in given)
 
 
-def _may_be_gpu(script: Script, value: Value) -> bool:
+def _may_be_gpu(script: Host, value: Value) -> bool:
     """True if what is given as a device may be a GPU: neither a dtype nor a device of another kind,
     and no tensor, whose device it would be."""
     if any(isinstance(one, Symbol | Constant) and not _names_device(one) for one in options(value)):
@@ -105,9 +103,9 @@ def _names_device(value: Symbol | Constant) -> bool:
     return value.value is not None and value.value != "meta"
 
 
-def _loads_on_cpu(script: Script) -> bool:
+def _loads_on_cpu(script: Host) -> bool:
     """True if every model is put on the CPU, where trainers leave it, and none is moved."""
-    places = [load.setting("device_map").value for load in script.model_loads]
+    places = [load.setting("device_map").value for load in model_loads_of(script)]
     if not places or any(place != "cpu" for place in places):
         return False
     return not any(
@@ -116,21 +114,21 @@ def _loads_on_cpu(script: Script) -> bool:
     )
 
 
-def _moves_off_cuda(script: Script) -> bool:
+def _moves_off_cuda(script: Host) -> bool:
     """True if a loop moves each model that it runs to a device other than a CUDA one."""
-    models = [forward.facts for step in script.steps for forward in step.all_forwards]
-    moves = [script.calls_on(facts, "to", "cpu", "cuda") for facts in models]
+    models = [forward.facts for step in steps_of(script) for forward in step.all_forwards]
+    moves = [calls_on(script, facts, "to", "cpu", "cuda") for facts in models]
     return bool(moves) and all(
         calls and all(_is_off_cuda(script, call) for call in calls) for calls in moves
     )
 
 
-def _uses_other_devices(script: Script) -> bool:
+def _uses_other_devices(script: Host) -> bool:
     """True if something is certainly put on a device of machines without CUDA: Apple's, a TPU."""
     placed = [
         *((call, call.argument(0)) for call in script.method_calls("to", "set_default_device")),
         *((call, call.setting("device").raw) for call in script.method_calls("to")),
-        *((load, _device_map(script, load)) for load in script.model_loads),
+        *((load, _device_map(script, load)) for load in model_loads_of(script)),
     ]
     return any(
         not call.conditional and _is_on_another(names_of_device(script, device))
@@ -138,7 +136,7 @@ def _uses_other_devices(script: Script) -> bool:
     )
 
 
-def _device_map(script: Script, load: Call) -> Value:
+def _device_map(script: Host, load: Call) -> Value:
     """Where a load puts a model, all of it where a dict says so."""
     given = load.setting("device_map").raw
     if isinstance(given, Object) and given.type == "dict":
@@ -151,7 +149,7 @@ def _is_on_another(names: tuple[str, ...]) -> bool:
     return bool(kinds & _OTHERS) and kinds <= _OTHERS | {"cpu"}
 
 
-def _is_off_cuda(script: Script, move: Call) -> bool:
+def _is_off_cuda(script: Host, move: Call) -> bool:
     if move.method != "to":
         return move.method == "cpu"
     names = names_of_device(script, move.argument(0))
@@ -165,11 +163,12 @@ def _installs_for_tpu(line: str) -> bool:
     return re.search(_TPU_PACKAGES, line[command.end() :]) is not None
 
 
-def uses_vision(script: Script) -> bool:
+@query
+def uses_vision(script: Host) -> bool:
     """True if images go into what it trains."""
     return any(
         word in name
-        for name in script._by_name
+        for name in script.nodes_by_name
         if name.startswith("transformers.")
         for word in ("AutoProcessor", "ImageProcessor", "Vision2Seq", "ImageTextToText")
     ) or any("Vision" in full or _sees(full) for _, _, full in script.imports)
@@ -185,14 +184,16 @@ def _sees(name: str) -> bool:
     )
 
 
-def uses_diffusion(script: Script) -> bool:
+@query
+def uses_diffusion(script: Host) -> bool:
     """True if it trains a diffusion model, whose text encoder wants fixed lengths."""
     return script.imports_package("diffusers")
 
 
-def compiles_one_shape(script: Script) -> bool:
+@query
+def compiles_one_shape(script: Host) -> bool:
     """True if something is compiled for one shape, which other lengths would compile again."""
-    if any(config.setting("torch_compile").value is True for config in script.configs):
+    if any(config.setting("torch_compile").value is True for config in configs_of(script)):
         return True
     compiles = script.calls_to("torch.compile", "torch.cuda.CUDAGraph", "torch.cuda.graph")
     return any(call.setting("dynamic").value is not True for call in compiles)
@@ -201,19 +202,49 @@ def compiles_one_shape(script: Script) -> bool:
 # -- what is trained -------------------------------------------------------------------------------
 
 
-def trains_language_models(script: Script) -> bool:
+@query
+def trains_language_models(script: Host) -> bool:
     """True if definitely nothing but language models is trained."""
-    if script.training:
-        return all(trainer.trains_language_model for trainer in script.training)
-    return bool(script.model_loads) and all(map(is_language_model, script.model_loads))
+    if training_of(script):
+        return all(trainer.trains_language_model for trainer in training_of(script))
+    return bool(model_loads_of(script)) and all(map(is_language_model, model_loads_of(script)))
 
 
-def trains_causal_lm(script: Script) -> bool | None:
+@query
+def trains_causal_lm(script: Host) -> bool | None:
     """True if a causal language model is trained; None where the script is not clear."""
-    answers = {trainer.model.causal_lm for trainer in script.trainers}
-    if any(trainer.kind.startswith("trl.") for trainer in script.trainers):
+    answers = {trainer.model.causal_lm for trainer in trainers_of(script)}
+    if any(trainer.kind.startswith("trl.") for trainer in trainers_of(script)):
         return True
     if answers and None not in answers:
         return True in answers if len(answers) == 1 else None
-    loaders = {"CausalLM" in load.name or "LMHead" in load.name for load in script.model_loads}
+    loaders = {"CausalLM" in load.name or "LMHead" in load.name for load in model_loads_of(script)}
     return loaders.pop() if len(loaders) == 1 else None
+
+
+# -- checkpointing ---------------------------------------------------------------------------------
+
+
+@query
+def deciding_call(script: Host) -> Call | None:
+    """The last call that turns checkpointing on, where the script trains and no trainer does so."""
+    if trainers_of(script):
+        configs = [trainer.config for trainer in trainers_of(script)]
+        if any(config is None or switched_on(config) is not False for config in configs):
+            return None
+    elif not steps_of(script) and not script.imports_package("lightning", "pytorch_lightning"):
+        return None
+    methods = [one for one in script.method_calls(*METHODS) if _is_of_library(script, one)]
+    calls = [*script.calls_to(KBIT_PREPARATION), *methods]
+    last = max(calls, key=lambda call: call.order, default=None)
+    if last is None or last.name != KBIT_PREPARATION:
+        return last
+    return last if turns_on(script, last) is not False else None
+
+
+def _is_of_library(script: Host, call: Call) -> bool:
+    """True if a method may be that of transformers: not of a class that the script defines."""
+    if isinstance(call.receiver, Object):
+        return call.receiver.cls is None
+    own = (call.method, f"self.{call.method}", f"super().{call.method}")
+    return script.text(call.node.func) not in own

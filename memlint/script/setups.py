@@ -7,23 +7,27 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from memlint.api.successors import Replace
+from memlint.engine.definitions import defines_method
 from memlint.engine.invocations import Invocation
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Object, Symbol, Value, options
-from memlint.script.call_index import in_order
-from memlint.script.calls import Call, Config, Trainer
-from memlint.script.owners import overrides
+from memlint.flow.evaluated import query
+from memlint.script.called import Call
+from memlint.script.calls import Config, Trainer
+from memlint.script.forward_passes import steps_of
 from memlint.script.trainers import TrainerUse, uses_by_trainer
+from memlint.script.training_loops import loops_of
 
 if TYPE_CHECKING:
-    from memlint.script.model import Script
+    from memlint.script.calls import Host
 
 # Whose classes configurations and trainers are, their stand-ins included.
 _LIBRARIES = ("transformers.", "trl.", "memlint_runtime.")
 _NOT_TRAINING = frozenset({"trl.ModelConfig", "trl.ScriptArguments", "trl.DatasetMixtureConfig"})
 
 
-def configs_of(script: Script) -> tuple[Config, ...]:
+@query
+def configs_of(script: Host) -> tuple[Config, ...]:
     """Training configurations, those that a parser fills in included."""
     made: dict[ast.AST, dict[str, list[Object]]] = defaultdict(lambda: defaultdict(list))
     for one in script._run.objects:
@@ -35,13 +39,13 @@ def configs_of(script: Script) -> tuple[Config, ...]:
     for node, by_kind in made.items():
         if not isinstance(node, ast.Call) or is_elsewhere(node):
             continue
-        invocations = script._by_node.get(node)
+        invocations = script.invocations_by_node.get(node)
         if invocations:
             found.extend(Config(script, invocations, objects) for objects in by_kind.values())
     return tuple(sorted(found, key=lambda config: config.span))
 
 
-def _is_config(script: Script, name: str | None) -> bool:
+def _is_config(script: Host, name: str | None) -> bool:
     if not name or not name.startswith(_LIBRARIES):
         return False
     kind = script.api.canonical(name)
@@ -53,23 +57,24 @@ def _is_config(script: Script, name: str | None) -> bool:
     return kind.startswith("trl.") and kind.endswith("Config") and kind not in _NOT_TRAINING
 
 
-def config_of(script: Script, made: Object) -> Config | None:
+def config_of(script: Host, made: Object) -> Config | None:
     """The configuration that an object is, or is a copy of."""
-    return next((one for one in script.configs if made.root in one.made), None)
+    return next((one for one in configs_of(script) if made.root in one.made), None)
 
 
-def trainers_of(script: Script) -> tuple[Trainer, ...]:
+@query
+def trainers_of(script: Host) -> tuple[Trainer, ...]:
     """Trainers of transformers and TRL, instances of the script's own subclasses included."""
-    names = [name for name in script._by_name if _is_trainer(script, name)]
-    nodes = [node for name in names for node in script._by_name[name]]
+    names = [name for name in script.nodes_by_name if _is_trainer(script, name)]
+    nodes = [node for name in names for node in script.nodes_by_name[name]]
     return tuple(
         Trainer(script, call.invocations, call.name)
-        for call in in_order(script, nodes)
+        for call in script.in_order(nodes)
         if call.receiver is None or isinstance(call.receiver, Symbol)
     )
 
 
-def _is_trainer(script: Script, kind: str) -> bool:
+def _is_trainer(script: Host, kind: str) -> bool:
     if not kind.startswith(_LIBRARIES):
         return False
     if kind in ("transformers.Trainer", "transformers.Seq2SeqTrainer"):
@@ -79,7 +84,8 @@ def _is_trainer(script: Script, kind: str) -> bool:
     return kind.startswith("trl.") and kind.endswith("Trainer")
 
 
-def training_of(script: Script) -> tuple[Trainer, ...]:
+@query
+def training_of(script: Host) -> tuple[Trainer, ...]:
     """The trainers that may train at the target.
 
     Those that definitely only evaluate are left out, and those of classes that the target does
@@ -87,26 +93,28 @@ def training_of(script: Script) -> tuple[Trainer, ...]:
     """
     return tuple(
         trainer
-        for trainer in script.trainers
+        for trainer in trainers_of(script)
         if _is_at_target(script, trainer.kind) and trainer.trains
     )
 
 
-def _is_at_target(script: Script, kind: str) -> bool:
+def _is_at_target(script: Host, kind: str) -> bool:
     if script.api.exists(kind) is not False:
         return True
     return isinstance(script.api.successor(kind), Replace)
 
 
-def trains(script: Script) -> bool:
+@query
+def trains(script: Host) -> bool:
     """True if anything may be trained here, by a trainer or in a hand-written loop."""
-    return bool(script.training or script.loops or script.steps)
+    return bool(training_of(script) or loops_of(script) or steps_of(script))
 
 
-def may_train(script: Script) -> bool:
+@query
+def may_train(script: Host) -> bool:
     """``trains``, or a backward pass out of a loop, or a trainer's subclass: the loop or the
     trainer may be made elsewhere."""
-    if script.trains or script.method_calls("backward", "manual_backward"):
+    if trains(script) or script.method_calls("backward", "manual_backward"):
         return True
     return any(
         _is_trainer(script, script.api.canonical(base.name))
@@ -120,46 +128,49 @@ def may_train(script: Script) -> bool:
 # -- which gets which ------------------------------------------------------------------------------
 
 
-def trainers_by_config(script: Script) -> dict[ast.AST, tuple[Trainer, ...]]:
+@query
+def trainers_by_config(script: Host) -> dict[ast.AST, tuple[Trainer, ...]]:
     """The trainers that get each configuration, by its call."""
     found: dict[ast.AST, tuple[Trainer, ...]] = {}
-    for trainer in script.trainers:
+    for trainer in trainers_of(script):
         if trainer.config is not None:
             node = trainer.config.node
             found[node] = (*found.get(node, ()), trainer)
     return found
 
 
-def trainers_with(script: Script, config: Config) -> tuple[Trainer, ...]:
+def trainers_with(script: Host, config: Config) -> tuple[Trainer, ...]:
     """The trainers that get a configuration."""
-    return script._trainers_by_config.get(config.node, ())
+    return trainers_by_config(script).get(config.node, ())
 
 
-def training_with(script: Script, config: Config) -> tuple[Trainer, ...]:
+def training_with(script: Host, config: Config) -> tuple[Trainer, ...]:
     """The trainers that get a configuration and may train."""
-    users = {trainer.node for trainer in script.trainers_with(config)}
-    return tuple(trainer for trainer in script.training if trainer.node in users) if users else ()
+    users = {trainer.node for trainer in trainers_with(script, config)}
+    return (
+        tuple(trainer for trainer in training_of(script) if trainer.node in users) if users else ()
+    )
 
 
-def may_train_with(script: Script, config: Config) -> bool:
+def may_train_with(script: Host, config: Config) -> bool:
     """True if anything may train with a configuration: a trainer out of sight may get it."""
-    return not script.trainers_with(config) or bool(script.training_with(config))
+    return not trainers_with(script, config) or bool(training_with(script, config))
 
 
-def trainer_of(script: Script, value: Value) -> Trainer | None:
+def trainer_of(script: Host, value: Value) -> Trainer | None:
     """The trainer that a value is."""
     made = value.made_by if isinstance(value, Object) else None
     node = made.node if made is not None else None
-    return next((one for one in script.trainers if one.node is node), None)
+    return next((one for one in trainers_of(script) if one.node is node), None)
 
 
-def trainer_overrides(script: Script, made: Call, *methods: str) -> bool:
+def trainer_overrides(script: Host, made: Call, *methods: str) -> bool:
     """True if a trainer or a collator is of a class of the script that defines one of the
     methods."""
-    return made.subclass is not None and overrides(script, made.subclass, *methods)
+    return made.subclass is not None and defines_method(made.subclass, script.classes, *methods)
 
 
-def calls_on_trainer(script: Script, trainer: Trainer, *methods: str) -> tuple[Call, ...]:
+def calls_on_trainer(script: Host, trainer: Trainer, *methods: str) -> tuple[Call, ...]:
     """Calls of ``methods`` on a trainer: ``trainer.evaluate()``."""
     nodes = {invocation.node for invocation in trainer.invocations}
     return tuple(
@@ -171,17 +182,19 @@ def calls_on_trainer(script: Script, trainer: Trainer, *methods: str) -> tuple[C
     )
 
 
-def invocations_of_trainers(script: Script) -> list[Invocation]:
-    return [invocation for trainer in script.trainers for invocation in trainer.invocations]
+@query
+def invocations_of_trainers(script: Host) -> list[Invocation]:
+    return [invocation for trainer in trainers_of(script) for invocation in trainer.invocations]
 
 
-def trainer_uses(script: Script, trainer: Trainer) -> list[TrainerUse]:
+def trainer_uses(script: Host, trainer: Trainer) -> list[TrainerUse]:
     """The calls on a trainer, and those that are handed it."""
-    uses = script._uses_by_trainer.get(trainer.node)
+    uses = uses_of_trainers(script).get(trainer.node)
     if uses is None:
         uses = uses_by_trainer([trainer], script._run.invocations)[trainer.node]
     return uses
 
 
-def uses_of_trainers(script: Script) -> dict[ast.AST, list[TrainerUse]]:
-    return uses_by_trainer(script.trainers, script._run.invocations)
+@query
+def uses_of_trainers(script: Host) -> dict[ast.AST, list[TrainerUse]]:
+    return uses_by_trainer(trainers_of(script), script._run.invocations)

@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from memlint.script.model import Script
+    from memlint.script.calls import Host
 
 
-def functions_defined(script: Script) -> frozenset[str]:
+def functions_defined(script: Host) -> frozenset[str]:
     """Return the names of all functions and methods that the script defines."""
     return frozenset(node.name for node in script.nodes(ast.FunctionDef))
 
 
-def has_string(script: Script, text: str) -> bool:
+def has_string(script: Host, text: str) -> bool:
     """True if a string of the script is ``text``: a lookup by name, an annotation in quotes."""
     return any(node.value == text for node in script.nodes(ast.Constant))
 
 
-def exports(script: Script, name: str) -> bool:
+def exports(script: Host, name: str) -> bool:
     """True if ``__all__`` lists the name."""
     return any(
         isinstance(item, ast.Constant) and item.value == name
@@ -32,18 +32,18 @@ def exports(script: Script, name: str) -> bool:
     )
 
 
-def sets_attribute(script: Script, name: str) -> bool:
+def sets_attribute(script: Host, name: str) -> bool:
     """True if the script assigns to an attribute of this name, of whatever object."""
     nodes = script.nodes(ast.Attribute)
     return any(node.attr == name and isinstance(node.ctx, ast.Store) for node in nodes)
 
 
-def uses_of_name(script: Script, name: str) -> list[ast.Name]:
+def uses_of_name(script: Host, name: str) -> list[ast.Name]:
     """Return every place where the name stands alone."""
     return [node for node in script.nodes(ast.Name) if node.id == name]
 
 
-def reads_key(script: Script, key: str, but_in: ast.AST) -> bool:
+def reads_key(script: Host, key: str, but_in: ast.AST) -> bool:
     """True if some mapping is asked for ``key``, elsewhere than within ``but_in``."""
     outside = script.span(but_in)
     asked: list[ast.AST] = [
@@ -86,7 +86,7 @@ def attributes_of_class(definition: ast.ClassDef) -> frozenset[str]:
     return frozenset(target.id for target in targets if isinstance(target, ast.Name))
 
 
-def texts_given_to(script: Script, name: str, block: ast.With) -> list[ast.expr] | None:
+def texts_given_to(script: Host, name: str, block: ast.With) -> list[ast.expr] | None:
     """Return what calls of ``name`` within a block get, one text each.
 
     None where ``name`` is used otherwise there, or lines of text would not bear another indent.

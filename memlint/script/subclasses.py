@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from memlint.engine.definitions import keywords_kept
 
 if TYPE_CHECKING:
-    from memlint.script.calls import Call
+    from memlint.script.called import Call
 
 
 def kept_by_subclass(call: Call) -> frozenset[str] | None:

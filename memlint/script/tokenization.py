@@ -7,52 +7,27 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memlint.engine import preparing
-from memlint.engine.nodes import called_name, calls_in, holder_of, is_lambda, last_name, targets_of
+from memlint.engine.nodes import called_name, calls_in, holder_of, is_lambda, targets_of
 from memlint.engine.usage import Usage, Way
 from memlint.engine.values import FunctionNode, Object
 from memlint.flow.callables import MAPS, SHOWS
+from memlint.flow.evaluated import query
 from memlint.flow.following import uses_of
-from memlint.script.calls import Call
+from memlint.script.called import Call
+from memlint.script.datasets import datasets_of
 from memlint.script.guesses import is_held_out_name, may_be_held_out
-from memlint.script.purpose import Purpose, purpose_of
+from memlint.script.lengths import FROM_TEXT, TOKENIZING_METHODS, is_tokenizer_call
+from memlint.script.loaded_models import model_facts
+from memlint.script.purpose import Purpose
+from memlint.script.row_uses import purpose_of
+from memlint.script.setups import trains
 
 if TYPE_CHECKING:
     from memlint.engine.nodes import CallNode, Definition
-    from memlint.script.model import Script
+    from memlint.script.calls import Host, Trainer
 
-_TOKENIZING = frozenset(
-    {"encode", "encode_plus", "batch_encode_plus", "prepare_for_model", "apply_chat_template"}
-)
-_METHODS = _TOKENIZING | {"pad", "__call__"}
-_FROM_TEXT = frozenset({"__call__", "encode", "encode_plus", "batch_encode_plus"})
-# ``load_tokenizer(...)`` returns one, ``tokenizer.as_target_tokenizer()`` changes it.
-_MAKES_ONE = (
-    *("as_", "get_", "load_", "build_", "create_", "make_"),
-    *("init", "setup_", "prepare_", "train_", "save_", "add_"),
-)
 _COLLATORS = frozenset({"collate_fn", "data_collator"})
 _SHORTENING = ("truncated", "cut into blocks", "filtered by length", "unknown")
-
-
-def is_tokenizer_call(call: Call) -> bool:
-    """True if something that is a tokenizer, by type or by name, is called to make tokens.
-
-    ``tokenizer.pad`` counts; calls of processors do not.
-    """
-    holder = holder_of(call.node) if called_name(call.node) in _METHODS else None
-    kind = call.name.rpartition(".")[0]
-    if "Tokenizer" in kind and "from_" not in call.method:
-        return call.method in _METHODS
-    if "Processor" in kind or call.name.endswith(".from_pretrained"):
-        return False
-    name = last_name(holder if holder is not None else call.node.func)
-    if name.startswith(_MAKES_ONE):
-        return False
-    lower = name.lower()
-    if lower in ("tok", "tokenizer") or lower.endswith("_tokenizer"):
-        # A function of the script that is called so is none.
-        return call.name.startswith("?") or "Tokenizer" in call.name or holder is not None
-    return False
 
 
 class Tokenization:
@@ -62,7 +37,7 @@ class Tokenization:
     that is mapped or collates, else the definition; None at module level.
     """
 
-    def __init__(self, script: Script, call: Call) -> None:
+    def __init__(self, script: Host, call: Call) -> None:
         self.script = script
         self.call = call
 
@@ -77,8 +52,8 @@ class Tokenization:
         if holder_of(call.node) is None:
             return True
         if call.name.startswith("transformers."):
-            return call.method in _FROM_TEXT
-        return method in _FROM_TEXT or method not in _METHODS
+            return call.method in FROM_TEXT
+        return method in FROM_TEXT or method not in TOKENIZING_METHODS
 
     @cached_property
     def function(self) -> FunctionNode | None:
@@ -97,7 +72,7 @@ class Tokenization:
         defaults switch off prepares nothing.
         """
         script, function = self.script, self.function
-        if function is None or not script.trains or script.is_off_by_default(self.call.node):
+        if function is None or not trains(script) or script.is_off_by_default(self.call.node):
             return False
         definition = script.definition(function)
         if definition is not None and (
@@ -110,7 +85,7 @@ class Tokenization:
     def collates_training(self) -> bool:
         """True if it makes batches to train on, in a collator of the script's own, in every run."""
         script, function = self.script, self.function
-        if function is None or not script.trains:
+        if function is None or not trains(script):
             return False
         if script.is_in_branch(self.call.node):
             # As in ``if on_tpu:``: for some runs only.
@@ -163,7 +138,7 @@ class Tokenization:
         what prepares the data set after it, seen or not."""
         return preparing.cuts_by_hand(self.function) or any(
             effect.kind in _SHORTENING
-            for dataset in self.script.datasets
+            for dataset in datasets_of(self.script)
             for effect in dataset.effects_after(self.call)
         )
 
@@ -186,10 +161,11 @@ class Tokenization:
             or load.setting("model_max_length").given is not False
         ):
             return False
-        return self.script.model_facts(receiver).family.has("long_context")
+        return model_facts(self.script, receiver).family.has("long_context")
 
 
-def tokenizations_of(script: Script) -> tuple[Tokenization, ...]:
+@query
+def tokenizations_of(script: Host) -> tuple[Tokenization, ...]:
     """The places where the script calls a tokenizer, in source order."""
     return tuple(Tokenization(script, call) for call in script.calls if is_tokenizer_call(call))
 
@@ -197,23 +173,23 @@ def tokenizations_of(script: Script) -> tuple[Tokenization, ...]:
 # -- preparation of training sets ------------------------------------------------------------------
 
 
-def _is_handed_over(script: Script, function: FunctionNode) -> bool:
+def _is_handed_over(script: Host, function: FunctionNode) -> bool:
     """True if a lambda is mapped over a data set, or is a collator."""
     use = script.use(function)
     return use.way is Way.GIVEN and (use.keyword in _COLLATORS or use.name in MAPS)
 
 
-def _is_collator(script: Script, function: Definition) -> bool:
+def _is_collator(script: Host, function: Definition) -> bool:
     """True if a function is given somewhere as a collator."""
     given = [word for one in script.mentions(function.name) for word in script.keywords_around(one)]
     return not _COLLATORS.isdisjoint(given)
 
 
-def _collates_held_out(script: Script, function: Definition) -> bool:
+def _collates_held_out(script: Host, function: Definition) -> bool:
     """True if a collator makes the batches of data sets that are not trained on, and no others."""
     purposes = {
         dataset.purpose
-        for dataset in script.datasets
+        for dataset in datasets_of(script)
         if any(
             one.operation == "collate" and one.function is function for one in dataset.preparations
         )
@@ -225,7 +201,7 @@ def _collates_held_out(script: Script, function: Definition) -> bool:
     return is_held_out_name(function.name)
 
 
-def _is_for_training(script: Script, mapped: CallNode) -> bool:
+def _is_for_training(script: Host, mapped: CallNode) -> bool:
     """True if mapped rows are trained on: by where they go, else by what the data set is called."""
     purpose = purpose_of(script, mapped)
     if purpose is not Purpose.UNKNOWN:
@@ -235,7 +211,7 @@ def _is_for_training(script: Script, mapped: CallNode) -> bool:
     return not may_be_held_out(script, *named)
 
 
-def _mapped(script: Script, function: FunctionNode, depth: int = 2) -> Iterator[CallNode]:
+def _mapped(script: Host, function: FunctionNode, depth: int = 2) -> Iterator[CallNode]:
     """The calls that map a function over a data set."""
     name = getattr(function, "name", None)
     for node in script.call_nodes:
@@ -249,7 +225,7 @@ def _mapped(script: Script, function: FunctionNode, depth: int = 2) -> Iterator[
                 yield from _mapped(script, around, depth - 1)
 
 
-def _is_only_shown(script: Script, mapped: CallNode) -> bool:
+def _is_only_shown(script: Host, mapped: CallNode) -> bool:
     """True if the mapped data set gets a name that nothing but ``print`` and its like reads."""
     return script.use(mapped).way is Way.STORED and all(
         use.way in (Way.DROPPED, Way.PRINTED) or (use.way is Way.GIVEN and use.name in SHOWS)
@@ -265,12 +241,12 @@ def _is_part(use: Usage) -> bool:
 # -- data sets of the script's own -----------------------------------------------------------------
 
 
-def _makes_items(script: Script, function: Definition) -> bool:
+def _makes_items(script: Host, function: Definition) -> bool:
     makes = preparing.makes_labels(function) or preparing.makes_pairs(function)
     return makes and _is_in_data_set(script, function)
 
 
-def _is_called_for_items(script: Script, function: Definition) -> bool:
+def _is_called_for_items(script: Host, function: Definition) -> bool:
     """True if a data set's class with labels, of its own or the function's, calls it for them."""
     if is_held_out_name(function.name):
         return False
@@ -287,7 +263,7 @@ def _is_called_for_items(script: Script, function: Definition) -> bool:
     )
 
 
-def _is_in_data_set(script: Script, function: Definition) -> bool:
+def _is_in_data_set(script: Host, function: Definition) -> bool:
     """True if a function is a data set's constructor or makes its items."""
     owner = script.class_of(function)
     return (
@@ -298,9 +274,19 @@ def _is_in_data_set(script: Script, function: Definition) -> bool:
     )
 
 
-def may_truncate(script: Script) -> bool:
+@query
+def may_truncate(script: Host) -> bool:
     """True if a tokenizer's call here may truncate, or none is in sight."""
-    calls = [one.call for one in script.tokenizations if one.call.method != "pad"]
+    calls = [one.call for one in tokenizations_of(script) if one.call.method != "pad"]
     return not calls or any(
         call.has_unknown_keywords or call.setting("truncation").given is not False for call in calls
     )
+
+
+def lengths_may_differ(script: Host, trainer: Trainer) -> bool:
+    """True if the making of a trainer's training set is in sight and leaves rows of several
+    lengths: no tokenizer of the script pads what it prepares."""
+    if any(one.pads and not one.collates_training for one in tokenizations_of(script)):
+        return False
+    data = [one for one in datasets_of(script) if one.trainer and one.trainer.node is trainer.node]
+    return any(one.lengths_differ for one in data if one.purpose is not Purpose.EVALUATION)

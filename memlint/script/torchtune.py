@@ -11,13 +11,17 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from memlint.flow.evaluated import query
+from memlint.script.forward_passes import steps_of
+from memlint.script.guesses import may_use
+from memlint.script.script_kind import on_gpu
 from memlint.script.settings import UNSURE
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.script.calls import Call
-    from memlint.script.model import Script
+    from memlint.script.called import Call
+    from memlint.script.calls import Host
 
 _BUILDER = lazy_pattern(
     r"(?P<package>torchtune\.models\.\w+)\.(?P<name>\w+?(?:_\d+b|_mini)(?:_base|_instruct)?)"
@@ -37,7 +41,7 @@ class TorchtuneModel(NamedTuple):
     load: the call that builds it. package, builder: ``torchtune.models.llama3``, ``llama3_8b``.
     """
 
-    script: Script
+    script: Host
     load: Call
     package: str
     builder: str
@@ -61,7 +65,7 @@ class TorchtuneModel(NamedTuple):
         given = self.dtype_argument
         if given is not None:
             return self.script.name(given)
-        if self.script.calls_to(*_DEFAULT_DTYPE) or self.script.may_use(*_NARROW):
+        if self.script.calls_to(*_DEFAULT_DTYPE) or may_use(self.script, *_NARROW):
             return None
         return "torch.float32"
 
@@ -103,10 +107,11 @@ class TorchtuneModel(NamedTuple):
         )
 
 
-def torchtune_model(script: Script) -> TorchtuneModel | None:
+@query
+def torchtune_model(script: Host) -> TorchtuneModel | None:
     """The model of torchtune that a loop of the script trains on a GPU; None where there is none,
     or several, or one that sees images."""
-    if not script.imports_package("torchtune") or not script.steps or not script.on_gpu:
+    if not script.imports_package("torchtune") or not steps_of(script) or not on_gpu(script):
         return None
     found = [
         (call, match)

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 from memlint.engine.forwards import Certainty
 from memlint.engine.project import are_of_one_file
 from memlint.engine.values import Object
-from memlint.flow.events import Event, EventKind
-from memlint.script.calls import Call, Config, Trainer
-from memlint.script.forward_passes import Forward
+from memlint.flow.evaluated import query
+from memlint.flow.events import Event, EventKind, events_of
+from memlint.script.called import Call
+from memlint.script.calls import Config, Trainer
+from memlint.script.forward_passes import Forward, forwards_of, steps_of
 from memlint.script.loaded_models import ModelFacts
 from memlint.script.settings import Setting
+from memlint.script.setups import configs_of, trainer_overrides, training_of
 from memlint.script.weight_precision import loaded_dtype, weights_dtype
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.script.model import Script
+    from memlint.script.calls import Host
 
 # What shards a model's weights, gradients or optimizer states over several GPUs.
 _SHARDING_CALLS = (
@@ -62,7 +65,7 @@ class Trained(NamedTuple):
             return None
         if any(config.setting(name).given is not False for name in ("optim_args", "adafactor")):
             return None
-        own = trainer.script.overrides(trainer, "create_optimizer")
+        own = trainer_overrides(trainer.script, trainer, "create_optimizer")
         return None if own else config.effective("optim")
 
     @property
@@ -83,7 +86,8 @@ class Trained(NamedTuple):
         return known and self.peft is False and facts.kbit is False
 
 
-def trained_models(script: Script) -> tuple[Trained, ...]:
+@query
+def trained_models(script: Host) -> tuple[Trained, ...]:
     """The language models that trainers and hand-written loops definitely train, each once."""
     found = [
         Trained(
@@ -94,11 +98,11 @@ def trained_models(script: Script) -> tuple[Trained, ...]:
             trainer.peft,
             weights_dtype(script, trainer),
         )
-        for trainer in script.training
+        for trainer in training_of(script)
         if trainer.trains_language_model
     ]
     loads: set[ast.AST] = set()
-    for forward in script.forwards:
+    for forward in forwards_of(script):
         load = forward.facts.load
         if load is None or load.node in loads or not _is_trained(forward):
             continue
@@ -121,10 +125,10 @@ def _is_trained(forward: Forward) -> bool:
     )
 
 
-def last_training(script: Script, one: Trained) -> Event | None:
+def last_training(script: Host, one: Trained) -> Event | None:
     """The last call that trains a model, in the order of the run."""
     found = None
-    for event in script.events:
+    for event in events_of(script):
         made = event.invocation.receiver
         by = made.made_by if isinstance(made, Object) else None
         if one.trainer is None:
@@ -135,30 +139,32 @@ def last_training(script: Script, one: Trained) -> Event | None:
     return found
 
 
-def step_bodies(script: Script) -> tuple[ast.AST, ...]:
+@query
+def step_bodies(script: Host) -> tuple[ast.AST, ...]:
     """What every training step runs: loops that step an optimizer, and methods of trainers and
     callbacks."""
     methods = [one for one in script.nodes(ast.FunctionDef) if one.name in _HOOKS]
     return (
-        *(step.node for step in script.steps if step.optimizer_steps),
+        *(step.node for step in steps_of(script) if step.optimizer_steps),
         *(one for one in methods if isinstance(script.parent(one), ast.ClassDef)),
     )
 
 
-def is_sharded(script: Script) -> bool:
+@query
+def is_sharded(script: Host) -> bool:
     """True if the script says that several GPUs share a model's state, or may."""
     if script.imports_package("deepspeed") or script.method_calls(*_SHARDING_CALLS):
         return True
     if script.launcher.engine:
         return True
-    settings = [one.setting(name) for one in script.configs for name in _SHARDING_OPTIONS]
+    settings = [one.setting(name) for one in configs_of(script) for name in _SHARDING_OPTIONS]
     return any(
         one.given is True and (one.is_overridable_default or not one.is_value(None, "", False))
         for one in settings
     )
 
 
-def lets_go_between(script: Script, first: ast.AST, last: ast.AST) -> bool:
+def lets_go_between(script: Host, first: ast.AST, last: ast.AST) -> bool:
     """True if a name or an attribute may be deleted, or bound to None, between two places, in a
     function that is called there too."""
     if not are_of_one_file(first, last):
@@ -181,13 +187,13 @@ def lets_go_between(script: Script, first: ast.AST, last: ast.AST) -> bool:
     )
 
 
-def are_exclusive(script: Script, one: ast.AST, other: ast.AST) -> bool:
+def are_exclusive(script: Host, one: ast.AST, other: ast.AST) -> bool:
     """True if two nodes stand in different arms of one ``if``: a run reaches one of them."""
     arms = dict(_arms(script, one))
     return any(arms.get(branch, arm) != arm for branch, arm in _arms(script, other))
 
 
-def _arms(script: Script, node: ast.AST) -> list[tuple[ast.AST, bool]]:
+def _arms(script: Host, node: ast.AST) -> list[tuple[ast.AST, bool]]:
     found: list[tuple[ast.AST, bool]] = []
     child = node
     for around in script.ancestors(node):

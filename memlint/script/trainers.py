@@ -15,7 +15,7 @@ from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.engine.nodes import Node
-    from memlint.script.calls import Call, Trainer
+    from memlint.script.called import Call
 
 # Methods of trainers after which nothing has been learned.
 _WITHOUT_TRAINING = frozenset(
@@ -55,7 +55,7 @@ class TrainerUse(NamedTuple):
 
 
 def uses_by_trainer(
-    trainers: Iterable[Trainer], invocations: Iterable[Invocation]
+    trainers: Iterable[Call], invocations: Iterable[Invocation]
 ) -> dict[Node, list[TrainerUse]]:
     """The uses of each trainer, by the call that makes it, in one pass over all calls."""
     found: dict[Node, list[TrainerUse]] = {trainer.node: [] for trainer in trainers}
@@ -74,7 +74,7 @@ def uses_by_trainer(
     return found
 
 
-def may_train(trainer: Trainer, uses: Iterable[TrainerUse], trains: tuple[Call, ...]) -> bool:
+def may_train(trainer: Call, uses: Iterable[TrainerUse], trains: tuple[Call, ...]) -> bool:
     """True if anything may train ``trainer``; False only where the script definitely does not.
 
     uses: of the trainer. trains: the script's calls of methods named ``train``.
@@ -91,7 +91,7 @@ def may_train(trainer: Trainer, uses: Iterable[TrainerUse], trains: tuple[Call, 
     return not methods & _EVALUATES
 
 
-def _may_be_on(trainer: Trainer, trains: tuple[Call, ...]) -> bool:
+def _may_be_on(trainer: Call, trains: tuple[Call, ...]) -> bool:
     """True if one of the calls of ``train`` is on the trainer, or on something unknown."""
     for call in trains:
         receiver = call.receiver
@@ -112,6 +112,6 @@ def _made_by(value: Value) -> Iterator[Node]:
                     yield made.node
 
 
-def _is_one(trainer: Trainer, value: Value) -> bool:
+def _is_one(trainer: Call, value: Value) -> bool:
     """True if ``value`` may be an object that the trainer's call made."""
     return any(isinstance(one, Object) and one.node is trainer.node for one in options(value))

@@ -6,13 +6,14 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from memlint.engine.nodes import holder_of
-from memlint.script.calls import Call
+from memlint.flow.evaluated import query
+from memlint.script.called import Call
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.engine.names import Loop as LoopNode
     from memlint.engine.nodes import Node
-    from memlint.script.model import Script
+    from memlint.script.calls import Host
 
 
 class Loop(NamedTuple):
@@ -27,7 +28,8 @@ class Loop(NamedTuple):
     function: Node | None
 
 
-def loops_of(script: Script) -> tuple[Loop, ...]:
+@query
+def loops_of(script: Host) -> tuple[Loop, ...]:
     """Hand-written training loops."""
     inside: dict[LoopNode, list[Call]] = defaultdict(list)
     for call in script.method_calls("backward"):

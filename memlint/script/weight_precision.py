@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlint.engine.values import Object, Symbol
-from memlint.script.calls import Call, Trainer
-from memlint.script.loaded_models import ModelFacts, is_language_model
+from memlint.script.called import Call
+from memlint.script.calls import Trainer
+from memlint.script.forward_passes import forwards_of
+from memlint.script.loaded_models import ModelFacts, calls_on, is_language_model, is_quantized
 from memlint.script.settings import MISSING, UNSURE, Setting
+from memlint.script.setups import training_of
 
 if TYPE_CHECKING:
-    from memlint.script.model import Script
+    from memlint.script.calls import Host
 
 # The option that says in which precision weights are loaded, newest name first.
 DTYPE_OPTIONS = ("dtype", "torch_dtype")
@@ -36,7 +39,7 @@ def given_dtype(load: Call) -> Setting | None:
 
 
 def dtype_option(
-    script: Script, loader: str = "transformers.AutoModelForCausalLM.from_pretrained"
+    script: Host, loader: str = "transformers.AutoModelForCausalLM.from_pretrained"
 ) -> str:
     """What the target's ``loader`` calls the option: a name that it does not know goes to the
     model's constructor, which refuses it."""
@@ -62,29 +65,40 @@ def trains_language_model(trainer: Trainer) -> bool:
     return trainer.kind.startswith("trl.") or (load is not None and is_language_model(load))
 
 
-def is_trained(script: Script, load: Call) -> bool:
+def is_trained(script: Host, load: Call) -> bool:
     """True if the model that ``load`` makes definitely reaches a trainer."""
     return any(
         trainer.model.load is not None
         and trainer.model.load.node is load.node
         and not trainer.model.is_toy
-        for trainer in script.training
+        for trainer in training_of(script)
     )
 
 
-def weights_dtype(script: Script, trainer: Trainer) -> str | None:
+def trains_model(script: Host, load: Call) -> bool:
+    """True if a trainer or a training step definitely trains the model that a call loads."""
+    return is_trained(script, load) or any(
+        forward.gradients is not False
+        and forward.facts.load is not None
+        and forward.facts.load.node is load.node
+        and forward.in_training_step
+        for forward in forwards_of(script)
+    )
+
+
+def weights_dtype(script: Host, trainer: Trainer) -> str | None:
     """``torch.float32`` and its like, in which a trainer's weights certainly are; else None."""
     if trainer.model.by_name:
         return _dtype_by_name(script, trainer)
     return loaded_dtype(script, trainer.model)
 
 
-def loaded_dtype(script: Script, model: ModelFacts) -> str | None:
+def loaded_dtype(script: Host, model: ModelFacts) -> str | None:
     """The dtype in which a model that a call loads certainly is when it trains; else None."""
     load = model.load
-    if load is None or script.is_quantized(load) is not False:
+    if load is None or is_quantized(load) is not False:
         return None
-    calls = script.calls_on(model, *_CASTS)
+    calls = calls_on(script, model, *_CASTS)
     casts = [_cast(script, call) for call in calls]
     if any(call.conditional and name for call, name in zip(calls, casts, strict=True)):
         return None
@@ -99,7 +113,7 @@ def loaded_dtype(script: Script, model: ModelFacts) -> str | None:
     return FLOAT32 if stored or script.api.behaviour("load-dtype") == "float32" else None
 
 
-def loads_float32(script: Script, trainer: Trainer) -> bool:
+def loads_float32(script: Host, trainer: Trainer) -> bool:
     """True if a trainer's weights are definitely loaded in float32, by their checkpoint too."""
     model = trainer.model
     if model.by_name:
@@ -107,19 +121,19 @@ def loads_float32(script: Script, trainer: Trainer) -> bool:
     return holds_float32(script, model)
 
 
-def casts_of(script: Script, model: ModelFacts) -> list[str]:
+def casts_of(script: Host, model: ModelFacts) -> list[str]:
     """The dtypes that methods cast a model's weights to (``torch.float32``)."""
-    casts = [_cast(script, call) for call in script.calls_on(model, *_CASTS)]
+    casts = [_cast(script, call) for call in calls_on(script, model, *_CASTS)]
     return [name for name in casts if name is not None]
 
 
-def holds_float32(script: Script, model: ModelFacts) -> bool:
+def holds_float32(script: Host, model: ModelFacts) -> bool:
     """True if a loaded model definitely holds float32 weights, by its checkpoint too."""
     load = model.load
     if any(name != FLOAT32 for name in casts_of(script, model)):
         return False
     stored = model.family.has("stored_float32")
-    if load is None or script.is_quantized(load) is not False:
+    if load is None or is_quantized(load) is not False:
         return False
     if not (stored or is_language_model(load)):
         return False
@@ -132,7 +146,7 @@ def holds_float32(script: Script, model: ModelFacts) -> bool:
     return stored or script.api.behaviour("load-dtype") == "float32"
 
 
-def _dtype_by_name(script: Script, trainer: Trainer) -> str | None:
+def _dtype_by_name(script: Host, trainer: Trainer) -> str | None:
     """That of a model given by name, which a trainer loads with ``model_init_kwargs``."""
     if trainer.config is None and trainer.args.given is not False:
         return None
@@ -152,7 +166,7 @@ def _dtype_by_name(script: Script, trainer: Trainer) -> str | None:
     return FLOAT32 if default == "float32" else None
 
 
-def _dtype_in(script: Script, options: Object) -> object:
+def _dtype_in(script: Host, options: Object) -> object:
     """The dtype among a dict's items: a string, a symbol, UNSURE; None where there is none.
 
     None that is written out leaves the checkpoint's.
@@ -168,7 +182,7 @@ def _certain(name: str | None) -> str | None:
     return _NAMES.get(name.removeprefix("torch.")) if name is not None else None
 
 
-def _cast(script: Script, call: Call) -> str | None:
+def _cast(script: Host, call: Call) -> str | None:
     """The dtype that ``model.half()`` or ``model.to(torch.bfloat16)`` casts the weights to."""
     if call.method != "to":
         return _NAMES.get(call.method)
