@@ -60,8 +60,6 @@ from memlint.script.loaded_models import (
     is_about,
     is_language_model,
     is_quantized,
-    loads_classifier,
-    loads_language_models_only,
     model_facts,
     model_loads_of,
 )
@@ -73,7 +71,6 @@ from memlint.script.owners import (
     owner_of_attention,
     owner_of_checkpointing,
     owner_of_loss,
-    patching_calls_of,
     uses_unsloth,
 )
 from memlint.script.packing import learns_prompts, sets_attention
@@ -121,13 +118,11 @@ from memlint.script.setups import (
     trainer_of,
     trainer_overrides,
     trainer_uses,
-    trainers_by_config,
     trainers_of,
     trainers_with,
     training_of,
     training_with,
     trains,
-    uses_of_trainers,
 )
 from memlint.script.tokenization import lengths_may_differ, may_truncate, tokenizations_of
 from memlint.script.torchtune import torchtune_model
@@ -195,7 +190,6 @@ class Script(Host):
     configs = cached_property(configs_of)
     config_of = config_of
     trainers = cached_property(trainers_of)
-    _trainers_by_config = cached_property(trainers_by_config)
     training = cached_property(training_of)
     trains = cached_property(trains)
     may_train = cached_property(may_train)
@@ -207,7 +201,6 @@ class Script(Host):
     calls_on_trainer = calls_on_trainer
     trainer_invocations = cached_property(invocations_of_trainers)
     trainer_uses = trainer_uses
-    _uses_by_trainer = cached_property(uses_of_trainers)
     metric_of = metric_of
     reads_batches = reads_batches
     reads_predictions = reads_predictions
@@ -224,9 +217,7 @@ class Script(Host):
     is_about = is_about
     copy_of = copy_of
     is_quantized = staticmethod(is_quantized)
-    loads_classifier = cached_property(loads_classifier)
     loads_language_model = staticmethod(is_language_model)
-    loads_language_models_only = cached_property(loads_language_models_only)
     trains_model = trains_model
     trains_language_model = staticmethod(trains_language_model)
     is_trained = is_trained
@@ -318,7 +309,6 @@ class Script(Host):
 
     # -- owners ----------------------------------------------------------------------------------
 
-    patching_calls = cached_property(patching_calls_of)
     avoids_logits = cached_property(avoids_logits)
     owner_of_loss = owner_of_loss
     owner_of_attention = owner_of_attention
