@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from memlint.api.knowledge import data_sets, loading, training_arguments, trl_configs, trl_names
 from memlint.api.knowledge.migrations import Migration
@@ -19,10 +19,7 @@ from memlint.api.successors import (
     Runtime,
     Successor,
 )
-from memlint.api.versions import is_between
-
-if TYPE_CHECKING:
-    from memlint.api.lookup import Api
+from memlint.api.versions import Version, is_between
 
 MIGRATIONS: tuple[Migration, ...] = (
     *trl_configs.MIGRATIONS,
@@ -43,7 +40,21 @@ def _by_parameter(lines: Iterable[Migration]) -> dict[str | None, list[Migration
 _BY_PARAMETER = _by_parameter(MIGRATIONS)
 
 
-def successor(api: Api, qualname: str, parameter: str | None, value: object) -> Successor | None:
+class Lookup(Protocol):
+    """What is asked of the tables at one target."""
+
+    def canonical(self, qualname: str) -> str: ...
+    def exists(self, qualname: str) -> bool | None: ...
+    def accepts(self, qualname: str, parameter: str) -> bool | None: ...
+    def is_about(self, name: str, owner: str) -> bool: ...
+    def version(self, package: str) -> Version: ...
+    def signature(self, qualname: str) -> Signature | None: ...
+    def last_signature(self, qualname: str) -> Signature | None: ...
+    def config_of(self, trainer: str) -> str | None: ...
+    def homes(self, package: str, name: str) -> tuple[str, ...]: ...
+
+
+def successor(api: Lookup, qualname: str, parameter: str | None, value: object) -> Successor | None:
     """Return the successor that fits the target: of a line, else of what the tables show."""
     name = api.canonical(qualname)
     if parameter is None and _is_reached_otherwise(api, qualname, name):
@@ -59,12 +70,12 @@ def successor(api: Api, qualname: str, parameter: str | None, value: object) -> 
     return moved or next(iter(replacements), None)
 
 
-def _is_reached_otherwise(api: Api, qualname: str, name: str) -> bool:
+def _is_reached_otherwise(api: Lookup, qualname: str, name: str) -> bool:
     """True if a thing is still there under its canonical ``name``, and only this way to it gone."""
     return name != qualname and api.exists(qualname) is False and bool(api.exists(name))
 
 
-def _replacements(api: Api, name: str, parameter: str | None, value: object) -> list[Successor]:
+def _replacements(api: Lookup, name: str, parameter: str | None, value: object) -> list[Successor]:
     """Return the successors of hand-written lines that the target accepts."""
     known = [
         replacement
@@ -82,7 +93,7 @@ def _replacements(api: Api, name: str, parameter: str | None, value: object) -> 
     ]
 
 
-def _matching(api: Api, name: str, parameter: str | None, value: object) -> Iterator[Migration]:
+def _matching(api: Lookup, name: str, parameter: str | None, value: object) -> Iterator[Migration]:
     for line in _BY_PARAMETER.get(parameter, ()):
         if (
             api.is_about(name, line.owner)
@@ -97,13 +108,13 @@ def _among(value: object, values: tuple[object, ...]) -> bool:
     return any(value == known and type(value) is type(known) for known in values)
 
 
-def _within(api: Api, line: Migration) -> bool:
+def _within(api: Lookup, line: Migration) -> bool:
     if not line.since and not line.until:
         return True
     return is_between(api.version(line.owner.partition(".")[0]), line.since, line.until)
 
 
-def _possible(api: Api, name: str, replacement: Successor) -> bool:
+def _possible(api: Lookup, name: str, replacement: Successor) -> bool:
     """True if the target can take ``replacement``."""
     match replacement:
         case Rename(parameter=new):
@@ -122,7 +133,7 @@ def _possible(api: Api, name: str, replacement: Successor) -> bool:
             return True
 
 
-def _warns(api: Api, name: str, parameter: str) -> bool:
+def _warns(api: Lookup, name: str, parameter: str) -> bool:
     signature = api.signature(name)
     return (
         signature is not None
@@ -131,7 +142,7 @@ def _warns(api: Api, name: str, parameter: str) -> bool:
     )
 
 
-def _moved_to_config(api: Api, name: str, parameter: str, value: object) -> Successor | None:
+def _moved_to_config(api: Lookup, name: str, parameter: str, value: object) -> Successor | None:
     """Return a trainer's keyword that its config has, under this name or its successor's."""
     config = api.config_of(name)
     if config is None:
@@ -147,7 +158,7 @@ def _moved_to_config(api: Api, name: str, parameter: str, value: object) -> Succ
             return None
 
 
-def _moved_name(api: Api, name: str) -> Successor | None:
+def _moved_name(api: Lookup, name: str) -> Successor | None:
     """Return the one place where the target still offers a name that left its module."""
     package, _, rest = name.partition(".")
     last = rest.rpartition(".")[2]
@@ -163,7 +174,7 @@ def _moved_name(api: Api, name: str) -> Successor | None:
     return None
 
 
-def _is_another(api: Api, gone: str, found: str) -> bool:
+def _is_another(api: Lookup, gone: str, found: str) -> bool:
     """True if what has the name of a function that is gone is not known to be called as it was."""
     was = api.last_signature(gone)
     if was is None:

@@ -25,7 +25,7 @@ from memlint.engine.values import (
 
 if TYPE_CHECKING:
     from memlint.engine.interpreter import Interpreter
-    from memlint.engine.invocations import Invocation
+    from memlint.engine.values import Invocation
 
 # -- what a call gives -----------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from memlint.engine.values import (
 )
 
 if TYPE_CHECKING:
-    from memlint.engine.invocations import Invocation
+    from memlint.engine.values import Invocation
 
 
 def command_line_default(function: Function, name: str, default: Value | None) -> Value:

@@ -20,7 +20,6 @@ from memlint.engine.forwards import (
 )
 from memlint.engine.frames import frame_of, return_to
 from memlint.engine.imported import project_value
-from memlint.engine.invocations import Invocation
 from memlint.engine.setters import forget_what_others_set
 from memlint.engine.tensors import Output, derived, note, tensors_in
 from memlint.engine.values import (
@@ -31,6 +30,7 @@ from memlint.engine.values import (
     Function,
     FunctionNode,
     How,
+    Invocation,
     Object,
     OneOf,
     Partial,

@@ -20,7 +20,6 @@ from memlint.engine.fields import FIELDS, field_of
 from memlint.engine.forwards import ForwardRun, is_module
 from memlint.engine.functions import call_function
 from memlint.engine.imported import project_constant
-from memlint.engine.invocations import Invocation
 from memlint.engine.modes import is_known_module
 from memlint.engine.project import Project
 from memlint.engine.setters import Setters
@@ -37,6 +36,7 @@ from memlint.engine.values import (
     Constant,
     Function,
     How,
+    Invocation,
     Object,
     OneOf,
     Provenance,

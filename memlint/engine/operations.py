@@ -27,7 +27,7 @@ from memlint.engine.values import UNKNOWN, Constant, OneOf, Symbol, Value, merge
 
 if TYPE_CHECKING:
     from memlint.engine.interpreter import Interpreter
-    from memlint.engine.invocations import Invocation
+    from memlint.engine.values import Invocation
 
 Arguments = tuple[Value, ...]
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from memlint.engine.functions import call_function, can_follow
 from memlint.engine.imported import project_value
-from memlint.engine.invocations import Invocation
 from memlint.engine.values import (
     UNKNOWN,
     Constant,
     Function,
+    Invocation,
     Object,
     Partial,
     Sequence,

@@ -27,7 +27,7 @@ from memlint.engine.values import (
 if TYPE_CHECKING:
     from memlint.engine.forwards import ForwardRun
     from memlint.engine.interpreter import Interpreter
-    from memlint.engine.invocations import Invocation
+    from memlint.engine.values import Invocation
 
 
 class Role(StrEnum):

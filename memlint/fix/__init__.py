@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from memlint.fix.apply import apply_edits
     from memlint.fix.atomic import write_atomically
     from memlint.fix.fixpoint import Fixed, fix_source
-    from memlint.fix.outcome import Applied
+    from memlint.fix.outcome import Applied, TextEdit
     from memlint.fix.patches import unified_diff
     from memlint.fix.preview import previews
-    from memlint.fix.splicing import TextEdit, text_edits
+    from memlint.fix.splicing import text_edits
 
 __all__ = [
     "Applied",
@@ -33,7 +33,7 @@ __all__ = [
 _HOMES = {
     "Applied": "outcome",
     "Fixed": "fixpoint",
-    "TextEdit": "splicing",
+    "TextEdit": "outcome",
     "apply_edits": "apply",
     "fix_source": "fixpoint",
     "previews": "preview",

@@ -17,9 +17,9 @@ from memlint.fix.bindings import places_of
 from memlint.fix.draft import Draft, Splice
 from memlint.fix.merge import merged
 from memlint.fix.notes import placed_notes
-from memlint.fix.outcome import Applied, FixError
+from memlint.fix.outcome import Applied, FixError, TextEdit
 from memlint.fix.spans import Tree, parse
-from memlint.fix.splicing import TextEdit, spliced
+from memlint.fix.splicing import spliced
 from memlint.fix.verify import checked
 from memlint.fix.width import within_width
 from memlint.source import Span

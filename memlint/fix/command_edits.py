@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from memlint.fix.draft import Splice
-from memlint.fix.outcome import Applied, FixError
-from memlint.fix.splicing import TextEdit, spliced
+from memlint.fix.outcome import Applied, FixError, TextEdit
+from memlint.fix.splicing import spliced
 from memlint.recipes.commands import document_of, kind_of_command
 from memlint.recipes.document import MappingNode
 from memlint.recipes.launch import Command, Flag, kind_of, read_commands

@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING
 from memlint.source.record import Record
 
 if TYPE_CHECKING:
-    from memlint.fix.splicing import TextEdit
+    from memlint.source import Span
 
 _NOTHING: Mapping[int, str] = {}
+
+
+class TextEdit(Record):
+    """Bytes ``span`` of the old text become ``content``."""
+
+    span: Span
+    content: str
 
 
 class FixError(ValueError):

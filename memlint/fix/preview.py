@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from memlint.fix.apply import draft
 from memlint.fix.merge import merged
 from memlint.fix.notes import placed_notes
-from memlint.fix.outcome import Applied, FixError
+from memlint.fix.outcome import Applied, FixError, TextEdit
 from memlint.fix.spans import parse
-from memlint.fix.splicing import TextEdit, spliced
+from memlint.fix.splicing import spliced
 from memlint.fix.width import within_width
 from memlint.source.edits import Edit
 

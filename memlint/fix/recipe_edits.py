@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import Any
 
 from memlint.fix.draft import Splice
-from memlint.fix.outcome import Applied, FixError
-from memlint.fix.splicing import TextEdit, spliced
+from memlint.fix.outcome import Applied, FixError, TextEdit
+from memlint.fix.splicing import spliced
 from memlint.recipes.document import (
     Document,
     DocumentError,

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from memlint.fix.differences import differences
 from memlint.fix.draft import Splice
+from memlint.fix.outcome import TextEdit
 from memlint.source import Span
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class TextEdit:
-    """Bytes ``span`` of the old text become ``content``."""
-
-    span: Span
-    content: str
 
 
 def spliced(data: bytes, splices: Sequence[Splice]) -> bytes:

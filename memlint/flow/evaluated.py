@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from memlint.api import Api
     from memlint.engine.interpreter import Interpreter
-    from memlint.engine.invocations import Invocation
     from memlint.engine.nodes import Expression, Module, Node
+    from memlint.engine.values import Invocation
     from memlint.source import Source
 
 _BACKWARD = ("backward", "manual_backward")

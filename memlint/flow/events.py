@@ -5,11 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from memlint.engine.invocations import Invocation
 from memlint.engine.names import Loop, is_loop
 from memlint.engine.nodes import call_itself, holder_of, last_name
 from memlint.engine.tensors import Output, Tensor
-from memlint.engine.values import Object, options
+from memlint.engine.values import Invocation, Object, options
 from memlint.flow.evaluated import query
 from memlint.source.record import NamedTuple
 

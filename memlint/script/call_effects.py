@@ -12,7 +12,6 @@ import ast
 
 from memlint.engine.binding import drop_item
 from memlint.engine.interpreter import CallEffect, Interpreter
-from memlint.engine.invocations import Invocation
 from memlint.engine.rows import row_effects
 from memlint.engine.values import (
     UNKNOWN,
@@ -20,6 +19,7 @@ from memlint.engine.values import (
     Binding,
     Constant,
     How,
+    Invocation,
     Object,
     Partial,
     Sequence,

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from memlint.api import Api
     from memlint.engine.forwards import ForwardRun
     from memlint.engine.interpreter import Interpreter
-    from memlint.engine.invocations import Invocation
     from memlint.engine.nodes import (
         CallNode,
         ClassNode,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
         Module,
         Node,
     )
+    from memlint.engine.values import Invocation
     from memlint.source import Source, Span
 
 

@@ -10,13 +10,13 @@ from memlint.api.drop_ins import stands_in
 from memlint.api.settled import OPEN
 from memlint.api.signatures import Expression
 from memlint.engine.answers import any_of
-from memlint.engine.invocations import Invocation
 from memlint.engine.values import (
     ABSENT,
     UNKNOWN,
     Binding,
     Class,
     How,
+    Invocation,
     Object,
     merge_bindings,
     options,

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from memlint.engine.forwards import ForwardRun
 from memlint.engine.guards import asserts, blocks_around, calls_of_plain
-from memlint.engine.invocations import Invocation
 from memlint.engine.modes import module_root
 from memlint.engine.names import is_loop
 from memlint.engine.nodes import called_name, calls_in, holder_of
-from memlint.engine.values import Object, Opaque, Value, options
+from memlint.engine.values import Invocation, Object, Opaque, Value, options
 from memlint.flow.evaluated import query
 from memlint.flow.events import EventKind, events_of
 from memlint.script.forward_passes import Forward, forward_at, forwards_of

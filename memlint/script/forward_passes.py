@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 from memlint.engine.answers import agreed, any_of
 from memlint.engine.forwards import Certainty, ForwardRun
 from memlint.engine.growth import target_named
-from memlint.engine.invocations import Invocation
 from memlint.engine.names import Loop
 from memlint.engine.nodes import Statement
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Output, Tensor
 from memlint.engine.usage import Way
-from memlint.engine.values import Binding, Object, Symbol, Value, merge, options
+from memlint.engine.values import Binding, Invocation, Object, Symbol, Value, merge, options
 from memlint.flow.escapes import members_read
 from memlint.flow.evaluated import query
 from memlint.flow.events import EventKind, events_of, loops_of

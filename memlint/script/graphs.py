@@ -47,9 +47,9 @@ from memlint.script.setups import may_train
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.engine.invocations import Invocation
     from memlint.engine.names import Loop
     from memlint.engine.nodes import CallNode, Definition, Expression, Node
+    from memlint.engine.values import Invocation
     from memlint.script.called import Call
     from memlint.script.calls import Host
     from memlint.script.forward_passes import Step

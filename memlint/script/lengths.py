@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from memlint.engine.invocations import Invocation
 from memlint.engine.nodes import called_name, holder_of, last_name
 from memlint.engine.preparing import cuts_of, joins_and_cuts
-from memlint.engine.values import Function, FunctionNode, options
+from memlint.engine.values import Function, FunctionNode, Invocation, options
 from memlint.flow.evaluated import query
 from memlint.script.called import Call
 from memlint.source.patterns import lazy_pattern

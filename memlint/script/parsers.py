@@ -13,7 +13,6 @@ from memlint.engine.command_line import CommandLine, kind_of_annotation, settled
 from memlint.engine.command_options import given_by_look
 from memlint.engine.functions import call_function
 from memlint.engine.interpreter import CallEffect, Interpreter
-from memlint.engine.invocations import Invocation
 from memlint.engine.values import (
     UNKNOWN,
     Binding,
@@ -21,6 +20,7 @@ from memlint.engine.values import (
     Constant,
     Function,
     How,
+    Invocation,
     Object,
     Provenance,
     Sequence,

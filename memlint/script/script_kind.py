@@ -16,7 +16,7 @@ from memlint.script.restoring import names_of_device
 from memlint.script.setups import configs_of, trainers_of, training_of
 
 if TYPE_CHECKING:
-    from memlint.engine.invocations import Invocation
+    from memlint.engine.values import Invocation
     from memlint.script.called import Call
     from memlint.script.calls import Host
 

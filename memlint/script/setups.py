@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from memlint.api.successors import Replace
 from memlint.engine.definitions import defines_method
-from memlint.engine.invocations import Invocation
 from memlint.engine.project import is_elsewhere
-from memlint.engine.values import Object, Symbol, Value, options
+from memlint.engine.values import Invocation, Object, Symbol, Value, options
 from memlint.flow.evaluated import query
 from memlint.script.called import Call
 from memlint.script.calls import Config, Trainer

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from memlint.engine.invocations import Invocation
-from memlint.engine.values import Object, Sequence, Value, options
+from memlint.engine.values import Invocation, Object, Sequence, Value, options
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:

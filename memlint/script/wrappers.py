@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from memlint.engine.interpreter import CallEffect, Interpreter
-from memlint.engine.invocations import Invocation
 from memlint.engine.modes import flag_of, set_gradients, set_training
 from memlint.engine.values import (
     UNKNOWN,
+    Invocation,
     Object,
     Sequence,
     Value,
