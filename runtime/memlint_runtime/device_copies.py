@@ -39,24 +39,24 @@ class Copies(Protocol):
 
     def wait(self, ticket: Any) -> None:
         """Let the computation go on only after the copy. Twice is harmless."""
-        ...
+        return
 
     def let_go(self, ticket: Any) -> None:
         """Let the memory that was waited for be used anew only after those that use it now."""
-        ...
+        return
 
     def leave(self, memory: Tensor, ticket: Any) -> None:
         """Let `memory`, which is dropped now, be used anew only after the copy; any thread may ask,
         and no stream waits."""
-        ...
+        return
 
     def finish(self, ticket: Any) -> None:
         """Let the calling thread go on only after the copy; any thread may ask."""
-        ...
+        return
 
 
-class SynchronousCopies:
-    """For devices without streams: every copy has ended when the call returns."""
+class SynchronousCopies(Copies):
+    """For devices without streams: every copy has ended when the call returns, and nobody waits."""
 
     def send(self, source: Tensor, blocks: tuple[Tensor, ...]) -> None:
         for part, block in _pairs(source, blocks):
@@ -68,18 +68,6 @@ class SynchronousCopies:
 
     def is_done(self, ticket: Any) -> bool:
         return True
-
-    def wait(self, ticket: Any) -> None:
-        return None
-
-    def let_go(self, ticket: Any) -> None:
-        return None
-
-    def leave(self, memory: Tensor, ticket: Any) -> None:
-        return None
-
-    def finish(self, ticket: Any) -> None:
-        return None
 
 
 @dataclass(eq=False)

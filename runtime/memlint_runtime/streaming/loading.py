@@ -1,7 +1,6 @@
 """A model that is streamed from the start: never whole on the device, nor twice on the host.
 
-    model = load_streamed("meta-llama/Llama-3.1-8B", quantization="nf4")
-    model = get_peft_model(model, LoraConfig(...))
+    model = load_streamed(path_or_id, quantization="nf4", peft_config=LoraConfig(...))
 
 The model is built without memory (on the meta device); each block's tensors come from the
 memory-mapped safetensors files straight into the block's host memory, one block after another, and
@@ -31,10 +30,11 @@ def load_streamed(
     path_or_id: str | Path,
     *,
     quantization: Literal["nf4", "int8"] | None = None,
-    dtype: torch.dtype = torch.bfloat16,
+    dtype: torch.dtype | str = "auto",
     device: torch.device | str | None = None,
     config: Any = None,
     store: Literal["host", "files"] = "host",
+    peft_config: Any = None,
     **options: Any,
 ) -> Any:
     """A frozen transformers causal LM whose weights stream.
@@ -42,16 +42,18 @@ def load_streamed(
     Args:
         path_or_id: a folder with `config.json` and safetensors files, or a name on the Hub.
         quantization: of the blocks, by bitsandbytes, on the CPU, once.
-        dtype: of everything that is not quantized.
+        dtype: of everything that is not quantized, as `from_pretrained` takes it: a type, its name,
+            or "auto" for the one that the checkpoint was saved in.
         device: where what stays is put; the accelerator of this machine, else the CPU.
         config: instead of the folder's.
         store: "host" takes as much host memory as the weights have bytes, locked; "files" leaves
             them in the memory-mapped files, unquantized, in the files' own dtype.
+        peft_config: adapters to add, in training mode then (`get_peft_model`).
         options: of `stream_frozen_weights`.
 
     Returns the model, in evaluation mode, all of it frozen: add adapters, then train.
-    Raises ValueError for an unknown quantization, or where the files are not the model as it is to
-    be and weights are to stay there, and OSError where files are missing.
+    Raises ValueError for an unknown quantization or dtype, or where the files are not the model as
+    it is to be and weights are to stay there, and OSError where files are missing.
     """
     if quantization not in (None, "nf4", "int8"):
         raise ValueError(f"quantization is 'nf4', 'int8' or None, got {quantization!r}")
@@ -63,6 +65,7 @@ def load_streamed(
             "store='files' streams the weights as the files have them: quantization needs "
             "store='host'"
         )
+    dtype = _dtype(dtype, path_or_id, config)
     model = None
     if quantization is None:
         model = _mapped(_folder(path_or_id), config, dtype, as_is=store == "files")
@@ -76,7 +79,25 @@ def load_streamed(
     model.requires_grad_(False)
     stream_frozen_weights(model, store=store, **options)
     model.to(device)
-    return model.eval()
+    if peft_config is None:
+        return model.eval()
+    from peft import get_peft_model
+
+    return get_peft_model(model, peft_config).train()
+
+
+def _dtype(dtype: torch.dtype | str, path_or_id: str | Path, config: Any) -> torch.dtype:
+    """The type that is meant: float32, as transformers has it, where a checkpoint does not say."""
+    if dtype == "auto":
+        from transformers import AutoConfig
+
+        config = AutoConfig.from_pretrained(path_or_id) if config is None else config
+        text = config.get_text_config()
+        dtype = getattr(text, "dtype", None) or getattr(config, "dtype", None) or torch.float32
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(found, torch.dtype):
+        raise ValueError(f"dtype is a torch.dtype, its name or 'auto', got {dtype!r}")
+    return found
 
 
 def _folder(path_or_id: str | Path) -> Path:

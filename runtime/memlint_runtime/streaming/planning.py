@@ -48,17 +48,41 @@ class Host:
 
 # Bytes a second that copies from pinned memory reach, x16.
 BUSES = {"PCIe 3": 12.0e9, "PCIe 4": 24.5e9, "PCIe 5": 50.0e9}
+# The linter's names with MiB, dense 16-bit teraflops (accumulated in float32), generation of the
+# bus (one less where it has half the lanes). Of cards of one name the first is meant by it alone.
+_ROWS = """
+t4-16gb 15360 65 3; p100-16gb 16384 21 3; v100-16gb 16384 125 3; v100-32gb 32768 125 3;
+a10-24gb 23028 125 4; a10g-24gb 23028 70 4; a30-24gb 24576 165 4; a40-48gb 46068 150 4;
+a16-16gb 15356 18 4; a2-16gb 15356 18 3; a100-80gb 81920 312 4; a100-40gb 40960 312 4;
+h100-80gb 81559 989 5; h100-nvl-94gb 95830 835 5; h100-96gb 97871 989 5; h200-141gb 143771 989 5;
+h20-96gb 97871 148 5; gh200-144gb 147456 989 5; b200-180gb 183359 2250 5; b100-180gb 183359 1750 5;
+b300-288gb 275040 2250 5; l4-24gb 23034 121 4; l40-48gb 46068 181 4; l40s-48gb 46068 362 4;
+l20-48gb 46068 119 4; rtx2060-6gb 6144 26 3; rtx2070-8gb 8192 30 3; rtx2080ti-11gb 11264 54 3;
+titan-rtx-24gb 24576 130 3; rtx3050-laptop-4gb 4096 14 3; rtx3060-12gb 12288 25 4;
+rtx3070-8gb 8192 41 4; rtx3080-10gb 10240 60 4; rtx3080ti-12gb 12288 68 4; rtx3090-24gb 24576 71 4;
+rtx4060ti-16gb 16380 44 3; rtx4060-8gb 8188 30 3; rtx4070-12gb 12282 58 4;
+rtx4070ti-super-16gb 16376 88 4; rtx4080-16gb 16376 97 4; rtx4090-24gb 24564 165 4;
+rtx5070ti-16gb 16303 88 5; rtx5080-16gb 16303 113 5; rtx5090-32gb 32607 209 5;
+rtxa4000-16gb 16376 77 4; rtxa5000-24gb 24564 111 4; rtxa6000-48gb 49140 155 4;
+rtx6000ada-48gb 49140 364 4; rtxpro6000-96gb 97887 503 5; mi250x-64gb 65520 191 4;
+mi300x-192gb 196592 1307 5
+"""
 GPUS = {
-    gpu.name: gpu
-    for gpu in (
-        Gpu("RTX 3090", 24 * 2**30, 71.0, BUSES["PCIe 4"]),
-        Gpu("RTX 4090", 24 * 2**30, 165.0, BUSES["PCIe 4"]),
-        Gpu("T4", 15 * 2**30, 65.0, BUSES["PCIe 3"]),
-        Gpu("L4", 22 * 2**30, 121.0, BUSES["PCIe 4"]),
-        Gpu("A100", 80 * 2**30, 312.0, BUSES["PCIe 4"]),
-        Gpu("H100", 80 * 2**30, 989.0, BUSES["PCIe 5"]),
-    )
+    name: Gpu(name, int(mib) * 2**20, float(teraflops), BUSES[f"PCIe {bus}"])
+    for name, mib, teraflops, bus in (row.split() for row in _ROWS.split(";"))
 }
+
+
+def _find(name: str) -> Gpu:
+    """A GPU by the linter's name, with or without its memory, spelled in any way."""
+    table: dict[str, Gpu] = {}
+    for gpu in GPUS.values():
+        for spelling in (gpu.name, gpu.name.rpartition("-")[0]):
+            table.setdefault(spelling.replace("-", ""), gpu)
+    plain = "".join(filter(str.isalnum, name.lower()))
+    if plain not in table:
+        raise ValueError(f"gpu is one of {', '.join(GPUS)}, or a Gpu, got {name!r}")
+    return table[plain]
 
 
 @dataclass(frozen=True)
@@ -133,7 +157,7 @@ def plan_streaming(
     Args:
         config: hidden_size, intermediate_size, num_hidden_layers, num_attention_heads, vocab_size,
             and num_key_value_heads, head_dim, tie_word_embeddings where they differ.
-        gpu: a name of `GPUS`, or figures of one's own.
+        gpu: a name of `GPUS`, as "RTX 4090" or "a100-40gb", or figures of one's own.
         host: memory for weights; unlimited unless given.
         tokens: of one forward and backward pass. sequence: length of its documents; `tokens`
             unless given, for attention's share.
@@ -145,10 +169,7 @@ def plan_streaming(
 
     Raises ValueError for an unknown GPU, or sizes that a configuration lacks.
     """
-    if isinstance(gpu, str):
-        if gpu not in GPUS:
-            raise ValueError(f"gpu is one of {', '.join(GPUS)}, or a Gpu, got {gpu!r}")
-        gpu = GPUS[gpu]
+    gpu = _find(gpu) if isinstance(gpu, str) else gpu
     if tokens < 1 or buffers < 1 or not 0 < utilization <= 1:
         raise ValueError(
             f"tokens and buffers are 1 or more, utilization up to 1, got {tokens}, {buffers} and "

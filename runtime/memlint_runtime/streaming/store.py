@@ -60,23 +60,23 @@ class Store(Protocol):
 
     def read_ahead(self, wanted: Iterable[tuple[Block, int, int]]) -> None:
         """Expect bytes of blocks, from and to, the next ones first."""
-        ...
+        return
 
     def forget(self, block: Block | None = None) -> None:
         """Drop what was read ahead, of one block or of all: the weights may change."""
-        ...
+        return
 
     def check(self) -> None:
         """Raise RuntimeError where what waits is no longer what was taken."""
-        ...
+        return
 
     def release(self) -> None:
         """Give the store's own memory back, at the end."""
         ...
 
 
-class HostStore:
-    """Each block in one piece of host memory."""
+class HostStore(Store):
+    """Each block in one piece of host memory; nothing to read ahead, to forget or to check."""
 
     def __init__(self) -> None:
         self.pages = PageLock()
@@ -98,15 +98,6 @@ class HostStore:
         piece = self.pieces[block]
         self.pages.lock(piece, target.device)
         return copies.fetch(target, (piece[start : start + target.numel()],))
-
-    def read_ahead(self, wanted: Iterable[tuple[Block, int, int]]) -> None:
-        return None
-
-    def forget(self, block: Block | None = None) -> None:
-        return None
-
-    def check(self) -> None:
-        return None
 
     def release(self) -> None:
         self.pages.release()

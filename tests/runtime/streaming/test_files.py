@@ -233,7 +233,7 @@ def test_refusals_name_the_reason(tmp_path: Path) -> None:
         load_streamed(tmp_path / "converted", dtype=torch.float32, store="files")
     base(Case()).save_pretrained(tmp_path / "wide")
     with pytest.raises(ValueError, match=r"dtype is that, got torch\.bfloat16"):
-        load_streamed(tmp_path / "wide", store="files")
+        load_streamed(tmp_path / "wide", dtype="bfloat16", store="files")
     layer = torch.nn.Linear(8, 8, device="meta")
     with pytest.raises(ValueError, match="'weight' of a Linear is on meta: load the model with"):
         expect_on_host([Slot(layer, "weight", layer.weight)])

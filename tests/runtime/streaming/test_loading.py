@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from memlint_runtime import load_streamed, stream_frozen_weights
-from memlint_runtime.streaming import streamed_weights_of
+from memlint_runtime.streaming import loading, streamed_weights_of
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM
 
@@ -53,6 +53,34 @@ def test_loaded_streamed_equals_loaded(family: str, dtype: torch.dtype, tmp_path
         trained.append(train(get_peft_model(candidate, lora).train(), case, steps=3))
     assert_same(*trained)
     assert streamed.ring.fetches > 0
+
+
+@pytest.mark.parametrize("saved", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", ["auto", "bfloat16", torch.float32, None])
+def test_the_type_is_the_checkpoints_or_the_one_that_is_named(
+    dtype: Any, saved: torch.dtype, tmp_path: Path
+) -> None:
+    base(Case(dtype=saved)).save_pretrained(tmp_path)
+    given = {} if dtype is None else {"dtype": dtype}
+    lora = LoraConfig(r=4, target_modules=["q_proj"])
+    model = load_streamed(tmp_path, peft_config=lora, min_bytes=256, **given)
+    expected = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=dtype or "auto")
+    weight = model.get_base_model().model.layers[0].mlp.up_proj.weight
+    assert weight.dtype == expected.model.layers[0].mlp.up_proj.weight.dtype
+    assert torch.equal(weight, expected.model.layers[0].mlp.up_proj.weight)
+    assert model.training
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert len(trained) == 8
+    assert all("lora_" in name for name in trained)
+
+
+@pytest.mark.parametrize("dtype", ["float", 16, None])
+def test_what_is_no_type_is_refused(dtype: Any, tmp_path: Path) -> None:
+    if dtype == "float":
+        assert loading._dtype(dtype, tmp_path, None) == torch.float32
+        return
+    with pytest.raises(ValueError, match="its name or 'auto', got"):
+        load_streamed(tmp_path, dtype=dtype)
 
 
 @pytest.mark.parametrize("quantization", ["nf4", "int8"])

@@ -21,7 +21,10 @@ from tests.streaming_exact import _model as model_of
 from tests.streaming_exact import _train as train_cell
 from tests.streaming_exact import assert_equal, poisoned, sample
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad:UserWarning"),
+]
 
 SCHEDULES: list[int | None] = [None, 0, 1, 2]
 
