@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
-from memlint.memory.effects import Changes, effect_of, no_logits
+from memlint.memory.effects import Changes, effect_of, without_logits
 from memlint.memory.prices import Run, merged
 from memlint.memory.settings import Quantization, Settings, SettingsError
 from memlint.rule.findings import Applicability, Finding
@@ -179,7 +179,7 @@ def _by_hand(known: Settings) -> Iterator[tuple[str, Changes]]:
     if known.loss == "full_logits":
         yield (
             "Compute the loss without the logits: `memlint_runtime.fuse_causal_lm_loss(model)`",
-            tuple(no_logits(known).items()),
+            (("loss", without_logits(known)),),
         )
     if known.offload == "none":
         yield "Offload activations to the host", (("offload", "activations"),)

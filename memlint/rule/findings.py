@@ -39,7 +39,7 @@ class Fix(Record):
     """``message`` says in the imperative what the edits do; advice alone has no edits.
 
     effect: settings of the memory model that change with it, as ``(("checkpointing", "full"),)``;
-    empty: what the edits and the rule's code say.
+    empty: what the rule says.
     """
 
     message: str
@@ -55,7 +55,8 @@ class Finding(Record):
     on_request: only those who select the rule by its code or name hear it.
 
     A rule gives these five; the rest is added to what it finds.
-    code, name: of the rule. saving: what the fix saves, where the memory model can say.
+    code, name: of the rule. saving: what the fix saves, where the memory model can say. effect:
+    settings of the memory model that change once it is mended.
     """
 
     span: Span
@@ -66,3 +67,4 @@ class Finding(Record):
     name: str = ""
     saving: Saving | None = None
     on_request: bool = False
+    effect: tuple[tuple[str, object], ...] = ()

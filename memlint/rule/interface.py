@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 
 from memlint.api import successors
 from memlint.api.choices import advised
 from memlint.api.refusals import Refusal
 from memlint.api.signatures import History
+from memlint.engine.project import is_elsewhere
+from memlint.recipes.recipe import Recipe
 from memlint.rule import facts
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.kit import (
@@ -24,28 +26,23 @@ from memlint.rule.kit import (
     VISION,
     Skip,
     advise,
+    by_change,
     call_after_load,
     call_after_trainer,
     call_beside,
     fix,
     fix_of_model,
-    is_switched_off,
     method_of,
-    together,
     unless_switched_off,
 )
 from memlint.rule.page import Example, Page, read_page
-from memlint.rule.precision import (
-    dtype_node,
-    is_decided,
-    load_by_name_in,
-    load_in,
+from memlint.rule.triggers import BACKWARD, COMPARED, LIBRARIES, PACKAGES, TRAINING
+from memlint.runs import TrainingRun, places, run_of_recipe, runs_of
+from memlint.runs.changes import add_option, set_item, set_option, together
+from memlint.runs.precision import (
     may_lack_bf16,
     trains_without_bf16,
 )
-from memlint.rule.triggers import BACKWARD, COMPARED, LIBRARIES, PACKAGES, TRAINING
-from memlint.runs import places
-from memlint.runs.changes import add_option, set_item, set_option
 from memlint.runs.references import Reference, reference_to, replace_callee, without_import
 from memlint.script import (
     CHECKPOINTING_ARGUMENTS,
@@ -81,7 +78,6 @@ from memlint.script import (
     Tensor,
     Tokenization,
     TokenLoss,
-    TorchtuneModel,
     Trained,
     Trainer,
 )
@@ -177,26 +173,23 @@ __all__ = [
     "Tensor",
     "TokenLoss",
     "Tokenization",
-    "TorchtuneModel",
     "Trained",
     "Trainer",
+    "TrainingRun",
     "WrapStatements",
     "add_option",
     "advise",
     "advised",
+    "by_change",
     "call_after_load",
     "call_after_trainer",
     "call_beside",
-    "dtype_node",
     "edits",
     "facts",
     "fix",
     "fix_of_model",
-    "is_decided",
+    "is_elsewhere",
     "is_guarded",
-    "is_switched_off",
-    "load_by_name_in",
-    "load_in",
     "may_lack_bf16",
     "method_of",
     "names_looked_up",
@@ -220,10 +213,14 @@ class Rule(Record):
     summary: one line for tables.
     triggers: the file must contain a word of each of these sets for the rule to be asked; a tuple
         of words is searched in its order.
+    check: what it finds in a script. of_run: what it finds in the settings of a run, whatever that
+        is written in. A rule has one of them, or both.
     skips: scripts that the rule says nothing of, whatever is in them.
     written: what people read of it; by default the Markdown file beside the check's.
     on_request: whether it is asked only where its code or name is selected: a hint that would
         concern nearly every script.
+    effect: settings of the memory model that its fixes change, where no fix says so itself; they
+        give its findings their price.
     only_to_fit: unless selected, it is reported only where the run fits the GPU once all is
         fixed.
     """
@@ -232,27 +229,43 @@ class Rule(Record):
     name: str
     level: Level
     summary: str
-    check: Callable[[Script], Iterable[Finding]]
-    triggers: tuple[frozenset[str] | tuple[str, ...], ...]
+    check: Callable[[Script], Iterable[Finding]] | None = None
+    triggers: tuple[frozenset[str] | tuple[str, ...], ...] = ()
     skips: tuple[Skip, ...] = ()
     written: Page | None = None
     on_request: bool = False
     only_to_fit: bool = False
+    of_run: Callable[[TrainingRun], Iterable[Finding]] | None = None
+    effect: Mapping[str, object] = {}
 
     def may_speak(self, packages: frozenset[str]) -> bool:
         """True if it may say something of a script that imports these packages."""
         return all(packages.isdisjoint(skip.packages) for skip in self.skips)
 
-    def findings(self, script: Script) -> Iterable[Finding]:
+    def findings(self, script: Script) -> Iterator[Finding]:
         """What the rule finds in ``script``; nothing in scripts that it skips."""
         if any(skip.holds(script) for skip in self.skips):
-            return ()
-        return self.check(script)
+            return
+        if self.check is not None:
+            yield from self.check(script)
+        of_run = self.of_run
+        if of_run is not None:
+            yield from (finding for run in runs_of(script) for finding in of_run(run))
+
+    def findings_of_recipe(self, recipe: Recipe) -> Iterable[Finding]:
+        """What the rule finds in the settings of a recipe."""
+        run = run_of_recipe(recipe) if self.of_run is not None else None
+        return self.of_run(run) if self.of_run is not None and run is not None else ()
+
+    @property
+    def is_of_run(self) -> bool:
+        """True if it asks of runs: of recipes, and of loops around torchtune's own classes."""
+        return self.of_run is not None
 
     @property
     def page(self) -> Page:
         """What people read of it. Raises ValueError where that is missing or malformed."""
-        return self.written or _page_beside(self.check.__module__)
+        return self.written or _page_beside((self.check or self.of_run).__module__)
 
     @property
     def why(self) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from memlint.rule.findings import Applicability, Fix
+from memlint.runs import Change
 from memlint.runs.references import reference_to
 from memlint.script import Call, Script, Setting, Trainer
 from memlint.source.edits import Edit, InsertStatement
@@ -44,14 +45,9 @@ def fix(
     return Fix(message, edits, applicability, tuple((effect or {}).items()))
 
 
-def together(*parts: tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:
-    """All edits of ``parts``; None where one of them cannot be made."""
-    edits: tuple[Edit, ...] = ()
-    for part in parts:
-        if part is None:
-            return None
-        edits += part
-    return edits
+def by_change(change: Change, *, unsafe: bool = False) -> Fix:
+    """The fix that makes a change of a run, and has its price."""
+    return fix(change.message, change.edits, unsafe=unsafe or change.unsafe, effect=change.settings)
 
 
 def is_switched_off(setting: Setting) -> bool:

@@ -23,7 +23,7 @@ _GROUPS = (
     (
         "What a rule is made of",
         "memlint.rule.interface memlint.rule.page memlint.rule.findings memlint.rule.kit "
-        "memlint.runs.changes memlint.rule.precision memlint.runs.references",
+        "memlint.runs.changes memlint.runs.precision memlint.runs.references",
     ),
     ("Findings in hand-written loops", "memlint.rule.loops"),
     (_WORDS, "memlint.rule.triggers"),

@@ -106,13 +106,18 @@ def rules_folder() -> str:
 class _Unread:
     """A rule of which only its outline is known; what else is asked of it imports its module."""
 
-    __slots__ = ("code", "module", "name", "on_request", "triggers")
+    __slots__ = ("code", "is_of_run", "module", "name", "on_request", "triggers")
 
     def __init__(
-        self, rule_id: RuleId, on_request: bool, triggers: tuple[tuple[str, ...], ...]
+        self,
+        rule_id: RuleId,
+        on_request: bool,
+        is_of_run: bool,
+        triggers: tuple[tuple[str, ...], ...],
     ) -> None:
         self.code, self.name, self.module = rule_id
         self.on_request = on_request
+        self.is_of_run = is_of_run
         self.triggers = triggers
 
     def __getattr__(self, name: str) -> object:
@@ -144,9 +149,9 @@ def _known(rule_id: RuleId) -> Rule:
     outline = outlines.RULES.get(rule_id.code)
     if outline is None:
         return _rule(rule_id)
-    on_request, places = outline
+    on_request, is_of_run, places = outline
     triggers = tuple(outlines.SETS[place] for place in places)
-    return cast("Rule", _Unread(rule_id, on_request, triggers))
+    return cast("Rule", _Unread(rule_id, on_request, is_of_run, triggers))
 
 
 @cache

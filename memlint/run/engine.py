@@ -196,7 +196,8 @@ def _speaking(rules: Sequence[Rule], tree: ast.Module, own: bool) -> list[Rule]:
     return [
         rule
         for rule in rules
-        if rule.may_speak(packages) or (own and python_check(rule.code) is not None)
+        if rule.may_speak(packages)
+        or (own and (rule.is_of_run or python_check(rule.code) is not None))
     ]
 
 
@@ -308,7 +309,9 @@ def findings_of(
 def _of_rule(rule: Rule, finding: Finding) -> Finding:
     """``finding`` with the rule's name and level."""
     level = finding.level or rule.level
-    return finding._replace(level=level, code=rule.code, name=rule.name)
+    said = finding.fix.effect if finding.fix is not None else ()
+    effect = said or tuple(rule.effect.items())
+    return finding._replace(level=level, code=rule.code, name=rule.name, effect=effect)
 
 
 class Examined(NamedTuple):

@@ -64,7 +64,7 @@ class Prefilter:
                 continue
             if own is None:
                 own = may_train_torchtune(data)
-            if own and python_check(rule.code) is not None:
+            if own and (rule.is_of_run or python_check(rule.code) is not None):
                 yield rule
 
     def _lacks_part(self, word: bytes, seen: Mapping[bytes, bool]) -> bool:

@@ -347,9 +347,13 @@ def _in_own_words(
     """What is found in a recipe that no Python stands for."""
     findings: list[Finding] = []
     for rule in rules:
-        check = None if is_unrequested(rule, by_code) else recipe_check(rule.code, recipe.kind)
+        if is_unrequested(rule, by_code):
+            continue
+        check = recipe_check(rule.code, recipe.kind)
         if check is not None:
             findings += findings_of(rule, check, recipe, on_error)
+        if rule.is_of_run:
+            findings += findings_of(rule, rule.findings_of_recipe, recipe, on_error)
     return hints_as_advice(findings, by_code)
 
 

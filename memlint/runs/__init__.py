@@ -1,1 +1,49 @@
 """A training run as one record: its settings, and how each is changed where it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from memlint.runs.run import Change, Field, TrainingRun
+
+if TYPE_CHECKING:
+    from memlint.recipes.recipe import Recipe
+    from memlint.script.model import Script
+
+
+def runs_of(script: Script) -> tuple[TrainingRun, ...]:
+    """Return the runs of a script, the same records for all rules."""
+    known: tuple[TrainingRun, ...] | None = vars(script).get("runs")
+    if known is None:
+        known = vars(script)["runs"] = tuple(_read(script))
+    return known
+
+
+def _read(script: Script) -> Iterator[TrainingRun]:
+    from memlint.runs.by_loop import LoopRun
+    from memlint.runs.by_torchtune import TorchtuneRun
+    from memlint.runs.by_trainer import TrainerRun
+
+    for trainer in script.training:
+        yield TrainerRun(script, trainer)
+    if script.steps and script.on_gpu:
+        for model in script.loop_models:
+            yield LoopRun(script, model)
+        if script.torchtune is not None:
+            yield TorchtuneRun(script, script.torchtune)
+
+
+def run_of_recipe(recipe: Recipe) -> TrainingRun | None:
+    """Return the run that a recipe describes, or a file of a launcher; None where it trains nothing
+    on a GPU."""
+    from memlint.recipes.kinds import Kind
+    from memlint.recipes.recipe_training import trains
+    from memlint.runs.by_recipe import RecipeRun, TorchtuneRecipe
+
+    if recipe.kind not in (Kind.ACCELERATE, Kind.DEEPSPEED) and not trains(recipe):
+        return None
+    return recipe.once(TorchtuneRecipe if recipe.kind is Kind.TORCHTUNE else RecipeRun)
+
+
+__all__ = ["Change", "Field", "TrainingRun", "run_of_recipe", "runs_of"]

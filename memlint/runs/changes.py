@@ -47,6 +47,16 @@ def set_option(
     return _set_given(script, call, setting, source)
 
 
+def together(*parts: tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:
+    """All edits of ``parts``; None where one of them cannot be made."""
+    edits: tuple[Edit, ...] = ()
+    for part in parts:
+        if part is None:
+            return None
+        edits += part
+    return edits
+
+
 def set_item(script: Script, mapping: Object, key: str, source: str) -> tuple[Edit, ...] | None:
     """Edits that give a dict of the script ``key: source``, where it has that key.
 

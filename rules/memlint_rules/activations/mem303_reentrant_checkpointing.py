@@ -17,7 +17,6 @@ from memlint.rule import (
     OFF_CUDA,
     UNSLOTH,
     Call,
-    Config,
     Edit,
     Finding,
     Fix,
@@ -27,6 +26,8 @@ from memlint.rule import (
     Script,
     SetKeyword,
     Setting,
+    TrainingRun,
+    by_change,
     fix,
     set_item,
     set_option,
@@ -43,9 +44,6 @@ _WHY = (
 
 
 def check(script: Script) -> Iterator[Finding]:
-    for config in script.configs:
-        if config.checkpointing and script.training_with(config):
-            yield from _in_config(script, config)
     call = script.checkpointing_call
     if call is not None:
         yield from _in_call(script, call)
@@ -71,23 +69,6 @@ def _fix(
     run = script.name(segment.node.args[0]) if segment is not None and segment.node.args else None
     certain = segment is None or (run is not None and run.startswith("torch."))
     return fix(message, edits, unsafe=not certain or script.sets("requires_grad", "requires_grad_"))
-
-
-def _in_config(script: Script, config: Config) -> Iterator[Finding]:
-    given = [config.setting(name) for name in CHECKPOINTING_ARGUMENTS]
-    if any(setting.given is None for setting in given):
-        return
-    if any(setting.given and not setting.is_none for setting in given):
-        yield from _in_dicts(script, given)
-        return
-    name = next(filter(config.has_option, CHECKPOINTING_ARGUMENTS), None)
-    trainers = script.training_with(config)
-    if name is not None and all(trainer.reentrant_by_default for trainer in trainers):
-        yield Finding(
-            script.span(config.node.func),
-            f"checkpointing is reentrant by the default of this version: {_WHY}",
-            _fix(script, f"Set `{name}={_SOURCE}`", set_option(script, config, name, _SOURCE)),
-        )
 
 
 def _in_dicts(script: Script, given: list[Setting]) -> Iterator[Finding]:
@@ -134,15 +115,24 @@ def _bare(script: Script, call: Call) -> Finding:
     )
 
 
+def of_run(run: TrainingRun) -> Iterator[Finding]:
+    reentrant = run.reentrant
+    if reentrant.is_value(True):
+        message = f"{reentrant.said}: {_WHY}"
+        yield Finding(reentrant.span, message, by_change(run.set(reentrant=False)))
+
+
 RULE = Rule(
     code="MEM303",
     name="reentrant-checkpointing",
     level=Level.WASTE,
     summary="activation checkpointing of the reentrant kind",
     check=check,
+    of_run=of_run,
     skips=(UNSLOTH, OFF_CUDA, DEEPSPEED),
     triggers=(
         frozenset({"checkpoint", "prepare_model_for_kbit_training", "Config", "Arguments"}),
         (*LIBRARIES, "utils.checkpoint", "utils import checkpoint"),
     ),
+    effect={"checkpointing": "non_reentrant"},
 )

@@ -24,7 +24,9 @@ from memlint.rule import (
     Object,
     Rule,
     Script,
+    TrainingRun,
     advise,
+    by_change,
     fix,
     set_item,
     set_option,
@@ -99,12 +101,20 @@ def _advice_for_gemma(script: Script, model: ModelFacts) -> str:
     return advice
 
 
+def of_run(run: TrainingRun) -> Iterator[Finding]:
+    if run.attention.is_value("eager"):
+        message = "eager attention keeps a score for every pair of tokens and head"
+        yield Finding(run.attention.span, message, by_change(run.set(attention="sdpa")))
+
+
 RULE = Rule(
     code="MEM304",
     name="eager-attention",
     level=Level.WASTE,
     summary="attention that writes out the score of every pair of tokens",
     check=check,
+    of_run=of_run,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"eager"})),
+    effect={"attention": "sdpa"},
 )

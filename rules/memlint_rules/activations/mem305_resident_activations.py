@@ -24,6 +24,8 @@ from memlint.rule import (
     Rule,
     Script,
     Trainer,
+    TrainingRun,
+    by_change,
     call_after_trainer,
     fix,
     set_option,
@@ -87,12 +89,20 @@ def _fix(script: Script, trainer: Trainer, config: Config) -> Fix:
     return call_after_trainer(script, trainer, _CALL, "{}")
 
 
+def of_run(run: TrainingRun) -> Iterator[Finding]:
+    if run.offload.is_value("none") and run.checkpointing.is_value("full"):
+        message = "the inputs of checkpointed layers stay on the GPU until backward"
+        yield Finding(run.offload.span, message, by_change(run.set(offload="activations")))
+
+
 RULE = Rule(
     code="MEM305",
     name="resident-activations",
     level=Level.HINT,
     summary="long contexts whose checkpointed activations stay on the GPU",
     check=check,
+    of_run=of_run,
     skips=(UNSLOTH, VISION, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"max_length", "max_seq_length", "max_completion_length"})),
+    effect={"offload": "activations"},
 )

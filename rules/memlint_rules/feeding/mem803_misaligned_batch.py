@@ -47,6 +47,7 @@ def check(script: Script) -> Iterator[Finding]:
                     f"Set `{_BATCH}={nearest}`",
                     set_option(script, config, _BATCH, str(nearest)),
                     unsafe=True,
+                    effect={"micro_batch": nearest},
                 ),
             )
     for trainer in script.training:

@@ -21,7 +21,9 @@ from memlint.rule import (
     Rule,
     Script,
     Trainer,
+    TrainingRun,
     advise,
+    by_change,
 )
 
 _STEPS, _EPOCHS = 1000, 3
@@ -68,12 +70,19 @@ def _compiles_well(script: Script, trainer: Trainer) -> bool:
     return trainer.trains_language_model and trainer.model.quantized is False
 
 
+def of_run(run: TrainingRun) -> Iterator[Finding]:
+    if run.compile.is_value(False):
+        message = "the model and the loss are not compiled: every operation keeps its own result"
+        yield Finding(run.compile.span, message, by_change(run.set(compile=True)))
+
+
 RULE = Rule(
     code="MEM804",
     name="uncompiled-model",
     level=Level.HINT,
     summary="a long run without torch.compile",
     check=check,
+    of_run=of_run,
     skips=(OFF_CUDA, UNSLOTH, VISION, TESTS),
     triggers=(LIBRARIES, frozenset({"num_train_epochs", "max_steps"})),
     on_request=True,

@@ -26,7 +26,9 @@ from memlint.rule import (
     Rule,
     Script,
     Trainer,
+    TrainingRun,
     advise,
+    by_change,
 )
 from memlint_rules.logits.causal_loss import fuse_trainers_loss
 
@@ -105,12 +107,21 @@ def _is_off(trainer: Trainer, option: str) -> bool:
     return by_default or setting.given is False or setting.is_value(0, 0.0)
 
 
+def of_run(run: TrainingRun) -> Iterator[Finding]:
+    loss = run.loss
+    if loss.is_value("full_logits"):
+        message = f"{loss.said}: as wide as the vocabulary"
+        yield Finding(loss.span, message, by_change(run.set(loss="chunked")))
+
+
 RULE = Rule(
     code="MEM201",
     name="full-logits-loss",
     level=Level.WASTE,
     summary="causal LM loss over the full logits",
     check=check,
+    of_run=of_run,
     skips=(UNSLOTH, OFF_CUDA, TESTS),
     triggers=(LIBRARIES, TRAINING),
+    effect={"loss": "no_logits"},
 )

@@ -42,4 +42,5 @@ RULE = Rule(
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset(_KINDS)),
+    effect={"loss": "no_logits"},
 )

@@ -127,4 +127,5 @@ RULE = Rule(
         frozenset({"log_softmax", "cross_entropy", "CrossEntropyLoss"}),
         frozenset({".backward", "Trainer", "optim"}),
     ),
+    effect={"loss": "no_logits"},
 )

@@ -128,4 +128,5 @@ RULE = Rule(
     check=check,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"GRPOTrainer", "RLOOTrainer", "generate("})),
+    effect={"shared_prompt": True},
 )

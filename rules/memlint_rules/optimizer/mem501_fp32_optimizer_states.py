@@ -23,7 +23,9 @@ from memlint.rule import (
     Rule,
     Script,
     Trained,
+    TrainingRun,
     advise,
+    by_change,
     fix,
     replace_callee,
     set_option,
@@ -105,12 +107,26 @@ def _replace(script: Script, call: Call) -> Fix:
     return fix(message, replace_callee(script, call, name), unsafe=True)
 
 
+def of_run(run: TrainingRun) -> Iterator[Finding]:
+    optimizer, is_narrow = run.optimizer, run.weights_dtype.is_value("bfloat16")
+    if optimizer.is_value("adamw_torch"):
+        dtype, wide = ("bf16", 4) if is_narrow else ("fp32", 8)
+        yield Finding(
+            optimizer.span,
+            f"Adam keeps two {dtype} states a weight: {wide} bytes, where 8-bit states take 2",
+            by_change(run.set(optimizer="adamw_8bit")),
+            Level.HINT if is_narrow else None,
+        )
+
+
 RULE = Rule(
     code="MEM501",
     name="fp32-optimizer-states",
     level=Level.WASTE,
     summary="Adam states in float32 in a full fine-tune",
     check=check,
+    of_run=of_run,
     skips=(UNSLOTH, OFF_CUDA, TESTS),
     triggers=(LIBRARIES, frozenset({"Trainer", "optim"})),
+    effect={"optimizer": _EIGHT_BIT},
 )

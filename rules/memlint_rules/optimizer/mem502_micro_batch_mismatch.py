@@ -23,7 +23,9 @@ from memlint.rule import (
     Rule,
     Script,
     Trained,
+    TrainingRun,
     advise,
+    by_change,
     fix,
     set_option,
     together,
@@ -83,7 +85,9 @@ def _set(script: Script, one: Trained, config: Config, total: int, wanted: int) 
         set_option(script, config, _BATCH, str(wanted)),
         set_option(script, config, _STEPS, str(total // wanted)),
     )
-    return fix(message, edits, unsafe=wanted != _SPLIT or not _is_exact(script, one, config))
+    unsafe = wanted != _SPLIT or not _is_exact(script, one, config)
+    effect = {"micro_batch": wanted, "gradient_accumulation": total // wanted}
+    return fix(message, edits, unsafe=unsafe, effect=effect)
 
 
 def _is_exact(script: Script, one: Trained, config: Config) -> bool:
@@ -110,12 +114,26 @@ def _of_loop(script: Script) -> Iterator[Finding]:
             yield Finding(script.span(place), _words(steps), made)
 
 
+def of_run(run: TrainingRun) -> Iterator[Finding]:
+    rows = run.micro_batch.number or 0
+    if rows < 16 or not run.gradient_accumulation.is_value(1) or run.in_backward.is_value(True):
+        return
+    few = next((one for one in (4, 3, 2) if rows % one == 0), 1)
+    yield Finding(
+        run.micro_batch.span,
+        f"the activations of {rows} samples are on the GPU at once: accumulating gradients over "
+        "smaller batches learns the same",
+        by_change(run.set(micro_batch=few, gradient_accumulation=rows // few)),
+    )
+
+
 RULE = Rule(
     code="MEM502",
     name="micro-batch-mismatch",
     level=Level.HINT,
     summary="a micro-batch that does not fit the accumulation beside it",
     check=check,
+    of_run=of_run,
     on_request=True,
     skips=(UNSLOTH, OFF_CUDA, VISION),
     triggers=(LIBRARIES, frozenset({_BATCH, "batch_size"})),

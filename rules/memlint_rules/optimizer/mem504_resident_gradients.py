@@ -23,7 +23,9 @@ from memlint.rule import (
     Rule,
     Script,
     Trainer,
+    TrainingRun,
     advise,
+    by_change,
     call_after_trainer,
     fix,
     set_option,
@@ -93,12 +95,20 @@ def _fix(script: Script, trainer: Trainer, config: Config) -> Fix:
     return fix(f"{call.message}, with `max_grad_norm=0`", edits, unsafe=True)
 
 
+def of_run(run: TrainingRun) -> Iterator[Finding]:
+    step, batches = run.in_backward, run.gradient_accumulation
+    is_plain = batches.is_value(1) and run.clipping.is_value(None)
+    if step.is_value(False) and is_plain and not run.method.is_value("lora"):
+        yield Finding(step.span, step.said, by_change(run.set(in_backward=True)))
+
+
 RULE = Rule(
     code="MEM504",
     name="resident-gradients",
     level=Level.HINT,
     summary="a full fine-tune that keeps all gradients until the optimizer's step",
     check=check,
+    of_run=of_run,
     skips=(UNSLOTH, OFF_CUDA, DEEPSPEED),
     triggers=(LIBRARIES, frozenset({"Trainer"})),
 )

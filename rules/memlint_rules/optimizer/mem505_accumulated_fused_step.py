@@ -13,7 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Call, Finding, Level, Object, Rule, Script, advise
+from memlint.rule import (
+    Call,
+    Finding,
+    Level,
+    Object,
+    Rule,
+    Script,
+    TrainingRun,
+    advise,
+    by_change,
+)
 
 _STEPS = "gradient_accumulation_steps"
 _HOOK = "register_post_accumulate_grad_hook"
@@ -83,12 +93,33 @@ def _finding(script: Script, call: Call, steps: object) -> Iterator[Finding]:
         )
 
 
+def of_run(run: TrainingRun) -> Iterator[Finding]:
+    steps = run.gradient_accumulation.number or 1
+    if steps <= 1:
+        return
+    if run.offloaded_gradients.is_value(True):
+        yield Finding(
+            run.offloaded_gradients.span,
+            "each backward pass overwrites the gradients on the CPU: a step sees those of the last "
+            f"of {steps} accumulated batches",
+            by_change(run.set(offloaded_gradients=False)),
+        )
+    if run.in_backward.is_value(True):
+        yield Finding(
+            run.in_backward.span,
+            f"torchtune refuses `optimizer_in_bwd` with {steps} accumulated batches: each batch "
+            "would step",
+            by_change(run.set(in_backward=False)),
+        )
+
+
 RULE = Rule(
     code="MEM505",
     name="accumulated-fused-step",
     level=Level.ERROR,
     summary="gradient accumulation with an optimizer that steps inside backward",
     check=check,
+    of_run=of_run,
     triggers=(
         frozenset({"in_backward", "InBackward", "in_bwd", _HOOK, "layerwise", "lomo", _OFFLOADS}),
     ),

@@ -75,4 +75,5 @@ RULE = Rule(
     skips=(OFF_CUDA, UNSLOTH, TESTS),
     triggers=(LIBRARIES, frozenset({"fp16"})),
     on_request=True,
+    effect={"compute_dtype": "bfloat16", "autocast": True},
 )

@@ -120,4 +120,5 @@ RULE = Rule(
     summary="a reference model held beside the policy for nothing",
     check=check,
     triggers=(LIBRARIES, TRAINING),
+    effect={"reference_model": False},
 )

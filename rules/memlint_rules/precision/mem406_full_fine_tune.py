@@ -20,7 +20,9 @@ from memlint.rule import (
     Rule,
     Script,
     Trained,
+    TrainingRun,
     advise,
+    by_change,
 )
 
 # Billions of parameters.
@@ -75,13 +77,22 @@ def _states(script: Script, one: Trained) -> str:
     )
 
 
+def of_run(run: TrainingRun) -> Iterator[Finding]:
+    method = run.method
+    if method.is_value("full"):
+        message = f"{method.said}: their gradients and optimizer states with them"
+        yield Finding(method.span, message, by_change(run.set(method="lora")))
+
+
 RULE = Rule(
     code="MEM406",
     name="full-fine-tune",
     level=Level.HINT,
     summary="all weights of a large model trained, without an adapter",
     check=check,
+    of_run=of_run,
     on_request=True,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, TRAINING),
+    effect={"method": "lora"},
 )

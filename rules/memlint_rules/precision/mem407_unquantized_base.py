@@ -19,7 +19,9 @@ from memlint.rule import (
     Rule,
     Script,
     Trained,
+    TrainingRun,
     advise,
+    by_change,
     fix,
     reference_to,
     set_option,
@@ -80,13 +82,21 @@ def _fix(script: Script, one: Trained) -> Fix:
     return fix(message, whole, unsafe=True)
 
 
+def of_run(run: TrainingRun) -> Iterator[Finding]:
+    base = run.quantization
+    if base.is_value(None):
+        yield Finding(base.span, base.said, by_change(run.set(quantization="nf4")))
+
+
 RULE = Rule(
     code="MEM407",
     name="unquantized-base",
     level=Level.HINT,
     summary="a large frozen base in 16 bits under an adapter",
     check=check,
+    of_run=of_run,
     on_request=True,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"peft", "Lora"})),
+    effect={"method": "qlora", "quantization": {"bits": 4, "type": "nf4"}},
 )

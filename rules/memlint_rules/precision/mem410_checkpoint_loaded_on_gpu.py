@@ -21,6 +21,8 @@ from memlint.rule import (
     Rule,
     Script,
     SetKeyword,
+    TrainingRun,
+    by_change,
     fix,
     set_option,
 )
@@ -65,12 +67,20 @@ def _is_gpu(script: Script, call: Call) -> bool:
     return any(name.startswith("cuda") for name in script.device_names(call, _OPTION))
 
 
+def of_run(run: TrainingRun) -> Iterator[Finding]:
+    load = run.sharded_load
+    if load.is_value(False):
+        message = "ZeRO-3 without `zero3_init_flag`: every process first loads the whole model"
+        yield Finding(load.span, message, by_change(run.set(sharded_load=True)), Level.HINT)
+
+
 RULE = Rule(
     code="MEM410",
     name="checkpoint-loaded-on-gpu",
     level=Level.WASTE,
     summary="a checkpoint read onto the GPU beside the model",
     check=check,
+    of_run=of_run,
     skips=(OFF_CUDA, TESTS),
     triggers=(
         frozenset({"torch.load", "import load"}),

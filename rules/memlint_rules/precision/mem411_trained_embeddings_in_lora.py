@@ -10,7 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import LIBRARIES, TESTS, UNSLOTH, Finding, Level, Rule, Script, advise
+from memlint.rule import (
+    LIBRARIES,
+    TESTS,
+    UNSLOTH,
+    Finding,
+    Level,
+    Rule,
+    Script,
+    TrainingRun,
+    advise,
+    by_change,
+)
 
 _TABLES = frozenset({"embed_tokens", "lm_head", "wte", "embed_in", "embed_out", "word_embeddings"})
 _TABLES |= {"tok_embeddings", "shared", "embeddings"}
@@ -51,12 +62,26 @@ def _advice(has_indices: bool, grows: bool) -> str:
     return "Leave them out of `modules_to_save` where the new words can start from known ones"
 
 
+def of_run(run: TrainingRun) -> Iterator[Finding]:
+    head, saved = run.adapted_head, run.modules_to_save
+    if head.is_value(True):
+        yield Finding(head.span, head.said, by_change(run.set(adapted_head=False)))
+    if isinstance(saved.value, tuple) and not _TABLES.isdisjoint(saved.value):
+        yield Finding(
+            saved.span,
+            "embeddings and output layer are trained as full copies, with gradients and optimizer "
+            "states as wide as the vocabulary",
+            advise("Leave them out unless new tokens must be learned"),
+        )
+
+
 RULE = Rule(
     code="MEM411",
     name="trained-embeddings-in-lora",
     level=Level.HINT,
     summary="embeddings or head trained whole beside a LoRA",
     check=check,
+    of_run=of_run,
     on_request=True,
     skips=(UNSLOTH, TESTS),
     triggers=(LIBRARIES, frozenset({"modules_to_save"})),

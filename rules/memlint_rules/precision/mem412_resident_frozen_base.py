@@ -42,10 +42,9 @@ _TESTED = ("transformers.Trainer", "trl.SFTTrainer", "trl.DPOTrainer", "trl.KTOT
 _METHODS = ("merge_and_unload", "merge_adapter", "unload", "add_weighted_adapter")
 _FUNCTIONS = ("torch.compile", "copy.deepcopy", "trl.create_reference_model")
 _OPTIONS = ("use_liger_kernel", "use_liger_loss", "torch_compile", "activation_offloading")
-# Options of an adapter that leave the base as it is, and make no copy of its modules.
-_PLAIN_LORA = frozenset(
-    ("r", "lora_alpha", "lora_dropout", "target_modules", "task_type", "bias", "use_rslora")
-)
+# Options of an adapter that copy none of the base.
+_PLAIN_LORA = frozenset({"r", "lora_alpha", "lora_dropout", "target_modules", "task_type"})
+_PLAIN_LORA |= {"bias", "use_rslora"}
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -145,4 +144,5 @@ RULE = Rule(
     only_to_fit=True,
     skips=(UNSLOTH, OFF_CUDA),
     triggers=(LIBRARIES, frozenset({"peft", "Lora"})),
+    effect={"streamed": True},
 )

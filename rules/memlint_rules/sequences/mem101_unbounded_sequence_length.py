@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
+    DEFAULT_LENGTH,
     DIFFUSION,
     LIBRARIES,
     MISSING,
@@ -21,7 +22,9 @@ from memlint.rule import (
     Script,
     SetKeyword,
     Tokenization,
+    TrainingRun,
     advise,
+    by_change,
     fix,
     set_option,
 )
@@ -87,7 +90,8 @@ def _unlimited_finding(script: Script, config: Config, option: str) -> Finding:
     default = script.api.default(config.kind, option)
     limit = default if type(default) is int else _LIMIT
     edits = set_option(script, config, option, str(limit))
-    return Finding(span, message, fix(f"Set `{option}={limit}`", edits, unsafe=True))
+    effect = {"seq_len": limit}
+    return Finding(span, message, fix(f"Set `{option}={limit}`", edits, unsafe=True, effect=effect))
 
 
 def _in_tokenization(one: Tokenization) -> Iterator[Finding]:
@@ -105,9 +109,16 @@ def _in_tokenization(one: Tokenization) -> Iterator[Finding]:
         )
     else:
         return
-    made = fix(f"Truncate to `max_length={_LIMIT}`", edits, unsafe=True)
+    made = fix(f"Truncate to `max_length={_LIMIT}`", edits, unsafe=True, effect={"seq_len": _LIMIT})
     elsewhere = truncation.given is not False and call.keyword_node("truncation") is None
     yield Finding(call.span, message, None if elsewhere else made)
+
+
+def of_run(run: TrainingRun) -> Iterator[Finding]:
+    limit = run.seq_len
+    if limit.is_value(None):
+        message = f"{limit.said}: the longest sample decides the peak"
+        yield Finding(limit.span, message, by_change(run.set(seq_len=DEFAULT_LENGTH)))
 
 
 RULE = Rule(
@@ -116,6 +127,7 @@ RULE = Rule(
     level=Level.WASTE,
     summary="training examples are not truncated",
     check=check,
+    of_run=of_run,
     triggers=(LIBRARIES, frozenset({"Config", "Trainer", ".backward("})),
     skips=(VISION, DIFFUSION),
 )

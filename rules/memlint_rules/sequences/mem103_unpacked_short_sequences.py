@@ -22,7 +22,9 @@ from memlint.rule import (
     Level,
     Rule,
     Script,
+    TrainingRun,
     advise,
+    by_change,
     fix,
     set_option,
     unless_switched_off,
@@ -106,12 +108,26 @@ def _fix(script: Script, holder: Call) -> Fix:
     return unless_switched_off(holder.setting("packing"), made)
 
 
+def of_run(run: TrainingRun) -> Iterator[Finding]:
+    packed, rows = run.packed, run.micro_batch.number
+    if packed.is_value(False) and rows is not None:
+        yield Finding(
+            packed.span,
+            f"pads every sample to the longest of {rows}: nothing is packed"
+            if rows > 1
+            else "trains one unpacked sample at a time: short samples leave the GPU idle",
+            by_change(run.set(packed=True)),
+            None if rows > 1 else Level.HINT,
+        )
+
+
 RULE = Rule(
     code="MEM103",
     name="unpacked-short-sequences",
     level=Level.WASTE,
     summary="supervised fine-tuning with neither packing nor padding-free",
     check=check,
+    of_run=of_run,
     triggers=(LIBRARIES, frozenset({"SFTTrainer"})),
     skips=(UNSLOTH, VISION, OFF_CUDA, LEARNED_PROMPTS),
 )

@@ -36,9 +36,12 @@ def made(**settings: object) -> Run:
     return run_of(with_pricing(values, Pricing("rtx4090-24gb")))
 
 
-def finding(code: str, kind: Applicability, name: str = "x", source: str = "1") -> Finding:
-    one = Fix(f"fix {code}", (SetKeyword(CALL, name, source),), kind)
-    return Finding(CALL, "message", one, Level.WASTE, code, "name")
+LOGITS = ("loss", "no_logits")
+
+
+def finding(code: str, kind: Applicability, *effect: tuple[str, object]) -> Finding:
+    one = Fix(f"fix {code}", (SetKeyword(CALL, "x", "1"),), kind)
+    return Finding(CALL, "message", one, Level.WASTE, code, "name", effect=effect)
 
 
 def test_nothing_is_changed_where_the_run_fits() -> None:
@@ -61,10 +64,10 @@ def test_the_set_fits_and_no_smaller_one_of_safe_fixes_does(case: object) -> Non
 
 def test_safe_fixes_come_before_unsafe_ones_and_those_before_the_hand() -> None:
     values = {"micro_batch": 8, "seq_len": 1024}
-    unsafe = finding("MEM501", Applicability.UNSAFE, "optim", '"paged_adamw_8bit"')
-    shorter = finding("MEM101", Applicability.UNSAFE, "max_length", "256")
-    checkpointing = finding("MEM301", Applicability.SAFE)
-    logits = finding("MEM201", Applicability.SAFE)
+    unsafe = finding("MEM501", Applicability.UNSAFE, ("optimizer", "paged_adamw_8bit"))
+    shorter = finding("MEM101", Applicability.UNSAFE, ("seq_len", 256))
+    checkpointing = finding("MEM301", Applicability.SAFE, ("checkpointing", "full"))
+    logits = finding("MEM201", Applicability.SAFE, LOGITS)
     found = fit(made(**values), [unsafe, shorter, checkpointing, logits])
     assert {code for each in found.chosen for code in each.codes} == {"MEM301", "MEM201"}
     found = fit(made(**values), [shorter, checkpointing])
@@ -87,7 +90,8 @@ def test_settings_without_a_script_are_fitted_by_hand() -> None:
 
 
 def test_fixes_of_one_effect_are_one_change() -> None:
-    both = [finding("MEM201", Applicability.SAFE), finding("MEM204", Applicability.UNSAFE)]
+    safe, unsafe = Applicability.SAFE, Applicability.UNSAFE
+    both = [finding("MEM201", safe, LOGITS), finding("MEM204", unsafe, LOGITS)]
     (logits,) = [each for each in candidates(made(micro_batch=8, seq_len=1024), both) if each.codes]
     assert logits.kind is Applicability.SAFE
     assert logits.fixes == (("MEM201", "fix MEM201"),)

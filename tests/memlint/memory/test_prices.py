@@ -14,9 +14,11 @@ from memlint.memory import recording
 from memlint.memory.prices import check_pricing, merged, price, read_run
 from memlint.memory.settings import SettingsError
 from memlint.memory.tape import Tape
-from memlint.rule.findings import Finding, Fix, Level
-from memlint.rule.kit import advise
+from memlint.rule import Rule
+from memlint.rule.findings import Finding, Level
+from memlint.rule.kit import advise, fix
 from memlint.rule.savings import Pricing, Saving
+from memlint.run.engine import _of_rule
 from memlint.run.pricing import _rank
 from memlint.source import Span
 from memlint.source.edits import SetKeyword
@@ -40,8 +42,12 @@ RUN = {
 }
 
 
-def finding(code: str, fix: Fix | None = None, level: Level = Level.WASTE) -> Finding:
-    return Finding(Span(0, 1), "message", fix, level, code, "name")
+EFFECTS = {"MEM301": (("checkpointing", "full"),), "MEM201": (("loss", "no_logits"),)}
+
+
+def finding(code: str, level: Level = Level.WASTE, **effect: object) -> Finding:
+    changes = tuple(effect.items()) or EFFECTS.get(code, ())
+    return Finding(Span(0, 1), "message", None, level, code, "name", effect=changes)
 
 
 def written(folder: Path, text: str, name: str = "train.py") -> str:
@@ -80,11 +86,13 @@ def test_an_assumed_length_makes_the_interval_wide() -> None:
     assert settled.findings[0].saving == known.findings[0].saving
 
 
-def test_what_a_rule_says_goes_over_its_edits_and_they_over_its_code() -> None:
-    call = Span(0, 1)
-    by_edit = Fix("Set it", (SetKeyword(call, "optim", '"paged_adamw_8bit"'),))
-    by_rule = advise("Train adapters", {"method": "lora"})
-    priced, _ = price(RUN, [finding("MEM999", by_edit), finding("MEM998", by_rule)], Pricing())
+def test_a_finding_has_the_price_of_what_its_fix_or_its_rule_says() -> None:
+    edit = SetKeyword(Span(0, 1), "x", "1")
+    by_fix = fix("Set it", (edit,), effect={"optimizer": "paged_adamw_8bit"})
+    by_rule = advise("Train adapters")
+    rule = Rule("MEM999", "name", Level.WASTE, "summary", effect={"method": "lora"})
+    found = [_of_rule(rule, Finding(Span(0, 1), "message", one)) for one in (by_fix, by_rule)]
+    priced, _ = price(RUN, found, Pricing())
     first, second = (each.saving for each in priced)
     assert first is not None
     assert second is not None
@@ -92,14 +100,12 @@ def test_what_a_rule_says_goes_over_its_edits_and_they_over_its_code() -> None:
 
 
 def test_what_saves_nothing_or_is_a_guess_has_no_price() -> None:
-    call = Span(0, 1)
-    shorter = Fix("Cut", (SetKeyword(call, "max_length", "64"),))
     open_ = {key: value for key, value in RUN.items() if key != "seq_len"}
     on = {**RUN, "checkpointing": "full"}
     assert price(on, [finding("MEM301")], Pricing()).findings[0].saving is None
     assert price(RUN, [finding("MEM103")], Pricing()).findings[0].saving is None
-    assert price(open_, [finding("MEM101", shorter)], Pricing()).findings[0].saving is None
-    assert price(RUN, [finding("MEM101", shorter)], Pricing()).findings[0].saving is not None
+    assert price(open_, [finding("MEM101", seq_len=64)], Pricing()).findings[0].saving is None
+    assert price(RUN, [finding("MEM101", seq_len=64)], Pricing()).findings[0].saving is not None
 
 
 def test_an_unknown_model_leaves_findings_as_they_are() -> None:

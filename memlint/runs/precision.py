@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlint.engine.values import Constant, Object, Symbol
-from memlint.rule.kit import together
-from memlint.runs.changes import add_item, set_item, set_option
+from memlint.runs.changes import add_item, set_item, set_option, together
 from memlint.runs.references import reference_to
+from memlint.runs.run import Change, Field
 from memlint.script.loaded_models import model_facts
+from memlint.script.settings import UNSURE
 from memlint.script.weight_precision import DTYPE_OPTIONS
 from memlint.source.patterns import lazy_pattern
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from memlint.source.edits import Edit
 
 FLOAT32 = "torch.float32"
+_WIDE = "float32"
 # GPUs without bf16, where they are free, and probes for it. A guess, which only silences.
 _OLDER_GPU = lazy_pattern(
     r"\b(T4|V100|P100|P40|K80|RTX ?20\d\d|GTX|Turing|Volta)\b|is_bf16_supported|"
@@ -56,6 +58,38 @@ def trains_without_bf16(script: Script) -> bool:
             if not config.setting("bf16").is_overridable_default
         )
     )
+
+
+def read_load(script: Script, load: Call, *, frozen: bool) -> Field:
+    """The dtype of a language model's load, where it is float32 for nothing.
+
+    frozen: its weights are only read. Without bf16 losses are scaled, which wants float32 weights.
+    """
+    wanted = not frozen and may_lack_bf16(script)
+    if wanted or not script.loads_language_model(load) or script.is_quantized(load) is not False:
+        return Field()
+    setting = script.given_dtype(load)
+    if setting is None:
+        plain = script.api.behaviour("load-dtype") == "float32" and not load.has_unknown_keywords
+        said = "the model is loaded in float32, this version's default"
+        return Field(_WIDE if plain else UNSURE, script.span(load.node.func), said)
+    wide = setting.given and script.dtype_name(setting) == FLOAT32
+    span = script.span(setting.node if setting.node is not None else load.node)
+    return Field(_WIDE if wide else UNSURE, span, f"`{setting.name}` is float32")
+
+
+def write_load(script: Script, load: Call, value: str, *, frozen: bool) -> Change:
+    """Another dtype for a load, and for what its model is compared with."""
+    setting, lacking = script.given_dtype(load), trains_without_bf16(script)
+    option = setting.name if setting is not None else script.dtype_option(load.name)
+    changed = {"weights_dtype": "float16" if lacking else value}
+    if lacking and not frozen:
+        return Change(changed, f"Set `{option}=torch.{value}`, on a GPU that has it")
+    dtype = f"torch.{changed['weights_dtype']}"
+    several = len(script.model_loads) > 1
+    message = f"Set `{option}={dtype}`{', for what it is compared with too' if several else ''}"
+    unsafe = lacking or not frozen or is_decided(script, load)
+    return Change(changed, message, load_in(script, load, dtype), unsafe)
 
 
 def load_in(script: Script, load: Call, dtype: str) -> tuple[Edit, ...] | None:

@@ -1,0 +1,142 @@
+"""The record of a hand-written loop of plain torch, accelerate and PEFT.
+
+It rests on models that a step of the script certainly trains (``script.loop_models``).
+"""
+
+from __future__ import annotations
+
+import ast
+
+from memlint.engine.project import is_elsewhere
+from memlint.runs.precision import FLOAT32, may_lack_bf16, read_load, write_load
+from memlint.runs.run import Change, Field, TrainingRun
+from memlint.script.called import Call
+from memlint.script.loop_models import LoopModel
+from memlint.script.model import Script
+from memlint.script.settings import UNSURE, Setting
+from memlint.source.edits import InsertStatement
+
+# Ways to turn checkpointing on, newest first: the method and its keyword.
+_ENABLERS = (
+    ("activation_checkpointing_enable", "activation_checkpointing_kwargs"),
+    ("gradient_checkpointing_enable", "gradient_checkpointing_kwargs"),
+)
+# Methods that return the model that they are called on.
+_SAME = ("to", "cuda", "train", "eval", "float", "half", "bfloat16", "requires_grad_")
+
+# Libraries whose engines decide the precision by a configuration of theirs, and what FSDP calls it.
+_DECIDING = ("lightning", "pytorch_lightning", "deepspeed", "colossalai")
+_POLICIES = ("MixedPrecisionPolicy", "MixedPrecision", "mp_policy", "param_dtype")
+_SHORT = {"bfloat16": "bf16", "float16": "fp16"}
+
+
+class LoopRun(TrainingRun):
+    """A language model that a loop trains on a GPU."""
+
+    def __init__(self, script: Script, model: LoopModel) -> None:
+        self.script = script
+        self.model = model
+
+    def read_checkpointing(self) -> Field:
+        """By a call of the script."""
+        script, model = self.script, self.model
+        decided = script.may_use("checkpointing", "torch.utils.checkpoint")
+        off = not decided and script.owner_of_checkpointing(model.facts).on is False
+        return Field(
+            "none" if off and not model.in_evaluation_mode else UNSURE,
+            script.span(model.load.node.func),
+            "a loop trains this model without activation checkpointing",
+        )
+
+    def write_checkpointing(self, value: str) -> Change:
+        """A call after the model is loaded, of the kind that is not reentrant."""
+        script, model = self.script, self.model
+        load = model.load
+        name = self._name(load)
+        method, keyword = next(
+            (
+                pair
+                for pair in _ENABLERS
+                if script.api.signature(f"transformers.PreTrainedModel.{pair[0]}") is not None
+            ),
+            _ENABLERS[-1],
+        )
+        message = f"Call `{name or 'model'}.{method}()` after it is loaded"
+        changed = {"checkpointing": value}
+        if script.method_calls("generate"):
+            return Change(changed, f"{message}, and put it in evaluation mode to generate")
+        if name is None or script.is_named("past_key_values"):
+            return Change(changed, message)
+        if not model.in_training_mode:
+            message += (
+                f", and `{name}.train()`: a loaded model is in evaluation mode, in which nothing "
+                "is checkpointed"
+            )
+            return Change(changed, message)
+        written = f'{name}.{method}({keyword}={{"use_reentrant": False}})'
+        call = InsertStatement(script.span(script.statement(load.node)), written, "after")
+        return Change(changed, message, (call,), load.loads_own_code)
+
+    def read_weights_dtype(self) -> Field:
+        """That of the load, where nothing casts it and no trainer has it."""
+        script, model = self.script, self.model
+        narrow = [name for name in script.casts_of(model.facts) if name != FLOAT32]
+        if narrow or script.may_use("GradScaler") or script.is_trained(model.load):
+            return Field()
+        return read_load(script, model.load, frozen=model.facts.peft is True)
+
+    def write_weights_dtype(self, value: str) -> Change:
+        """Where the model is loaded."""
+        return write_load(self.script, self.model.load, value, frozen=self.model.facts.peft is True)
+
+    def read_compute_dtype(self) -> Field:
+        """float32 where no pass of the step can be under autocast."""
+        script, model = self.script, self.model
+        if not script.holds_float32(model.facts) or not model.without_autocast:
+            return Field()
+        accelerators = [one.setting("mixed_precision") for one in self._accelerators]
+        places = [
+            *(one.node for one in accelerators[:1]),
+            *(one.node.func for one in model.forwards),
+        ]
+        here = (node for node in places if node is not None and not is_elsewhere(node))
+        return Field(
+            UNSURE if self._is_decided_elsewhere(accelerators) else "float32",
+            script.span(next(here, model.load.node.func)),
+            "trains in float32, without autocast",
+        )
+
+    @property
+    def _accelerators(self) -> tuple[Call, ...]:
+        return self.script.calls_to("accelerate.Accelerator")
+
+    def _is_decided_elsewhere(self, settings: list[Setting]) -> bool:
+        """True if an engine, a policy or ``accelerate config`` decides the precision, or may."""
+        if self.script.imports_package(*_DECIDING) or self.script.may_use(*_POLICIES):
+            return True
+        launched = self.script.launcher.mixed_precision == "no"
+        # What the user's ``accelerate config`` says decides where nothing is written.
+        return not all(
+            setting.value in ("no", "NO") or (launched and setting.given is False)
+            for setting in settings
+        )
+
+    def write_compute_dtype(self, value: str) -> Change:
+        """By hand; what the GPU lacks is not taken."""
+        dtype = "float16" if may_lack_bf16(self.script) else value
+        message = f"Run the forward pass under `torch.autocast(..., dtype=torch.{dtype})`"
+        if self._accelerators:
+            message = f'Set `mixed_precision="{_SHORT[dtype]}"`'
+        return Change({"compute_dtype": dtype, "autocast": True}, message)
+
+    def _name(self, load: Call) -> str | None:
+        """The name that a load gives its model: ``model = Auto.from_pretrained(...).cuda()``."""
+        match self.script.statement(load.node):
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                while isinstance(value, ast.Call) and value is not load.node:
+                    func = value.func
+                    if not isinstance(func, ast.Attribute) or func.attr not in _SAME:
+                        return None
+                    value = func.value
+                return name if value is load.node else None
+        return None

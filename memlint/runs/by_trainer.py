@@ -1,0 +1,258 @@
+"""The record of a run that a trainer makes: its configuration, and what its calls decide."""
+
+from __future__ import annotations
+
+from memlint.engine.values import Object
+from memlint.runs.changes import set_item, set_option, together
+from memlint.runs.precision import (
+    FLOAT32,
+    dtype_node,
+    load_by_name_in,
+    may_lack_bf16,
+    read_load,
+    trains_without_bf16,
+    write_load,
+)
+from memlint.runs.run import Change, Field, TrainingRun
+from memlint.script.calls import Config, Trainer
+from memlint.script.checkpointing import ARGUMENTS, SWITCHES
+from memlint.script.model import Script
+from memlint.script.settings import UNSURE, Setting
+
+_NON_REENTRANT = '{"use_reentrant": False}'
+
+_MIXED = ("bf16", "fp16")
+
+
+class TrainerRun(TrainingRun):
+    """What one trainer trains. trainers: all that may train with its configuration."""
+
+    def __init__(self, script: Script, trainer: Trainer) -> None:
+        self.script = script
+        self.trainer = trainer
+        self.config = trainer.config
+        self.trainers = script.training_with(self.config) if self.config else (trainer,)
+
+    @property
+    def trains_language_model(self) -> bool:
+        return all(trainer.trains_language_model for trainer in self.trainers)
+
+    # -- checkpointing ---------------------------------------------------------------------------
+
+    def read_checkpointing(self) -> Field:
+        """Of the configuration, where no call decides beside it."""
+        config = self.config
+        if config is None:
+            return Field()
+        setting, _ = _switch(config)
+        on = config.checkpointing
+        if any(trainer.checkpointed_by_call is not False for trainer in self.trainers):
+            on = None
+        value = UNSURE if on is None else "full" if on else "none"
+        name = config.kind.rpartition(".")[2]
+        said, span = f"`{name}` leaves activation checkpointing off", config.node.func
+        if setting.given:
+            by = f" by its {setting.origin}" if setting.is_overridable_default else ""
+            said = f"`{setting.name}` is off{by}"
+            span = setting.node if setting.node is not None else config.node
+        if any(trainer.model.kbit for trainer in self.trainers):
+            said += ", and the k-bit preparation does not turn it on here"
+        pending = not setting.given and self._waits_for_its_class(config)
+        return Field(value, self.script.span(span), said, pending)
+
+    def read_reentrant(self) -> Field:
+        """Of checkpointing that the configuration turns on."""
+        script, config = self.script, self.config
+        if config is None or not config.checkpointing:
+            return Field()
+        given = [config.setting(name) for name in ARGUMENTS]
+        if all(one.given is False or (one.given and one.is_none) for one in given):
+            default = all(trainer.reentrant_by_default for trainer in self.trainers)
+            known = default and any(map(config.has_option, ARGUMENTS))
+            said = "checkpointing is reentrant by the default of this version"
+            return Field(True if known else UNSURE, script.span(config.node.func), said)
+        options = reentrant_options(script, given)
+        if options is None:
+            return Field()
+        return Field(
+            True, script.span(options.node or config.node), "checkpointing is set to be reentrant"
+        )
+
+    def write_reentrant(self, value: bool) -> Change:
+        """The option of the dict, or a dict. What it left untrained would be trained then."""
+        script, config = self.script, self.config
+        assert config is not None
+        options = reentrant_options(script, [config.setting(name) for name in ARGUMENTS])
+        if options is not None:
+            edits = set_item(script, options, "use_reentrant", str(value))
+            message = f"Set `use_reentrant` to {value}"
+        else:
+            name = next(filter(config.has_option, ARGUMENTS))
+            edits = set_option(script, config, name, _NON_REENTRANT)
+            message = f"Set `{name}={_NON_REENTRANT}`"
+        unsafe = script.sets("requires_grad", "requires_grad_")
+        return Change({"checkpointing": "non_reentrant"}, message, edits, unsafe)
+
+    def _waits_for_its_class(self, config: Config) -> bool:
+        """True if plain arguments go to a TRL trainer: the class of its own, whose checkpointing is
+        on, is the fix of another fault."""
+        if config.kind.startswith("trl."):
+            return False
+        kinds = [one.kind for one in self.trainers if one.kind.startswith("trl.")]
+        api = self.script.api
+        signatures = [api.signature(kind.removesuffix("Trainer") + "Config") for kind in kinds]
+        return any(
+            name in signature.parameters and signature.parameters[name].default is True
+            for signature in signatures
+            if signature is not None
+            for name in SWITCHES
+        )
+
+    def write_checkpointing(self, value: str) -> Change:
+        """On, of the kind that trains adapters; a script's own ``False`` stays."""
+        config = self.config
+        assert config is not None
+        setting, newest = _switch(config)
+        decided = setting.given and setting.value is False and not setting.is_overridable_default
+        edits = set_option(self.script, config, setting.name, "True")
+        message = f"Set `{setting.name if edits and not decided else newest}=True`"
+        if any(_starves_adapters(config, trainer) for trainer in self.trainers):
+            name = next(filter(config.has_option, ARGUMENTS), ARGUMENTS[-1])
+            edits = together(edits, set_option(self.script, config, name, _NON_REENTRANT))
+            message += f" and `{name}={_NON_REENTRANT}`: no gradient passes a frozen input"
+        known = [one for one in self.trainers if one.model.by_name or one.model.loads]
+        # Classes of other packages raise a ValueError by default.
+        doubted = any(trainer.trains_own_code for trainer in known)
+        if doubted:
+            message += ", if the model's class supports it: its code is not transformers' own"
+        return Change({"checkpointing": value}, message, None if decided else edits, doubted)
+
+    # -- precision -------------------------------------------------------------------------------
+
+    def read_compute_dtype(self) -> Field:
+        """float32 where neither option is on. TRL's ``bf16=None`` means on."""
+        script, config = self.script, self.config
+        if config is None:
+            return Field()
+        given = [one for one in map(config.setting, _MIXED) if one.given]
+        node = next((one.node for one in given if one.node is not None), config.node.func)
+        outside = next((f" ({one.origin})" for one in given if one.is_overridable_default), "")
+        said = f"trains in float32, with neither bf16 nor fp16{outside}"
+        off = all(
+            config.setting(name).given is not None and config.settled(name).value in (False, None)
+            for name in _MIXED
+        )
+        # ``accelerate launch`` may turn mixed precision on.
+        off = off and script.launcher.mixed_precision in ("", "no")
+        off = off and not any(trainer.model.is_toy for trainer in self.trainers)
+        off = off and all(script.loads_float32(trainer) for trainer in self.trainers)
+        return Field("float32" if off else UNSURE, script.span(node), said)
+
+    def write_compute_dtype(self, value: str) -> Change:
+        """The option that the GPU has, where the configuration is made."""
+        config, lacking = self.config, may_lack_bf16(self.script)
+        assert config is not None
+        changed = {"compute_dtype": "float16" if lacking else value, "autocast": True}
+        late = next((name for name in _MIXED if config.setting(name).value is True), None)
+        if late is not None:
+            message = f"Give `{late}=True` to the configuration where it is made"
+            return Change(changed, message)
+        if config.setting("fp16").is_overridable_default:
+            # Both at once are refused, and the command line may give the other.
+            return Change(changed, "Set `bf16=True`, unless fp16 is selected")
+        option = "fp16" if lacking else "bf16"
+        edits = set_option(self.script, config, option, "True")
+        return Change(changed, f"Set `{option}=True`", edits, True)
+
+    def read_weights_dtype(self) -> Field:
+        """That of a load of the script, or of the trainer's own."""
+        script, trainer = self.script, self.trainer
+        load = trainer.model.load
+        if trainer.model.is_toy or (load is None and not trainer.model.by_name):
+            return Field()
+        if load is not None:
+            scaled = any(map(_scales_losses, self._trainers_of_load))
+            return Field() if scaled else read_load(script, load, frozen=self._is_frozen)
+        if not self._loads_by_name_in_float32():
+            return Field()
+        given, options = trainer.setting("model"), trainer.loading_options
+        node = dtype_node(script, options) or given.node or trainer.node
+        name = trainer.kind.rpartition(".")[2]
+        return Field(
+            "float32", script.span(node), f"`{name}` loads a model given by name in float32"
+        )
+
+    @property
+    def _trainers_of_load(self) -> list[Trainer]:
+        load = self.trainer.model.load
+        return [
+            one
+            for one in self.script.training
+            if load is not None and one.model.load is not None and one.model.load.node is load.node
+        ]
+
+    @property
+    def _is_frozen(self) -> bool:
+        return all(trainer.peft for trainer in self._trainers_of_load or [self.trainer])
+
+    def _loads_by_name_in_float32(self) -> bool:
+        """True if a TRL trainer definitely loads its model in float32."""
+        script, trainer, config = self.script, self.trainer, self.config
+        if not trainer.kind.startswith("trl.") or _scales_losses(trainer):
+            return False
+        if not trainer.peft and may_lack_bf16(script):
+            return False
+        if script.api.signature(trainer.kind) is None:
+            return False  # a trainer that the target does not have loads nothing
+        if trainer.args.given is not False and (config is None or config.from_command_line):
+            return False
+        return script.weights_dtype(trainer) == FLOAT32
+
+    def write_weights_dtype(self, value: str) -> Change:
+        """Where the model is loaded."""
+        load = self.trainer.model.load
+        if load is not None:
+            return write_load(self.script, load, value, frozen=self._is_frozen)
+        script, trainer, config = self.script, self.trainer, self.config
+        options = trainer.loading_options
+        lacking = trains_without_bf16(script)
+        changed = {"weights_dtype": "float16" if lacking else value}
+        if config is None or not config.has_option(options.name) or (lacking and not trainer.peft):
+            return Change(changed, "Load it in bfloat16, on a GPU that has it")
+        dtype = changed["weights_dtype"]
+        unsafe = lacking or not trainer.peft or dtype_node(script, options) is not None
+        message = f'Set `{options.name}={{"{script.dtype_option()}": "{dtype}"}}`'
+        return Change(changed, message, load_by_name_in(script, trainer, dtype), unsafe)
+
+
+def reentrant_options(script: Script, given: list[Setting]) -> Object | None:
+    """The dict among arguments that says ``use_reentrant=True``."""
+    for setting in given if all(setting.given is not None for setting in given) else ():
+        made = setting.value
+        if isinstance(made, Object) and script.item(made, "use_reentrant") is True:
+            return made
+    return None
+
+
+def _switch(config: Config) -> tuple[Setting, str]:
+    """The switch of checkpointing that is written, or would be, and its name at the target."""
+    newest = next(filter(config.has_option, SWITCHES), SWITCHES[1])
+    written = [config.setting(name) for name in SWITCHES]
+    return next((one for one in written if one.given), config.setting(newest)), newest
+
+
+def _starves_adapters(config: Config, trainer: Trainer) -> bool:
+    """True if checkpointing would be reentrant, which needs an input with gradients, over a base
+    that may be frozen."""
+    if any(config.setting(name).given is not False for name in ARGUMENTS):
+        return False
+    return trainer.peft is not False and trainer.reentrant_by_default
+
+
+def _scales_losses(trainer: Trainer) -> bool:
+    """True if all weights are trained with fp16, whose scaled gradients want float32 weights."""
+    config = trainer.config
+    if trainer.peft or config is None:
+        return False
+    fp16 = config.setting("fp16")
+    return fp16.given is not False and fp16.value is not False
