@@ -53,7 +53,7 @@ class TrainerRun(TrainingRun):
         said, span = f"`{name}` leaves activation checkpointing off", config.node.func
         if setting.given:
             by = f" by its {setting.origin}" if setting.is_overridable_default else ""
-            said = f"`{setting.name}` is off{by}"
+            said = f"`{setting.name}` is off{by}" if by else f"`{setting.name}=False`"
             span = setting.node if setting.node is not None else config.node
         if any(trainer.model.kbit for trainer in self.trainers):
             said += ", and the k-bit preparation does not turn it on here"
@@ -138,15 +138,22 @@ class TrainerRun(TrainingRun):
         node = next((one.node for one in given if one.node is not None), config.node.func)
         outside = next((f" ({one.origin})" for one in given if one.is_overridable_default), "")
         said = f"trains in float32, with neither bf16 nor fp16{outside}"
-        off = all(
-            config.setting(name).given is not None and config.settled(name).value in (False, None)
-            for name in _MIXED
-        )
+        return Field("float32" if self._is_wide(config) else UNSURE, script.span(node), said)
+
+    def _is_wide(self, config: Config) -> bool:
+        """True if models in float32 are trained without mixed precision."""
+        for name in _MIXED:
+            if config.setting(name).given is None or config.settled(name).value not in (
+                False,
+                None,
+            ):
+                return False
         # ``accelerate launch`` may turn mixed precision on.
-        off = off and script.launcher.mixed_precision in ("", "no")
-        off = off and not any(trainer.model.is_toy for trainer in self.trainers)
-        off = off and all(script.loads_float32(trainer) for trainer in self.trainers)
-        return Field("float32" if off else UNSURE, script.span(node), said)
+        plain = self.script.launcher.mixed_precision in ("", "no")
+        return plain and all(
+            not trainer.model.is_toy and self.script.loads_float32(trainer)
+            for trainer in self.trainers
+        )
 
     def write_compute_dtype(self, value: str) -> Change:
         """The option that the GPU has, where the configuration is made."""

@@ -30,7 +30,7 @@ def test_a_flag_that_nobody_set_is_not_quoted_as_false() -> None:
     (message,) = messages("gradient_checkpointing=flags.gradient_checkpointing", "MEM301")
     assert message.startswith("`gradient_checkpointing` is off by its argparse default")
     (message,) = messages("gradient_checkpointing=False", "MEM301")
-    assert message.startswith("`gradient_checkpointing=False` keeps")
+    assert message.startswith("`gradient_checkpointing=False`: ")
 
 
 def test_reentrant_checkpointing_says_what_is_lost() -> None:
