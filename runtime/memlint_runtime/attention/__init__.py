@@ -20,19 +20,8 @@ from memlint_runtime.attention.kernels.dense import attend_dense_packed, dense_m
 from memlint_runtime.attention.windows import attends, require_within_window, window_in_mask_alone
 
 __all__ = [
-    "AttentionPath",
-    "Documents",
-    "Forest",
-    "ForestAttention",
-    "Node",
-    "attend_dense_packed",
-    "attend_documents",
-    "attends",
-    "dense_mask",
-    "documents_of_lengths",
-    "require_path",
-    "require_within_window",
-    "to_one_dtype",
-    "use_variable_length_attention",
+    "AttentionPath", "Documents", "Forest", "ForestAttention", "Node", "attend_dense_packed",
+    "attend_documents", "attends", "dense_mask", "documents_of_lengths", "require_path",
+    "require_within_window", "to_one_dtype", "use_variable_length_attention",
     "window_in_mask_alone",
-]
+]  # fmt: skip

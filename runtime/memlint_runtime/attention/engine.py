@@ -37,13 +37,9 @@ from memlint_runtime.attention.kernels.joined import Part, joined_attention
 from memlint_runtime.attention.plan import plan_blocks, plan_runs, plan_windows
 
 __all__ = [
-    "AttentionPath",
-    "ForestAttention",
-    "SharedPlans",
-    "attend_documents",
-    "require_path",
+    "AttentionPath", "ForestAttention", "SharedPlans", "attend_documents", "require_path",
     "to_one_dtype",
-]
+]  # fmt: skip
 
 AttentionPath = Literal["joined", "flex", "blockwise", "dense"]
 

@@ -17,13 +17,9 @@ from torch import Tensor
 from memlint_runtime.quantities import whole_number
 
 __all__ = [
-    "check_class_weight",
-    "check_ignore_index",
-    "check_penalties",
-    "check_reduction",
-    "check_targets",
-    "check_workspace",
-]
+    "check_class_weight", "check_ignore_index", "check_penalties", "check_reduction",
+    "check_targets", "check_workspace",
+]  # fmt: skip
 
 _REDUCTIONS = ("mean", "sum", "none")
 

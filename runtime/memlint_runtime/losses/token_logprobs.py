@@ -61,34 +61,20 @@ class TokenStatistics:
 
 @overload
 def token_logprobs(
-    hidden_TD: Tensor,
-    weight_VD: Tensor,
-    target_T: Tensor,
-    *,
-    bias: Tensor | None = ...,
-    softcap: float | None = ...,
-    temperature: float = ...,
-    logit_scale: float = ...,
-    entropy: Literal[False] = ...,
-    low_rank: tuple[Tensor, Tensor] | None = ...,
-    workspace_bytes: int | None = ...,
-) -> Tensor: ...
+    hidden_TD: Tensor, weight_VD: Tensor, target_T: Tensor,
+    *, bias: Tensor | None = ..., softcap: float | None = ..., temperature: float = ...,
+    logit_scale: float = ..., entropy: Literal[False] = ...,
+    low_rank: tuple[Tensor, Tensor] | None = ..., workspace_bytes: int | None = ...,
+) -> Tensor: ...  # fmt: skip
 
 
 @overload
 def token_logprobs(
-    hidden_TD: Tensor,
-    weight_VD: Tensor,
-    target_T: Tensor,
-    *,
-    bias: Tensor | None = ...,
-    softcap: float | None = ...,
-    temperature: float = ...,
-    logit_scale: float = ...,
-    entropy: Literal[True],
-    low_rank: tuple[Tensor, Tensor] | None = ...,
+    hidden_TD: Tensor, weight_VD: Tensor, target_T: Tensor,
+    *, bias: Tensor | None = ..., softcap: float | None = ..., temperature: float = ...,
+    logit_scale: float = ..., entropy: Literal[True], low_rank: tuple[Tensor, Tensor] | None = ...,
     workspace_bytes: int | None = ...,
-) -> tuple[Tensor, Tensor]: ...
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 
 
 def token_logprobs(

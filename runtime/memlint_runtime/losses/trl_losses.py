@@ -6,13 +6,15 @@ in place of its chunks, which hold 4,096 x 32,768 logits and recompute them in b
 that ask for full logits (CPO and ORPO; DPO, KTO and GRPO before 1.14) get `DeferredLogits`, for the
 policy and for the reference, whose log-probabilities are computed without a graph.
 Tested with trl 1.16; another layout is refused when this is called, not in the middle of training.
-Cost: the functions of TRL's modules are replaced for all trainers of the process until undone.
+Cost: functions of TRL's modules are replaced until undone, and pass other trainers' calls through.
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
+import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +22,7 @@ import torch
 from torch import Tensor
 
 from memlint_runtime.integrations import Patch
+from memlint_runtime.integrations.patching import bound_to
 from memlint_runtime.losses.deferred import DeferredLogits, defer_logits
 from memlint_runtime.losses.token_logprobs import token_statistics
 
@@ -29,6 +32,28 @@ _CHUNKED_ARGUMENTS = (
     "logit_scale", "outputs",
 )  # fmt: skip
 _CHUNKED = "_ChunkedLogProbFunction"
+# What of a trainer may compute log-probabilities.
+_ENTRIES = ("train", "evaluate", "predict", "training_step", "prediction_step", "compute_loss")
+
+
+class _TrlLosses(Patch):
+    """scored: how often log-probabilities were computed by tiles."""
+
+    def __init__(self, trainer: Any, workspace_bytes: int | None) -> None:
+        super().__init__(trainer, "the trainer's losses are fused")
+        self.workspace_bytes = workspace_bytes
+        self.scored = 0
+        self.told = False
+
+
+class _Computing(threading.local):
+    """The handles of the trainers at work in this thread, the inmost last."""
+
+    def __init__(self) -> None:
+        self.handles: list[_TrlLosses] = []
+
+
+_COMPUTING = _Computing()
 
 
 def fuse_trl_losses(trainer: Any, *, workspace_bytes: int | None = None) -> Patch:
@@ -48,10 +73,12 @@ def fuse_trl_losses(trainer: Any, *, workspace_bytes: int | None = None) -> Patc
             f"wants a trainer of trl, got {type(trainer).__name__}: for transformers.Trainer use "
             "fuse_causal_lm_loss(model)"
         )
-    handle = Patch(trainer, "the trainer's losses are fused")
+    handle = _TrlLosses(trainer, workspace_bytes)
     try:
         if _has_fused_head(trainer.model):
-            _replace_chunks(workspace_bytes, handle)
+            _replace_chunks(handle)
+            for name in _ENTRIES:
+                handle.replace(trainer, name, bound_to(trainer, name, _at_work(handle, name)))
         else:
             _defer(trainer, names, workspace_bytes, handle)
     except BaseException:
@@ -76,7 +103,36 @@ def _parameters(function: Any) -> list[str]:
 # -- trainers with TRL's fused head ---------------------------------------------------------------
 
 
-def _replace_chunks(workspace_bytes: int | None, handle: Patch) -> None:
+def _at_work(handle: _TrlLosses, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What makes the tiles stand in while this trainer computes, and not another one."""
+
+    def make(own: Callable[..., Any]) -> Callable[..., Any]:
+        known = getattr(own, "__module__", "").split(".")[0] in ("trl", "transformers")
+        watched = name == "compute_loss" and not known
+
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            scored = handle.scored
+            _COMPUTING.handles.append(handle)
+            try:
+                result = own(self, *args, **kwargs)
+            finally:
+                _COMPUTING.handles.pop()
+            if watched and handle.scored == scored and not handle.told:
+                handle.told = True
+                warnings.warn(
+                    f"fuse saves nothing in {type(self).__name__}.compute_loss, which goes past "
+                    "TRL's fused head: call super().compute_loss there, or "
+                    "memlint_runtime.losses.cross_entropy on the hidden states",
+                    stacklevel=2,
+                )
+            return result
+
+        return method
+
+    return make
+
+
+def _replace_chunks(handle: _TrlLosses) -> None:
     from trl.trainer import utils
 
     chunked: Any = getattr(utils, _CHUNKED, None)
@@ -108,7 +164,7 @@ def _replace_chunks(workspace_bytes: int | None, handle: Patch) -> None:
             logit_scale: float,
             outputs: tuple[str, ...],
         ) -> Any:
-            if "log_sum_sq_probs" in outputs:
+            if "log_sum_sq_probs" in outputs or not _COMPUTING.handles:
                 return chunked.apply(
                     hidden,
                     weight,
@@ -120,6 +176,8 @@ def _replace_chunks(workspace_bytes: int | None, handle: Patch) -> None:
                     logit_scale,
                     outputs,
                 )
+            computing = _COMPUTING.handles[-1]
+            computing.scored += 1
             found = token_statistics(
                 hidden,
                 weight,
@@ -131,7 +189,7 @@ def _replace_chunks(workspace_bytes: int | None, handle: Patch) -> None:
                 entropy="entropy" in outputs,
                 mean_logit="mean_logits" in outputs,
                 extras_differentiable="mean_logits" not in outputs,
-                workspace_bytes=workspace_bytes,
+                workspace_bytes=computing.workspace_bytes,
             )
             top = found.is_top if "is_top1" in outputs else None
             return found.logprob, found.entropy, None, found.mean_logit, top

@@ -17,9 +17,5 @@ from memlint_runtime.measure.measuring import MeasuredMemory, measure_memory
 from memlint_runtime.measure.report import MemoryReport, PhaseMemory
 
 __all__ = [
-    "MeasureMemoryCallback",
-    "MeasuredMemory",
-    "MemoryReport",
-    "PhaseMemory",
-    "measure_memory",
-]
+    "MeasureMemoryCallback", "MeasuredMemory", "MemoryReport", "PhaseMemory", "measure_memory",
+]  # fmt: skip

@@ -20,14 +20,6 @@ from memlint_runtime.recurrent.segments import RowPlan, document_plan, tree_plan
 from memlint_runtime.recurrent.trial import reason_of_trial
 
 __all__ = [
-    "SEGMENTS",
-    "RowPlan",
-    "RowSegments",
-    "SegmentedForward",
-    "StateLayers",
-    "document_plan",
-    "find_state_layers",
-    "reason_of_trial",
-    "tree_plan",
-    "watch",
-]
+    "SEGMENTS", "RowPlan", "RowSegments", "SegmentedForward", "StateLayers", "document_plan",
+    "find_state_layers", "reason_of_trial", "tree_plan", "watch",
+]  # fmt: skip

@@ -43,13 +43,9 @@ from memlint_runtime.shared_prompt.runs import PaddedRows, Scored, Sharing, Tree
 from memlint_runtime.shared_prompt.scoring import score_rows
 
 __all__ = [
-    "SharedPromptScores",
-    "can_go_in_phases",
-    "graph_kept",
-    "reason_against",
-    "report_paths",
+    "SharedPromptScores", "can_go_in_phases", "graph_kept", "reason_against", "report_paths",
     "shared_prompt_logprobs",
-]
+]  # fmt: skip
 
 logger = logging.getLogger("memlint_runtime.shared_prompt")
 
@@ -68,47 +64,29 @@ class SharedPromptScores(NamedTuple):
 
 @overload
 def shared_prompt_logprobs(
-    model: nn.Module,
-    prompt_ids: Tensor,
-    prompt_mask: Tensor,
-    completion_ids: Tensor,
+    model: nn.Module, prompt_ids: Tensor, prompt_mask: Tensor, completion_ids: Tensor,
     completion_mask: Tensor,
-    *,
-    temperature: float = ...,
-    entropy: Literal[False] = ...,
-    aux_loss: Literal[False] = ...,
+    *, temperature: float = ..., entropy: Literal[False] = ..., aux_loss: Literal[False] = ...,
     sharing: Sharing | None = ...,
-) -> Tensor: ...
+) -> Tensor: ...  # fmt: skip
 
 
 @overload
 def shared_prompt_logprobs(
-    model: nn.Module,
-    prompt_ids: Tensor,
-    prompt_mask: Tensor,
-    completion_ids: Tensor,
+    model: nn.Module, prompt_ids: Tensor, prompt_mask: Tensor, completion_ids: Tensor,
     completion_mask: Tensor,
-    *,
-    temperature: float = ...,
-    entropy: Literal[True],
-    aux_loss: Literal[False] = ...,
+    *, temperature: float = ..., entropy: Literal[True], aux_loss: Literal[False] = ...,
     sharing: Sharing | None = ...,
-) -> tuple[Tensor, Tensor]: ...
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 
 
 @overload
 def shared_prompt_logprobs(
-    model: nn.Module,
-    prompt_ids: Tensor,
-    prompt_mask: Tensor,
-    completion_ids: Tensor,
+    model: nn.Module, prompt_ids: Tensor, prompt_mask: Tensor, completion_ids: Tensor,
     completion_mask: Tensor,
-    *,
-    temperature: float = ...,
-    entropy: bool = ...,
-    aux_loss: Literal[True],
+    *, temperature: float = ..., entropy: bool = ..., aux_loss: Literal[True],
     sharing: Sharing | None = ...,
-) -> SharedPromptScores: ...
+) -> SharedPromptScores: ...  # fmt: skip
 
 
 def shared_prompt_logprobs(

@@ -49,19 +49,10 @@ from memlint_runtime.recurrent import (
 from memlint_runtime.shared_prompt.self_test import verify_path
 
 __all__ = [
-    "AttentionSwitch",
-    "Layers",
-    "Pack",
-    "TreePass",
-    "causal_lm_inside",
-    "dropout_inside",
-    "layers_of",
-    "switch_of",
-    "through_backbone",
-    "trunk_of",
-    "unsupported_reason",
+    "AttentionSwitch", "Layers", "Pack", "TreePass", "causal_lm_inside", "dropout_inside",
+    "layers_of", "switch_of", "through_backbone", "trunk_of", "unsupported_reason",
     "without_reentrant_checkpointing",
-]
+]  # fmt: skip
 
 KEYWORD = "shared_prompt"
 _DROPS = re.compile("drop|jitter")

@@ -22,15 +22,8 @@ from memlint_runtime.shared_prompt.layout import PrefixTree, build_tree
 from memlint_runtime.shared_prompt.models import TreePass
 
 __all__ = [
-    "PaddedRows",
-    "RunTree",
-    "Scored",
-    "Sharing",
-    "TreeRun",
-    "joined",
-    "require_sharing",
-    "run_of",
-]
+    "PaddedRows", "RunTree", "Scored", "Sharing", "TreeRun", "joined", "require_sharing", "run_of",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,6 @@ from memlint_runtime.streaming.streamed import (
 )
 
 __all__ = [
-    "StreamedWeights",
-    "StreamingPlan",
-    "load_streamed",
-    "plan_streaming",
-    "stream_frozen_weights",
+    "StreamedWeights", "StreamingPlan", "load_streamed", "plan_streaming", "stream_frozen_weights",
     "streamed_weights_of",
-]
+]  # fmt: skip

@@ -20,12 +20,8 @@ if TYPE_CHECKING:
     from memlint_runtime.trl.subclasses import share_prompts_in
 
 __all__ = [
-    "DPOTrainer",
-    "GRPOTrainer",
-    "RLOOTrainer",
-    "reasons_training_differs",
-    "share_prompts_in",
-]
+    "DPOTrainer", "GRPOTrainer", "RLOOTrainer", "reasons_training_differs", "share_prompts_in",
+]  # fmt: skip
 
 # Each trainer of TRL takes a second or more to import.
 _HOMES = {

@@ -6,6 +6,7 @@ import abc
 import copy
 import sys
 import types
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -274,17 +275,64 @@ def test_a_class_weight_is_of_every_class(shape: tuple[int, ...]) -> None:
         loss(HIDDEN, WEIGHT, TARGET)
 
 
-def supervised(folder: Path, compute_loss_func: Any = None, **options: Any) -> Any:
+def supervised(
+    folder: Path, compute_loss_func: Any = None, kind: Any = None, **options: Any
+) -> Any:
     from trl import SFTConfig, SFTTrainer
 
     from tests.runtime.losses.training import tiny_tokenizer
 
     args = SFTConfig(str(folder), report_to="none", use_cpu=True, bf16=False, **options)
     data = datasets.Dataset.from_list([{"input_ids": [1, 2, 3], "labels": [1, 2, 3]}])
-    return SFTTrainer(
+    return (kind or SFTTrainer)(
         tiny_model(), args, train_dataset=data, processing_class=tiny_tokenizer(),
         compute_loss_func=compute_loss_func,
     )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:`.*` is deprecated:FutureWarning")
+@pytest.mark.parametrize("calls_super", [False, True])
+def test_a_loss_that_goes_past_trls_fused_head_is_told(calls_super: bool, tmp_path: Path) -> None:
+    from trl import SFTTrainer
+
+    class Distilled(SFTTrainer):  # type: ignore[misc]
+        def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            if calls_super:
+                return super().compute_loss(model, inputs, *args, **kwargs)
+            return model(input_ids=inputs["input_ids"]).logits.float().logsumexp(-1).mean()
+
+    trainer = supervised(tmp_path, kind=Distilled, max_steps=2, per_device_train_batch_size=1)
+    with fuse(trainer), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer.train()
+    told = [str(each.message) for each in caught if "fuse saves nothing" in str(each.message)]
+    assert len(told) == (0 if calls_super else 1)
+    assert all("in Distilled.compute_loss, which goes past" in text for text in told)
+
+
+@pytest.mark.filterwarnings("ignore:`.*` is deprecated:FutureWarning")
+def test_one_trainer_is_fused_and_not_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trl.trainer import utils
+
+    calls: list[str] = []
+    own = utils._ChunkedLogProbFunction.apply
+    chunked = utils._ChunkedLogProbFunction
+    monkeypatch.setattr(chunked, "apply", lambda *given: calls.append("trl") or own(*given))
+    options = {"max_steps": 1, "per_device_train_batch_size": 1, "loss_type": "chunked_nll"}
+    ours, theirs = (supervised(tmp_path / name, **options) for name in ("a", "b"))
+    with fuse(ours):
+        ours.train()
+        assert calls == []
+        theirs.train()
+        assert calls == ["trl"]
+        with fuse(theirs):
+            supervised_again = len(calls)
+            theirs.train()
+            assert len(calls) == supervised_again
+    assert utils._ChunkedLogProbFunction is chunked
+    assert not {"train", "compute_loss"} & {*vars(ours), *vars(theirs)}
 
 
 # TRL's own defaults use names that transformers has deprecated.
