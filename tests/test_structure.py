@@ -14,11 +14,11 @@ MEASURED = measure(Path(__file__).parent.parent)
 BOUNDS = {
     "lines of the linter and its rules": 69_349,
     "lines of the runtime": 21_640,
-    "files in circles, imports for types counted": 67,
-    "references to ast outside the packages of syntax": 1_509,
-    "rule codes outside the rules": 47,
-    "file names used twice": 31,
-    "names offered to the author of a rule": 167,
+    "files in circles, imports for types counted": 16,
+    "references to ast outside the packages of syntax": 222,
+    "rule codes outside the rules": 3,
+    "file names used twice": 0,
+    "names offered to the author of a rule": 117,
 }
 
 
@@ -54,7 +54,7 @@ def test_every_module_belongs_to_a_package() -> None:
 
 @pytest.mark.parametrize("what", BOUNDS)
 def test_what_makes_the_code_heavy_does_not_grow(what: str) -> None:
-    assert 0 < MEASURED.weights[what] <= BOUNDS[what]
+    assert 0 <= MEASURED.weights[what] <= BOUNDS[what]
 
 
 def test_imports_for_types_close_circles_too() -> None:

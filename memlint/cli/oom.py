@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from memlint.memory.oom import Candidate, Explanation
+    from memlint.memory.oom_candidates import Candidate, Explanation
 
 _SHOWN = 5
 _MAX_BYTES = 128 << 20
@@ -26,7 +26,7 @@ def oom_command(
     output_format: str,
 ) -> int:
     """Print the likeliest tensors and return the exit status, 0."""
-    from memlint.memory.oom import OomError, explain
+    from memlint.memory.oom_candidates import OomError, explain
     from memlint.memory.settings import SettingsError
 
     text = _read(log)
@@ -120,7 +120,7 @@ def _placed(fixes: Iterable[str], found: Mapping[str, str]) -> list[str]:
 
 
 def _lines(explanation: Explanation, found: Mapping[str, str]) -> Iterator[str]:
-    from memlint.memory.oom import format_size
+    from memlint.memory.oom_candidates import format_size
 
     message = explanation.message
     where = f" on GPU {message.gpu}" if message.gpu is not None else ""

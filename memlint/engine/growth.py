@@ -11,7 +11,7 @@ from memlint.engine.nodes import walk
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.engine.names import Loop
+    from memlint.engine.name_uses import Loop
     from memlint.engine.tree import Tree
 
 Growth = ast.Assign | ast.AugAssign

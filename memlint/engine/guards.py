@@ -11,7 +11,7 @@ from memlint.engine.constants import UNSURE
 from memlint.engine.nodes import called_name, calls_in, targets_of, walk
 
 if TYPE_CHECKING:
-    from memlint.engine.names import Loop
+    from memlint.engine.name_uses import Loop
     from memlint.engine.tree import Tree
 
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)

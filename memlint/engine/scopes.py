@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from memlint.engine.names import (
+from memlint.engine.name_uses import (
     COMPREHENSIONS,
     FUNCTIONS,
     Loop,

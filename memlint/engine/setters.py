@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from memlint.engine.names import local_names, parameters
+from memlint.engine.name_uses import local_names, parameters
 from memlint.engine.values import (
     UNKNOWN,
     Binding,

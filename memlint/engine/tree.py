@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TypeVar
 
-from memlint.engine.names import parameters
+from memlint.engine.name_uses import parameters
 from memlint.engine.nodes import CHILDREN, walk
 from memlint.engine.project import ElsewhereError, are_of_one_file, is_elsewhere
 from memlint.engine.values import FunctionNode

@@ -10,12 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memlint.fix.apply import apply_edits
+    from memlint.fix.apply import apply_edits, previews
     from memlint.fix.atomic import write_atomically
     from memlint.fix.fixpoint import Fixed, fix_source
     from memlint.fix.outcome import Applied, TextEdit
     from memlint.fix.patches import unified_diff
-    from memlint.fix.preview import previews
     from memlint.fix.splicing import text_edits
 
 __all__ = [
@@ -36,7 +35,7 @@ _HOMES = {
     "TextEdit": "outcome",
     "apply_edits": "apply",
     "fix_source": "fixpoint",
-    "previews": "preview",
+    "previews": "apply",
     "text_edits": "splicing",
     "unified_diff": "patches",
     "write_atomically": "atomic",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from memlint.engine.names import Loop, is_loop
+from memlint.engine.name_uses import Loop, is_loop
 from memlint.engine.nodes import call_itself, holder_of, last_name
 from memlint.engine.tensors import Output, Tensor
 from memlint.engine.values import Invocation, Object, options

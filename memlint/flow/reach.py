@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from memlint.engine.names import is_local
+from memlint.engine.name_uses import is_local
 from memlint.engine.nodes import called_name, holder_of, is_lambda
 from memlint.engine.project import is_elsewhere
 from memlint.engine.usage import Place, Usage, Way, parameter_of, places_of

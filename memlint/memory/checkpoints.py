@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any
 
 from memlint.memory.architecture import Architecture, Layer
+from memlint.memory.config_reader import read_config
 from memlint.memory.config_values import ConfigError
-from memlint.memory.families import read_config
 from memlint.memory.settings import SettingsError
 from memlint.source.bounded import parse_json, read_regular
 from memlint.source.patterns import lazy_pattern

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from memlint.engine.values import Object
 from memlint.memory.facts import DTYPE_AUTO, TRL_FLOAT32, reaches
 from memlint.memory.sharding import plain_options, unread
+from memlint.script.call_settings import Setting
 from memlint.script.lengths import Lengths
 from memlint.script.purpose import Purpose
-from memlint.script.settings import Setting
 
 if TYPE_CHECKING:
     from memlint.script import Call, Config, ModelFacts, Script, Trainer

@@ -17,9 +17,9 @@ from typing import Any
 from memlint.memory.architecture import Architecture
 from memlint.memory.assume import assume
 from memlint.memory.checkpoints import find_config
+from memlint.memory.config_reader import read_config
 from memlint.memory.config_values import ConfigError
 from memlint.memory.effects import Changes, effect_of
-from memlint.memory.families import read_config
 from memlint.memory.gpus import Gpu, find_gpu
 from memlint.memory.settings import (
     Settings,

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memlint.rule.interface import *  # noqa: F403 - the lists of names are there
-    from memlint.rule.patterns import *  # noqa: F403
     from memlint.rule.recipe_interface import *  # noqa: F403
 
 # The modules whose names these are, in the order in which they are searched.
-PARTS = ("interface", "patterns", "recipe_interface")
+PARTS = ("interface", "recipe_interface")
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ from memlint.api.refusals import Refusal
 from memlint.api.signatures import History
 from memlint.engine.project import is_elsewhere
 from memlint.recipes.recipe import Recipe
-from memlint.rule import facts
+from memlint.rule import script_facts as facts
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.kit import (
     DEEPSPEED,
@@ -34,6 +34,11 @@ from memlint.rule.kit import (
     fix_of_model,
     method_of,
     unless_switched_off,
+)
+from memlint.rule.loops import (
+    frozen_models_with_autograd,
+    larger_evaluation_loops,
+    references_of_loops,
 )
 from memlint.rule.page import Example, Page, read_page
 from memlint.rule.triggers import BACKWARD, COMPARED, LIBRARIES, PACKAGES, TRAINING
@@ -188,13 +193,16 @@ __all__ = [
     "facts",
     "fix",
     "fix_of_model",
+    "frozen_models_with_autograd",
     "is_elsewhere",
     "is_guarded",
+    "larger_evaluation_loops",
     "may_lack_bf16",
     "method_of",
     "names_looked_up",
     "places",
     "reference_to",
+    "references_of_loops",
     "replace_callee",
     "set_item",
     "set_option",

@@ -10,10 +10,10 @@ import ast
 from memlint.engine.project import is_elsewhere
 from memlint.runs.precision import FLOAT32, may_lack_bf16, read_load, write_load
 from memlint.runs.run import Change, Field, TrainingRun
+from memlint.script.call_settings import UNSURE, Setting
 from memlint.script.called import Call
 from memlint.script.loop_models import LoopModel
 from memlint.script.model import Script
-from memlint.script.settings import UNSURE, Setting
 from memlint.source.edits import InsertStatement
 
 # Ways to turn checkpointing on, newest first: the method and its keyword.

@@ -10,7 +10,7 @@ from memlint.recipes.recipe_training import is_adapter, is_on, is_sharded
 from memlint.runs.program_options import KEPT_BASE, OPTIONS, Option
 from memlint.runs.recipe_changes import remove_key, set_key
 from memlint.runs.run import Change, Field, TrainingRun
-from memlint.script.settings import UNSURE
+from memlint.script.call_settings import UNSURE
 from memlint.source.edits import Edit
 
 

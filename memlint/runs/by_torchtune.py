@@ -9,10 +9,10 @@ from memlint.runs.changes import set_option
 from memlint.runs.program_options import CHUNKED_LOSS, KEPT_BASE, ON_OUTPUT, PAGED, WHOLE_LOSS
 from memlint.runs.references import reference_to, replace_callee
 from memlint.runs.run import Change, Field, TrainingRun
+from memlint.script.call_settings import UNSURE
 from memlint.script.called import Call
 from memlint.script.model import Script
 from memlint.script.purpose import Purpose
-from memlint.script.settings import UNSURE
 from memlint.script.torchtune import TorchtuneModel
 from memlint.source.edits import InsertStatement, ReplaceExpression, WrapStatements
 

@@ -14,10 +14,10 @@ from memlint.runs.precision import (
     write_load,
 )
 from memlint.runs.run import Change, Field, TrainingRun
+from memlint.script.call_settings import UNSURE, Setting
 from memlint.script.calls import Config, Trainer
 from memlint.script.checkpointing import ARGUMENTS, SWITCHES
 from memlint.script.model import Script
-from memlint.script.settings import UNSURE, Setting
 
 _NON_REENTRANT = '{"use_reentrant": False}'
 

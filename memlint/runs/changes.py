@@ -13,9 +13,9 @@ from memlint.engine.project import is_elsewhere
 from memlint.engine.values import How, Object, Provenance
 from memlint.runs.decisions import is_explained
 from memlint.runs.places import Edits, place_in, place_of
+from memlint.script.call_settings import Setting
 from memlint.script.called import Call
 from memlint.script.calls import Config
-from memlint.script.settings import Setting
 from memlint.source.edits import Edit, ReplaceExpression, SetKeyword
 
 if TYPE_CHECKING:

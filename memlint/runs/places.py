@@ -11,7 +11,7 @@ import ast
 from typing import TYPE_CHECKING, Self
 
 from memlint.engine.values import How
-from memlint.script.settings import Setting
+from memlint.script.call_settings import Setting
 from memlint.source.edits import (
     Edit,
     RemoveItem,

@@ -12,8 +12,8 @@ from memlint.engine.values import Constant, Object, Symbol
 from memlint.runs.changes import add_item, set_item, set_option, together
 from memlint.runs.references import reference_to
 from memlint.runs.run import Change, Field
+from memlint.script.call_settings import UNSURE
 from memlint.script.loaded_models import model_facts
-from memlint.script.settings import UNSURE
 from memlint.script.weight_precision import DTYPE_OPTIONS
 from memlint.source.patterns import lazy_pattern
 

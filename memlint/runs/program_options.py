@@ -21,7 +21,7 @@ from memlint.recipes.recipe_training import (
     is_sharded,
     takes_images,
 )
-from memlint.script.settings import UNSURE
+from memlint.script.call_settings import UNSURE
 from memlint.source.record import NamedTuple
 
 PAGED = "bitsandbytes.optim.PagedAdamW8bit"

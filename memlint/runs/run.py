@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memlint.script.settings import UNSURE
+from memlint.script.call_settings import UNSURE
 from memlint.source import Span
 from memlint.source.edits import Edit
 from memlint.source.record import NamedTuple

@@ -8,6 +8,7 @@ from memlint.engine.tree import packages_at_top
 from memlint.engine.values import Function, How, Object, Provenance, Symbol
 from memlint.flow.events import Event, EventKind
 from memlint.flow.reach import Reach
+from memlint.script.call_settings import MISSING, UNSURE, Setting
 from memlint.script.called import Call
 from memlint.script.calls import Config, Trainer
 from memlint.script.checkpointing import ARGUMENTS as CHECKPOINTING_ARGUMENTS
@@ -25,7 +26,6 @@ from memlint.script.model import Script, build_script, parse_script
 from memlint.script.owners import AttentionOwner, CheckpointingOwner, LossOwner, Owner
 from memlint.script.purpose import Purpose
 from memlint.script.restoring import Fate
-from memlint.script.settings import MISSING, UNSURE, Setting
 from memlint.script.tokenization import Tokenization
 from memlint.script.torchtune import TorchtuneModel
 from memlint.script.trained import Trained

@@ -26,8 +26,8 @@ from memlint.engine.values import (
     merge_bindings,
 )
 from memlint.flow.evaluated import Evaluated
+from memlint.script.call_settings import Setting, setting_of
 from memlint.script.launcher import Launcher
-from memlint.script.settings import Setting, setting_of
 
 if TYPE_CHECKING:
     from memlint.api import Api

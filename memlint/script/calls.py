@@ -21,6 +21,7 @@ from memlint.engine.values import (
     merge_bindings,
     options,
 )
+from memlint.script.call_settings import MISSING, UNSURE, Setting, setting_of
 from memlint.script.called import Call, Called
 from memlint.script.checkpointing import (
     is_checkpointed_by_call,
@@ -28,7 +29,6 @@ from memlint.script.checkpointing import (
     switched_on,
 )
 from memlint.script.loaded_models import ModelFacts, model_facts
-from memlint.script.settings import MISSING, UNSURE, Setting, setting_of
 from memlint.script.trainers import TrainerUse, may_train
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlint.engine.values import Object, Value
+from memlint.script.call_settings import MISSING
 from memlint.script.guesses import may_use
 from memlint.script.loaded_models import ModelFacts, is_about, model_facts
-from memlint.script.settings import MISSING
 
 if TYPE_CHECKING:
     from memlint.script.called import Call, Called

@@ -30,11 +30,11 @@ from memlint.engine.values import (
     options,
 )
 from memlint.flow.evaluated import query
+from memlint.script.call_settings import Setting
 from memlint.script.called import Call
 from memlint.script.calls import Trainer
 from memlint.script.lengths import Effect, Lengths, effects_of, is_named_for_blocks, padding_effects
 from memlint.script.purpose import Purpose, purpose_of_loader
-from memlint.script.settings import Setting
 from memlint.script.setups import trainers_of
 from memlint.source import Span
 from memlint.source.patterns import lazy_pattern

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from memlint.engine.forwards import ForwardRun
 from memlint.engine.guards import asserts, blocks_around, calls_of_plain
 from memlint.engine.modes import module_root
-from memlint.engine.names import is_loop
+from memlint.engine.name_uses import is_loop
 from memlint.engine.nodes import called_name, calls_in, holder_of
 from memlint.engine.values import Invocation, Object, Opaque, Value, options
 from memlint.flow.evaluated import query

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from memlint.engine.answers import agreed, any_of
 from memlint.engine.forwards import Certainty, ForwardRun
 from memlint.engine.growth import target_named
-from memlint.engine.names import Loop
+from memlint.engine.name_uses import Loop
 from memlint.engine.nodes import Statement
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Output, Tensor

@@ -47,7 +47,7 @@ from memlint.script.setups import may_train
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.engine.names import Loop
+    from memlint.engine.name_uses import Loop
     from memlint.engine.nodes import CallNode, Definition, Expression, Node
     from memlint.engine.values import Invocation
     from memlint.script.called import Call

@@ -11,7 +11,7 @@ from memlint.engine.answers import agreed, any_of
 from memlint.engine.modes import module_root
 from memlint.engine.values import Absent, Constant, Object, Unknown, Value, options
 from memlint.flow.evaluated import query
-from memlint.script.settings import UNSURE, Setting, python_value
+from memlint.script.call_settings import UNSURE, Setting, python_value
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:

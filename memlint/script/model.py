@@ -19,6 +19,7 @@ from memlint.engine.project import Project, is_elsewhere
 from memlint.engine.values import UNKNOWN, Object, Symbol
 from memlint.flow.events import events_of
 from memlint.script.call_effects import known_effects
+from memlint.script.call_settings import unified
 from memlint.script.calls import Host
 from memlint.script.datasets import datasets_of, may_shorten_rows, streams_data
 from memlint.script.evaluation import evaluations_of, frozen_modules_of
@@ -107,7 +108,6 @@ from memlint.script.script_kind import (
     uses_diffusion,
     uses_vision,
 )
-from memlint.script.settings import unified
 from memlint.script.setups import (
     calls_on_trainer,
     config_of,

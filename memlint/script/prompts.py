@@ -12,10 +12,10 @@ from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Positions, Role
 from memlint.engine.values import Object, Symbol
 from memlint.flow.evaluated import query
+from memlint.script.call_settings import UNSURE, Setting
 from memlint.script.called import Call
 from memlint.script.calls import Trainer
 from memlint.script.script_kind import uses_vision
-from memlint.script.settings import UNSURE, Setting
 from memlint.script.setups import training_of
 from memlint.source.record import NamedTuple
 

@@ -16,11 +16,11 @@ from memlint.engine.tensors import Output
 from memlint.engine.usage import Way
 from memlint.engine.values import Object, Sequence, Value, options
 from memlint.flow.escapes import members_read
+from memlint.script.call_settings import MISSING
 from memlint.script.forward_passes import all_forwards_of
 from memlint.script.guesses import may_use
 from memlint.script.loaded_models import model_facts
 from memlint.script.reads import fields_read
-from memlint.script.settings import MISSING
 from memlint.script.setups import calls_on_trainer, trainer_uses
 from memlint.source.record import NamedTuple
 

@@ -12,10 +12,10 @@ import ast
 from typing import TYPE_CHECKING
 
 from memlint.flow.evaluated import query
+from memlint.script.call_settings import UNSURE
 from memlint.script.forward_passes import steps_of
 from memlint.script.guesses import may_use
 from memlint.script.script_kind import on_gpu
-from memlint.script.settings import UNSURE
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 

@@ -10,11 +10,11 @@ from memlint.engine.project import are_of_one_file
 from memlint.engine.values import Object
 from memlint.flow.evaluated import query
 from memlint.flow.events import Event, EventKind, events_of
+from memlint.script.call_settings import Setting
 from memlint.script.called import Call
 from memlint.script.calls import Config, Trainer
 from memlint.script.forward_passes import Forward, forwards_of, steps_of
 from memlint.script.loaded_models import ModelFacts
-from memlint.script.settings import Setting
 from memlint.script.setups import configs_of, trainer_overrides, training_of
 from memlint.script.weight_precision import loaded_dtype, weights_dtype
 from memlint.source.record import NamedTuple

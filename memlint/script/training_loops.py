@@ -11,7 +11,7 @@ from memlint.script.called import Call
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.engine.names import Loop as LoopNode
+    from memlint.engine.name_uses import Loop as LoopNode
     from memlint.engine.nodes import Node
     from memlint.script.calls import Host
 

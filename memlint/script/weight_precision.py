@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlint.engine.values import Object, Symbol
+from memlint.script.call_settings import MISSING, UNSURE, Setting
 from memlint.script.called import Call
 from memlint.script.calls import Trainer
 from memlint.script.forward_passes import forwards_of
 from memlint.script.loaded_models import ModelFacts, calls_on, is_language_model, is_quantized
-from memlint.script.settings import MISSING, UNSURE, Setting
 from memlint.script.setups import training_of
 
 if TYPE_CHECKING:

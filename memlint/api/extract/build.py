@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memlint.api.extract.definitions import ClassFacts, FunctionFacts, Reader
+from memlint.api.extract.declarations import ClassFacts, FunctionFacts, Reader
 from memlint.api.extract.exported_names import Namespace, Place
 from memlint.api.extract.wheel import Assigned, Defined, Module, Outlined, Wheel
 

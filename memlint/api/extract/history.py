@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from memlint.api.extract.definitions import ClassFacts, FunctionFacts, Parameter
+from memlint.api.extract.declarations import ClassFacts, FunctionFacts, Parameter
 from memlint.api.tables import spans
 
 

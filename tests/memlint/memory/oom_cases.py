@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from memlint.memory.oom import explain
+from memlint.memory.oom_candidates import explain
 
 CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "oom_cases.json").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memlint.memory import Estimate, SettingsError, estimate
-from memlint.memory.families import read_config
+from memlint.memory.config_reader import read_config
 from memlint.memory.sharding import fullest_part, plain_options, unread
 
 RUN: dict[str, Any] = {

@@ -7,7 +7,7 @@ from textwrap import dedent, indent
 
 import pytest
 
-from memlint.script.settings import UNSURE
+from memlint.script.call_settings import UNSURE
 from tests.memlint.script.scripts import read
 from tests.memlint.script.test_project import read_in
 

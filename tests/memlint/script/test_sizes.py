@@ -13,7 +13,7 @@ from memlint.engine.uncalled import callers_first
 from memlint.engine.values import MAX_SIZE, Constant, Function, OneOf, Sequence
 from memlint.script import build_script
 from memlint.script.call_effects import known_effects
-from memlint.script.settings import UNSURE
+from memlint.script.call_settings import UNSURE
 from memlint.source import Source
 
 API = Api(newest())
