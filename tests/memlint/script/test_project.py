@@ -9,7 +9,8 @@ from textwrap import dedent
 import pytest
 
 from memlint.engine.project import MAX_MODULES, Modules, Project, is_elsewhere
-from memlint.rule import full_precision_loops, set_option
+from memlint.rule import set_option
+from memlint.rule.registry import load
 from memlint.script import Lengths, Role, Script, build_script
 from memlint.source import Source
 from tests.memlint.script.scripts import api
@@ -457,5 +458,6 @@ def test_rules_of_loops_find_in_this_file_what_another_computes(tmp_path: Path) 
             optimizer.step()
     """
     script = read_in(tmp_path, {"steps.py": steps, "train.py": text})
-    (found,) = full_precision_loops(script)
+    (rule,) = load(["MEM402"])
+    (found,) = rule.findings(script)
     assert script.source.text[found.span.start :].startswith("AutoModelForCausalLM.from_pretrained")
