@@ -18,6 +18,8 @@ from memlint.source import Span
 from memlint.source.edits import AddImport, Edit, RemoveImport, RenameImport
 
 _OTHER_LINES = re.compile(rb"\r(?!\n)|\f")
+_WORD = re.compile(rb"\w+")
+_RENAMED = re.compile(rb"\b(\w++)[\s\\]++as[\s\\]++(\w+)")
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -48,27 +50,26 @@ def _touched(edits: Sequence[Edit]) -> Iterator[Span]:
             yield Span(min(span.start for span in spans), max(span.end for span in spans))
 
 
-def _names(data: bytes, edits: Sequence[Edit]) -> re.Pattern[bytes] | None:
-    """Return what finds the code that edits of imports ask about; None where there are none."""
-    names = [each.name for each in edits if isinstance(each, RemoveImport | RenameImport)]
-    if not names and not any(isinstance(each, AddImport) for each in edits):
-        return None
-    said = [re.escape(name.encode()) for name in names]
-    for name in tuple(said):  # the names under which they are imported
-        said += re.findall(rb"\b%s[\s\\]+as[\s\\]+(\w+)" % name, data)
-    return re.compile(rb"\b(?:%s)\b" % b"|".join([b"import", *said]))
+def _names(data: bytes, edits: Sequence[Edit]) -> frozenset[bytes]:
+    """Return the words of code that edits of imports ask about; empty where no edit is of one."""
+    imports = [each.name for each in edits if isinstance(each, RemoveImport | RenameImport)]
+    if not imports and not any(isinstance(each, AddImport) for each in edits):
+        return frozenset()
+    words = {b"import", *(word.encode() for name in imports for word in name.split("."))}
+    # And the names under which they are imported.
+    return frozenset(words | {new for old, new in _RENAMED.findall(data) if old in words})
 
 
 class _Blanks:
-    """starts: where the lines of ``data`` begin. touched: in order. names: what edits of imports
-    ask about; None where no edit is of an import."""
+    """starts: where the lines of ``data`` begin. touched: in order. names: words of code that
+    edits of imports ask about; empty where no edit is of an import."""
 
     def __init__(
         self,
         data: bytes,
         starts: Sequence[int],
         touched: Sequence[Span],
-        names: re.Pattern[bytes] | None,
+        names: frozenset[bytes],
     ) -> None:
         self._data = data
         self._starts = starts
@@ -78,13 +79,13 @@ class _Blanks:
     def of(self, body: Sequence[ast.stmt], *, is_inside: bool) -> Iterator[Span]:
         """Yield what to blank of some statements. is_inside: those of a function or a class."""
         for node in body:
-            if is_inside and self._names is None and not self._is_touched([node]):
+            if is_inside and not self._names and not self._is_touched([node]):
                 yield self._span([node])
             elif not isinstance(node, _Definition):
                 yield from self.of(getattr(node, "body", ()), is_inside=is_inside)
             elif self._is_touched([node]):
                 yield from self.of(node.body, is_inside=True)
-            elif self._names is None or not self._names.search(self._data, *self._span(node.body)):
+            elif not self._is_asked_about(self._span(node.body)):
                 yield self._span(node.body)
 
     def _span(self, body: Sequence[ast.stmt]) -> Span:
@@ -95,6 +96,11 @@ class _Blanks:
         assert last.end_col_offset is not None
         start = self._starts[line - 1] + first.col_offset
         return Span(start, self._starts[last.end_lineno - 1] + last.end_col_offset)
+
+    def _is_asked_about(self, span: Span) -> bool:
+        """True if code says a word that an edit of an import asks about."""
+        words = _WORD.finditer(self._data, *span) if self._names else ()
+        return any(word.group() in self._names for word in words)
 
     def _is_touched(self, body: Sequence[ast.stmt]) -> bool:
         """True if an edit speaks of the lines of statements."""

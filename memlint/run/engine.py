@@ -38,7 +38,7 @@ _PLAIN = (AddDecorator, AddImport, InsertStatement, WrapStatements)
 # Of a rule in a file. Who has more reads none of them, and each takes a millisecond.
 MOST_FINDINGS = 500
 # A comment that may speak to us.
-_MARK = lazy_pattern(rb"memlint:|#\s*memlint\b|noqa\s*:[^\n#]*\bMEM\d{3}\b")
+_MARK = lazy_pattern(rb"memlint:|#\s*memlint\b|noqa\s*:[^\n#]{0,500}\bMEM\d{3}\b")
 
 Subject = TypeVar("Subject")
 Result = TypeVar("Result")
