@@ -30,7 +30,7 @@ RAW_WALKS = ("ast.walk", "ast.unparse", "ast.iter_child_nodes", "script.nodes")
 # Packages that read syntax by their nature: text, edits, extracted tables.
 SYNTAX = {"engine", "source", "fix", "api"}
 # The facade that rules import from.
-OFFERED = ("memlint.rule.interface", "memlint.rule.recipe_interface")
+OFFERED = ("memlint.rule.interface",)
 _SYNTAX_NAME = re.compile(r"\bast\.[A-Za-z]")
 _RULE_CODE = re.compile(r"[\"'`]MEM[1-9]\d\d\b")
 

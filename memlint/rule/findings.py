@@ -47,6 +47,14 @@ class Fix(Record):
     applicability: Applicability = Applicability.SAFE
     effect: tuple[tuple[str, object], ...] = ()
 
+    def as_advice(self) -> Fix:
+        """Return what it says without what it does."""
+        return self._replace(edits=(), applicability=Applicability.DISPLAY)
+
+    def as_unsafe(self) -> Fix:
+        """Return it as one that changes training."""
+        return self._replace(applicability=Applicability.UNSAFE)
+
 
 class Finding(Record):
     """One fault at one place.

@@ -13,205 +13,89 @@ from memlint.api.refusals import Refusal
 from memlint.api.signatures import History
 from memlint.engine.project import is_elsewhere
 from memlint.recipes.recipe import Recipe
+from memlint.rule import all_edits as edits
+from memlint.rule import recipe_facts as recipes
 from memlint.rule import script_facts as facts
-from memlint.rule.findings import Applicability, Finding, Fix, Level
+from memlint.rule import triggers
+from memlint.rule.findings import Finding, Fix, Level
 from memlint.rule.kit import (
-    DEEPSPEED,
-    DIFFUSION,
     IF_TAKEN,
-    LEARNED_PROMPTS,
-    OFF_CUDA,
-    TESTS,
-    UNSLOTH,
-    VISION,
     Skip,
     advise,
     by_change,
-    call_after_load,
     call_after_trainer,
-    call_beside,
     fix,
     fix_of_model,
-    method_of,
     unless_switched_off,
 )
-from memlint.rule.loops import (
-    frozen_models_with_autograd,
-    larger_evaluation_loops,
-    references_of_loops,
-)
 from memlint.rule.page import Example, Page, read_page
-from memlint.rule.triggers import BACKWARD, COMPARED, LIBRARIES, PACKAGES, TRAINING
 from memlint.runs import TrainingRun, places, run_of_recipe, runs_of
-from memlint.runs.changes import add_option, set_item, set_option, together
-from memlint.runs.precision import (
-    may_lack_bf16,
-    trains_without_bf16,
-)
-from memlint.runs.references import Reference, reference_to, replace_callee, without_import
+from memlint.runs.precision import may_lack_bf16, trains_without_bf16
 from memlint.script import (
     CHECKPOINTING_ARGUMENTS,
     CHECKPOINTING_OPTIONS,
     MISSING,
     UNSURE,
     Call,
-    Certainty,
     Config,
-    Dataset,
-    Evaluation,
-    Fate,
-    Forward,
-    Function,
-    Graph,
-    Held,
-    Hoard,
     How,
-    LossForm,
-    ModelFacts,
     Object,
-    Output,
-    Owner,
-    Positions,
-    Purpose,
-    Reach,
-    Role,
     Script,
     Setting,
-    Step,
-    Sum,
     Symbol,
-    Tensor,
-    Tokenization,
-    TokenLoss,
-    Trained,
     Trainer,
 )
 from memlint.script.version_guards import is_guarded, names_looked_up
-from memlint.source import Span, edits
-from memlint.source.edits import (
-    AddDecorator,
-    AddParameter,
-    Edit,
-    InsertStatement,
-    RemoveImport,
-    RemoveKeyword,
-    RemoveStatement,
-    RenameAttribute,
-    RenameImport,
-    RenameKeyword,
-    ReplaceCallee,
-    ReplaceExpression,
-    SetItem,
-    SetKeyword,
-    WrapStatements,
-)
+from memlint.source import Span
 from memlint.source.record import Record
 
 __all__ = [
-    "BACKWARD",
     "CHECKPOINTING_ARGUMENTS",
     "CHECKPOINTING_OPTIONS",
-    "COMPARED",
-    "DEEPSPEED",
-    "DIFFUSION",
     "IF_TAKEN",
-    "LEARNED_PROMPTS",
-    "LIBRARIES",
     "MISSING",
-    "OFF_CUDA",
-    "PACKAGES",
-    "TESTS",
-    "TRAINING",
-    "UNSLOTH",
     "UNSURE",
-    "VISION",
-    "AddDecorator",
-    "AddParameter",
-    "Applicability",
     "Call",
-    "Certainty",
     "Config",
-    "Dataset",
-    "Edit",
-    "Evaluation",
-    "Fate",
     "Finding",
     "Fix",
-    "Forward",
-    "Function",
-    "Graph",
-    "Held",
     "History",
-    "Hoard",
     "How",
-    "InsertStatement",
     "Level",
-    "LossForm",
-    "ModelFacts",
     "Object",
-    "Output",
-    "Owner",
-    "Positions",
-    "Purpose",
-    "Reach",
-    "Reference",
+    "Recipe",
     "Refusal",
-    "RemoveImport",
-    "RemoveKeyword",
-    "RemoveStatement",
-    "RenameAttribute",
-    "RenameImport",
-    "RenameKeyword",
-    "ReplaceCallee",
-    "ReplaceExpression",
-    "Role",
     "Rule",
     "Script",
-    "SetItem",
-    "SetKeyword",
     "Setting",
     "Skip",
     "Span",
-    "Step",
-    "Sum",
     "Symbol",
-    "Tensor",
-    "TokenLoss",
-    "Tokenization",
-    "Trained",
     "Trainer",
     "TrainingRun",
-    "WrapStatements",
-    "add_option",
     "advise",
     "advised",
     "by_change",
-    "call_after_load",
     "call_after_trainer",
-    "call_beside",
     "edits",
     "facts",
     "fix",
     "fix_of_model",
-    "frozen_models_with_autograd",
     "is_elsewhere",
     "is_guarded",
-    "larger_evaluation_loops",
     "may_lack_bf16",
-    "method_of",
     "names_looked_up",
     "places",
-    "reference_to",
-    "references_of_loops",
-    "replace_callee",
-    "set_item",
-    "set_option",
+    "recipes",
     "successors",
-    "together",
     "trains_without_bf16",
+    "triggers",
     "unless_switched_off",
-    "without_import",
 ]
+
+
+# The words of a file that trains with one of the libraries.
+_TRAINS = (triggers.LIBRARIES, triggers.TRAINING)
 
 
 class Rule(Record):
@@ -220,7 +104,7 @@ class Rule(Record):
     code, name: ``MEM301``, ``unchecked-activations``; the name names the fault, not the cure.
     summary: one line for tables.
     triggers: the file must contain a word of each of these sets for the rule to be asked; a tuple
-        of words is searched in its order.
+        of words is searched in its order. By default those of a file that trains.
     check: what it finds in a script. of_run: what it finds in the settings of a run, whatever that
         is written in. A rule has one of them, or both.
     skips: scripts that the rule says nothing of, whatever is in them.
@@ -238,7 +122,7 @@ class Rule(Record):
     level: Level
     summary: str
     check: Callable[[Script], Iterable[Finding]] | None = None
-    triggers: tuple[frozenset[str] | tuple[str, ...], ...] = ()
+    triggers: tuple[frozenset[str] | tuple[str, ...], ...] = _TRAINS
     skips: tuple[Skip, ...] = ()
     written: Page | None = None
     on_request: bool = False

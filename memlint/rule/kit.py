@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from typing import Literal
+from enum import Enum
 
 from memlint.rule.findings import Applicability, Fix
 from memlint.runs import Change
 from memlint.runs.references import reference_to
-from memlint.script import Call, Script, Setting, Trainer
+from memlint.script import Script, Setting, Trainer
 from memlint.source.edits import Edit, InsertStatement
-from memlint.source.record import NamedTuple
 
 
 def advise(message: str, effect: Mapping[str, object] | None = None) -> Fix:
@@ -59,79 +58,53 @@ def unless_switched_off(setting: Setting, proposed: Fix) -> Fix:
     """``proposed``; advice where the script has written ``False`` for the option."""
     if not is_switched_off(setting):
         return proposed
-    return proposed._replace(edits=(), applicability=Applicability.DISPLAY)
+    return proposed.as_advice()
 
 
-def method_of(script: Script, node: ast.expr, method: str) -> str:
-    """``expression.method()``, in parentheses where it must be."""
-    text = script.text(node)
-    closed = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
-    return f"{text}.{method}()" if closed else f"({text}).{method}()"
+_TEST_PACKAGES = frozenset({"pytest", "unittest"})
 
 
-class Skip(NamedTuple):
-    """Scripts that a rule says nothing of, as data: ``Rule(skips=(UNSLOTH, OFF_CUDA))``.
+class Skip(Enum):
+    """Scripts that a rule says nothing of: ``Rule(skips=(Skip.UNSLOTH, Skip.OFF_CUDA))``.
 
     words: completes "Silent where ..." on the rule's page. packages: a script that imports one of
     them is one of these, so that nothing else of it need be read.
     """
 
-    words: str
-    holds: Callable[[Script], bool]
-    packages: frozenset[str] = frozenset()
+    UNSLOTH = (
+        "the script uses Unsloth",
+        lambda script: script.uses_unsloth,
+        frozenset({"unsloth", "unsloth_zoo"}),
+    )
+    OFF_CUDA = ("it trains off CUDA (CPU, TPU, Apple, Gaudi)", lambda script: script.off_cuda)
+    VISION = ("images go into the model", lambda script: script.uses_vision)
+    DIFFUSION = ("it trains a diffusion model", lambda script: script.uses_diffusion)
+    TESTS = (
+        "it is a test, whose models are small",
+        lambda script: script.imports_package(*_TEST_PACKAGES),
+        _TEST_PACKAGES,
+    )
+    DEEPSPEED = (
+        "DeepSpeed is imported or configured",
+        lambda script: (
+            script.imports_package("deepspeed")
+            or any(config.setting("deepspeed").given is not False for config in script.configs)
+        ),
+    )
+    LEARNED_PROMPTS = (
+        "prompts are learned, for which PEFT drops the positions",
+        lambda script: script.learns_prompts,
+    )
 
-
-_UNSLOTH = frozenset({"unsloth", "unsloth_zoo"})
-_TESTS = frozenset({"pytest", "unittest"})
-UNSLOTH = Skip("the script uses Unsloth", lambda script: script.uses_unsloth, _UNSLOTH)
-OFF_CUDA = Skip("it trains off CUDA (CPU, TPU, Apple, Gaudi)", lambda script: script.off_cuda)
-VISION = Skip("images go into the model", lambda script: script.uses_vision)
-DIFFUSION = Skip("it trains a diffusion model", lambda script: script.uses_diffusion)
-TESTS = Skip(
-    "it is a test, whose models are small",
-    lambda script: script.imports_package(*_TESTS),
-    _TESTS,
-)
-DEEPSPEED = Skip(
-    "DeepSpeed is imported or configured",
-    lambda script: (
-        script.imports_package("deepspeed")
-        or any(config.setting("deepspeed").given is not False for config in script.configs)
-    ),
-)
-
-
-def call_beside(
-    script: Script,
-    function: str,
-    arguments: str,
-    statement: ast.stmt,
-    where: Literal["before", "after"] = "before",
-) -> tuple[Edit, ...] | None:
-    """Edits that call ``function``, by its qualified name, before or after a statement.
-
-    None where its name is taken there.
-    """
-    reference = reference_to(script, function, statement)
-    if reference is None:
-        return None
-    call = f"{reference.text}({arguments})"
-    return (InsertStatement(script.span(statement), call, where), *reference.edits)
-
-
-def call_after_load(script: Script, function: str, load: Call) -> tuple[Edit, ...] | None:
-    """Edits that call ``function(model)`` after ``model = ...``; None where ``load`` gives the
-    model no such name."""
-    match script.statement(load.node):
-        case ast.Assign(targets=[ast.Name(id=name)], value=value) as statement:
-            if value is load.node:
-                return call_beside(script, function, name, statement, "after")
-    return None
-
-
-LEARNED_PROMPTS = Skip(
-    "prompts are learned, for which PEFT drops the positions", lambda script: script.learns_prompts
-)
+    def __init__(
+        self,
+        words: str,
+        holds: Callable[[Script], bool],
+        packages: frozenset[str] = frozenset(),
+    ) -> None:
+        self.words = words
+        self.holds = holds
+        self.packages = packages
 
 
 def call_after_trainer(script: Script, trainer: Trainer, qualname: str, argument: str) -> Fix:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import LIBRARIES, Finding, Level, Rule, Script, advise
+from memlint.rule import Finding, Level, Rule, Script, advise, triggers
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -35,7 +35,7 @@ RULE = Rule(
     level=Level.WASTE,
     summary="TODO: one line for the table of rules",
     check=check,
-    triggers=(LIBRARIES, frozenset({{"TODO: a word that every faulty script contains"}})),
+    triggers=(triggers.LIBRARIES, frozenset({{"TODO: a word that every faulty script contains"}})),
 )
 '''
 _PAGE = """## Why it matters

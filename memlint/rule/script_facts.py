@@ -12,10 +12,12 @@ from memlint.script.datasets import Dataset, Preparation
 from memlint.script.encodings import taken_for_ids
 from memlint.script.evaluation import Evaluation
 from memlint.script.forward_passes import Forward, Held, Step
+from memlint.script.frozen import FrozenPass
 from memlint.script.graphs import Graph, Hoard, Sum
 from memlint.script.handwritten_losses import LossForm, TokenLoss
 from memlint.script.lengths import Effect, Lengths
 from memlint.script.loaded_models import ModelFacts
+from memlint.script.loop_models import LoopModel
 from memlint.script.owners import Owner
 from memlint.script.purpose import Purpose
 from memlint.script.restoring import Fate
@@ -44,11 +46,13 @@ __all__ = [
     "Evaluation",
     "Fate",
     "Forward",
+    "FrozenPass",
     "Function",
     "Graph",
     "Held",
     "Hoard",
     "Lengths",
+    "LoopModel",
     "LossForm",
     "ModelFacts",
     "Output",

@@ -57,9 +57,9 @@ def _agreed(
     for splice, readers in splices:
         wanting = wanted[splice]
         if not readers - {each.command} <= wanting.keys():
-            fix = fix._replace(edits=(), applicability=Applicability.DISPLAY)
+            fix = fix.as_advice()
         elif any(wanting[one] is Applicability.UNSAFE for one in readers & wanting.keys()):
-            fix = fix._replace(applicability=Applicability.UNSAFE)
+            fix = fix.as_unsafe()
     return each.finding._replace(fix=fix)
 
 

@@ -289,7 +289,7 @@ def _only(findings: Sequence[Finding], wanted: frozenset[tuple[str, str]]) -> li
     return [
         each
         if each.fix is None or (each.code, each.fix.message) in wanted
-        else each._replace(fix=each.fix._replace(edits=(), applicability=Applicability.DISPLAY))
+        else each._replace(fix=each.fix.as_advice())
         for each in findings
     ]
 

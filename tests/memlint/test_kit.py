@@ -5,9 +5,9 @@ from __future__ import annotations
 from memlint_rules.sequences.padding import share_of_padding
 
 from memlint.api import Api, newest
-from memlint.rule import Applicability, Finding, Level, Rule, Script, Span, advise, fix, together
+from memlint.rule import Finding, Level, Rule, Script, Skip, Span, advise, edits, fix
 from memlint.rule.docs import page
-from memlint.rule.kit import UNSLOTH, Skip
+from memlint.rule.findings import Applicability
 from memlint.rule.page import Page
 from memlint.run.engine import check_source
 from memlint.source import Source
@@ -24,8 +24,8 @@ def test_a_fix_without_edits_is_advice() -> None:
 
 
 def test_edits_are_made_together_or_not_at_all() -> None:
-    assert together((EDIT,), (EDIT,)) == (EDIT, EDIT)
-    assert together((EDIT,), None) is None
+    assert edits.together((EDIT,), (EDIT,)) == (EDIT, EDIT)
+    assert edits.together((EDIT,), None) is None
 
 
 def _rule(*skips: Skip) -> Rule:
@@ -41,13 +41,13 @@ def _rule(*skips: Skip) -> Rule:
 def test_a_rule_says_nothing_of_scripts_that_it_skips() -> None:
     source = Source("script.py", "import unsloth\n")
     assert len(check_source(source, [_rule()], Api(newest()))) == 1
-    assert check_source(source, [_rule(UNSLOTH)], Api(newest())) == []
+    assert check_source(source, [_rule(Skip.UNSLOTH)], Api(newest())) == []
     other = Source("script.py", "import torch\n")
-    assert len(check_source(other, [_rule(UNSLOTH)], Api(newest()))) == 1
+    assert len(check_source(other, [_rule(Skip.UNSLOTH)], Api(newest()))) == 1
 
 
 def test_the_page_of_a_rule_names_what_it_skips() -> None:
-    assert "## Silent where\n\n- the script uses Unsloth" in page(_rule(UNSLOTH))
+    assert "## Silent where\n\n- the script uses Unsloth" in page(_rule(Skip.UNSLOTH))
     assert "Silent where" not in page(_rule())
 
 

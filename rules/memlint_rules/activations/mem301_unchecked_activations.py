@@ -11,16 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    UNSLOTH,
-    Finding,
-    Level,
-    Rule,
-    TrainingRun,
-    by_change,
-)
+from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change, triggers
 
 
 def check(run: TrainingRun) -> Iterator[Finding]:
@@ -41,6 +32,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="no activation checkpointing",
     of_run=check,
-    skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"TrainingArguments", "Config", "backward(", "optim"})),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
+    triggers=(triggers.LIBRARIES, frozenset({"TrainingArguments", "Config", "backward(", "optim"})),
 )

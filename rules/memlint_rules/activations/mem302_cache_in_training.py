@@ -15,19 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    LIBRARIES,
-    TESTS,
-    UNSLOTH,
-    VISION,
-    Finding,
-    Forward,
-    Level,
-    Rule,
-    Script,
-    SetKeyword,
-    fix,
-)
+from memlint.rule import Finding, Level, Rule, Script, Skip, edits, facts, fix, triggers
 
 _OPTION = "use_cache"
 
@@ -48,28 +36,28 @@ def check(script: Script) -> Iterator[Finding]:
             yield _finding(forward)
 
 
-def _builds_cache(forward: Forward) -> bool:
+def _builds_cache(forward: facts.Forward) -> bool:
     """True if the model certainly builds a cache, when given labels too.
 
     BART and its like drop the cache where labels are given; T5 does not.
     """
-    facts = forward.facts
-    if facts.load is None or not facts.load.name.startswith("transformers."):
+    model_facts = forward.facts
+    if model_facts.load is None or not model_facts.load.name.startswith("transformers."):
         return False
-    if facts.causal_lm or "T5ForConditionalGeneration" in facts.load.name:
+    if model_facts.causal_lm or "T5ForConditionalGeneration" in model_facts.load.name:
         return True
-    t5 = isinstance(facts.name, str) and "t5" in facts.name.lower()
-    return "Seq2SeqLM" in facts.load.name and t5
+    t5 = isinstance(model_facts.name, str) and "t5" in model_facts.name.lower()
+    return "Seq2SeqLM" in model_facts.load.name and t5
 
 
-def _finding(forward: Forward) -> Finding:
+def _finding(forward: facts.Forward) -> Finding:
     return Finding(
         forward.span,
         "this forward pass keeps every layer's keys and values in a cache that training never "
         "reads, for as long as its outputs live",
         fix(
             f"Pass `{_OPTION}=False`",
-            (SetKeyword(forward.span, _OPTION, "False", beside_unpacking=True),),
+            (edits.SetKeyword(forward.span, _OPTION, "False", beside_unpacking=True),),
             # Code of others need not take the keyword.
             unsafe=any(load.loads_own_code for load in forward.facts.loads),
         ),
@@ -82,6 +70,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="a training loop's forward passes build a key-value cache",
     check=check,
-    skips=(UNSLOTH, VISION, TESTS),
-    triggers=(LIBRARIES, frozenset({"backward(", "optim"})),
+    skips=(Skip.UNSLOTH, Skip.VISION, Skip.TESTS),
+    triggers=(triggers.LIBRARIES, frozenset({"backward(", "optim"})),
 )

@@ -12,25 +12,20 @@ from collections.abc import Iterator
 
 from memlint.rule import (
     CHECKPOINTING_ARGUMENTS,
-    DEEPSPEED,
-    LIBRARIES,
-    OFF_CUDA,
-    UNSLOTH,
     Call,
-    Edit,
     Finding,
     Fix,
     Level,
     Object,
     Rule,
     Script,
-    SetKeyword,
     Setting,
+    Skip,
     TrainingRun,
     by_change,
+    edits,
     fix,
-    set_item,
-    set_option,
+    triggers,
 )
 
 _OPTION = "use_reentrant"
@@ -53,22 +48,27 @@ def check(script: Script) -> Iterator[Finding]:
         if len(call.node.args) + len(call.node.keywords) > 1 and (
             setting.value is True or setting.is_none
         ):
-            edits = set_option(script, call, _OPTION, "False")
+            changes = edits.set_option(script, call, _OPTION, "False")
             yield Finding(
                 script.span(call.node.func),
                 f"this segment is checkpointed by the reentrant kind: {_WHY}",
-                _fix(script, f"Pass `{_OPTION}=False`", edits, call),
+                _fix(script, f"Pass `{_OPTION}=False`", changes, call),
             )
 
 
 def _fix(
-    script: Script, message: str, edits: tuple[Edit, ...] | None, segment: Call | None = None
+    script: Script,
+    message: str,
+    changes: tuple[edits.Edit, ...] | None,
+    segment: Call | None = None,
 ) -> Fix:
     """Safe where inputs certainly want gradients, or the segment is a function without weights: the
     reentrant kind leaves the others untrained, and the other kind trains them."""
     run = script.name(segment.node.args[0]) if segment is not None and segment.node.args else None
     certain = segment is None or (run is not None and run.startswith("torch."))
-    return fix(message, edits, unsafe=not certain or script.sets("requires_grad", "requires_grad_"))
+    return fix(
+        message, changes, unsafe=not certain or script.sets("requires_grad", "requires_grad_")
+    )
 
 
 def _in_dicts(script: Script, given: list[Setting]) -> Iterator[Finding]:
@@ -82,7 +82,11 @@ def _in_dicts(script: Script, given: list[Setting]) -> Iterator[Finding]:
             yield Finding(
                 script.span(node),
                 f"checkpointing is set to be reentrant: {_WHY}",
-                _fix(script, f"Set `{_OPTION}` to False", set_item(script, made, _OPTION, "False")),
+                _fix(
+                    script,
+                    f"Set `{_OPTION}` to False",
+                    edits.set_item(script, made, _OPTION, "False"),
+                ),
             )
 
 
@@ -102,7 +106,7 @@ def _in_call(script: Script, call: Call) -> Iterator[Finding]:
 def _bare(script: Script, call: Call) -> Finding:
     kbit = call.name == _KBIT
     name = CHECKPOINTING_ARGUMENTS[kbit or "activation" not in call.method]
-    edits = (SetKeyword(call.span, name, _SOURCE, beside_unpacking=True),)
+    changes = (edits.SetKeyword(call.span, name, _SOURCE, beside_unpacking=True),)
     return Finding(
         call.span,
         f"{'this preparation' if kbit else 'this'} turns on the reentrant kind of checkpointing, "
@@ -110,7 +114,7 @@ def _bare(script: Script, call: Call) -> Finding:
         _fix(
             script,
             f"Pass `{name}={_SOURCE}`",
-            edits if not kbit or script.api.accepts(_KBIT, name) else None,
+            changes if not kbit or script.api.accepts(_KBIT, name) else None,
         ),
     )
 
@@ -129,10 +133,10 @@ RULE = Rule(
     summary="activation checkpointing of the reentrant kind",
     check=check,
     of_run=of_run,
-    skips=(UNSLOTH, OFF_CUDA, DEEPSPEED),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.DEEPSPEED),
     triggers=(
         frozenset({"checkpoint", "prepare_model_for_kbit_training", "Config", "Arguments"}),
-        (*LIBRARIES, "utils.checkpoint", "utils import checkpoint"),
+        (*triggers.LIBRARIES, "utils.checkpoint", "utils import checkpoint"),
     ),
     effect={"checkpointing": "non_reentrant"},
 )

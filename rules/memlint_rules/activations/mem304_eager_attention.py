@@ -13,23 +13,20 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    UNSLOTH,
     Config,
-    Edit,
     Finding,
     Level,
-    ModelFacts,
     Object,
     Rule,
     Script,
+    Skip,
     TrainingRun,
     advise,
     by_change,
+    edits,
+    facts,
     fix,
-    set_item,
-    set_option,
+    triggers,
 )
 
 _OPTION = "attn_implementation"
@@ -47,9 +44,11 @@ def check(script: Script) -> Iterator[Finding]:
     for load in script.model_loads:
         setting = load.setting(_OPTION)
         if setting.value == "eager" and script.trains_model(load):
-            edits = None if load.loads_own_code else set_option(script, load, _OPTION, '"sdpa"')
+            changes = (
+                None if load.loads_own_code else edits.set_option(script, load, _OPTION, '"sdpa"')
+            )
             node = setting.node if setting.node is not None else load.node.func
-            yield from _finding(script, node, script.model_facts(script.value(load.node)), edits)
+            yield from _finding(script, node, script.model_facts(script.value(load.node)), changes)
     for config in script.configs:
         yield from _in_config(script, config)
 
@@ -64,14 +63,17 @@ def _in_config(script: Script, config: Config) -> Iterator[Finding]:
     if script.item(made, _OPTION) != "eager":
         return
     own_code = any(one.trains_own_code for one in trainers)
-    edits = None if own_code else set_item(script, made, _OPTION, '"sdpa"')
+    changes = None if own_code else edits.set_item(script, made, _OPTION, '"sdpa"')
     node = getattr(script.final_bindings(made)[_OPTION].value, "node", None) or made.node
     same = len({model.checkpoint for model in models}) == 1
-    yield from _finding(script, node or config.node.func, models[0] if same else None, edits)
+    yield from _finding(script, node or config.node.func, models[0] if same else None, changes)
 
 
 def _finding(
-    script: Script, node: ast.AST, model: ModelFacts | None, edits: tuple[Edit, ...] | None
+    script: Script,
+    node: ast.AST,
+    model: facts.ModelFacts | None,
+    changes: tuple[edits.Edit, ...] | None,
 ) -> Iterator[Finding]:
     span = script.span(node)
     if model is not None and model.family.has("is_gemma"):
@@ -80,13 +82,13 @@ def _finding(
             yield Finding(span, _MESSAGE, advise(advice), Level.HINT)
         return
     message = f'Set `{_OPTION}="sdpa"`'
-    if edits and model is not None and model.is_decoder:
-        yield Finding(span, _MESSAGE, fix(message, edits))
+    if changes and model is not None and model.is_decoder:
+        yield Finding(span, _MESSAGE, fix(message, changes))
     else:
         yield Finding(span, _MESSAGE, advise(f"{message}, if the model supports it"))
 
 
-def _advice_for_gemma(script: Script, model: ModelFacts) -> str:
+def _advice_for_gemma(script: Script, model: facts.ModelFacts) -> str:
     """What may take eager attention's place; empty where nothing does.
 
     Gemma 2 soft-caps its scores, which sdpa cannot; the others have no cap.
@@ -114,7 +116,7 @@ RULE = Rule(
     summary="attention that writes out the score of every pair of tokens",
     check=check,
     of_run=of_run,
-    skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"eager"})),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
+    triggers=(triggers.LIBRARIES, frozenset({"eager"})),
     effect={"attention": "sdpa"},
 )

@@ -13,22 +13,20 @@ from collections.abc import Iterator
 
 from memlint.rule import (
     CHECKPOINTING_ARGUMENTS,
-    LIBRARIES,
-    OFF_CUDA,
-    UNSLOTH,
-    VISION,
     Config,
     Finding,
     Fix,
     Level,
     Rule,
     Script,
+    Skip,
     Trainer,
     TrainingRun,
     by_change,
     call_after_trainer,
+    edits,
     fix,
-    set_option,
+    triggers,
 )
 
 _OPTION = "activation_offloading"
@@ -83,9 +81,11 @@ def _decides(config: Config) -> bool:
 
 
 def _fix(script: Script, trainer: Trainer, config: Config) -> Fix:
-    edits = set_option(script, config, _OPTION, "True") if config.has_option(_OPTION) else None
-    if edits:
-        return fix(f"Set `{_OPTION}=True`", edits)
+    changes = (
+        edits.set_option(script, config, _OPTION, "True") if config.has_option(_OPTION) else None
+    )
+    if changes:
+        return fix(f"Set `{_OPTION}=True`", changes)
     return call_after_trainer(script, trainer, _CALL, "{}")
 
 
@@ -102,7 +102,10 @@ RULE = Rule(
     summary="long contexts whose checkpointed activations stay on the GPU",
     check=check,
     of_run=of_run,
-    skips=(UNSLOTH, VISION, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"max_length", "max_seq_length", "max_completion_length"})),
+    skips=(Skip.UNSLOTH, Skip.VISION, Skip.OFF_CUDA),
+    triggers=(
+        triggers.LIBRARIES,
+        frozenset({"max_length", "max_seq_length", "max_completion_length"}),
+    ),
     effect={"offload": "activations"},
 )

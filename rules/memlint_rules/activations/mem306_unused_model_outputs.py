@@ -13,19 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    LIBRARIES,
-    Call,
-    Finding,
-    Forward,
-    Level,
-    RemoveKeyword,
-    ReplaceExpression,
-    Rule,
-    Script,
-    advise,
-    fix,
-)
+from memlint.rule import Call, Finding, Level, Rule, Script, advise, edits, facts, fix, triggers
 
 _FIELDS = {
     "hidden_states": "nothing reads the hidden states of all layers, which live as long as the "
@@ -61,13 +49,13 @@ def _requests(script: Script, field: str) -> Iterator[Finding]:
                 f"`{option} = True`: {_FIELDS[field]}",
                 fix(
                     f"Set `{option}` to False",
-                    (ReplaceExpression(script.span(assignment.value), "False"),),
+                    (edits.ReplaceExpression(script.span(assignment.value), "False"),),
                 ),
                 _level(field, outlives=False),
             )
 
 
-def _known(script: Script, forward: Forward) -> bool:
+def _known(script: Script, forward: facts.Forward) -> bool:
     """True if the model is one of transformers, as far as the script says."""
     load = forward.facts.load
     return load.name.startswith("transformers.") if load else bool(script.model_loads)
@@ -94,7 +82,7 @@ def _in_call(script: Script, call: Call, field: str, *, outlives: bool) -> Findi
     if keyword is None or script.text(keyword.value) != "True":
         advice = advise(f"Take `{option}` out")
         return Finding(script.span(call.node.func), message, advice, level)
-    removal = fix(f"Remove `{option}`", (RemoveKeyword(call.span, option),))
+    removal = fix(f"Remove `{option}`", (edits.RemoveKeyword(call.span, option),))
     return Finding(script.span(keyword.value), message, removal, level)
 
 
@@ -104,5 +92,5 @@ RULE = Rule(
     level=Level.WASTE,
     summary="hidden states or attention weights asked for in training and never read",
     check=check,
-    triggers=(LIBRARIES, frozenset(f"output_{field}" for field in _FIELDS)),
+    triggers=(triggers.LIBRARIES, frozenset(f"output_{field}" for field in _FIELDS)),
 )

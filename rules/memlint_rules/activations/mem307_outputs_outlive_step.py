@@ -13,23 +13,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    TESTS,
-    UNSLOTH,
-    VISION,
     Finding,
     Fix,
-    Held,
-    InsertStatement,
     Level,
-    Output,
     Rule,
     Script,
-    Step,
-    Tensor,
+    Skip,
     advise,
+    edits,
+    facts,
     fix,
+    triggers,
 )
 
 
@@ -40,17 +34,17 @@ def check(script: Script) -> Iterator[Finding]:
             yield _finding(script, step, held)
 
 
-def _is_of_step(script: Script, step: Step, held: Held) -> bool:
+def _is_of_step(script: Script, step: facts.Step, held: facts.Held) -> bool:
     """True if the step's own forward passes made it: an evaluation within the loop may not."""
     return any(_made_in(script, step, value) for value in held.values)
 
 
-def _made_in(script: Script, step: Step, value: Output | Tensor) -> bool:
+def _made_in(script: Script, step: facts.Step, value: facts.Output | facts.Tensor) -> bool:
     run = value.forward
     return run is not None and script.forward_at(run.invocation.node) in step.all_forwards
 
 
-def _finding(script: Script, step: Step, held: list[Held]) -> Finding:
+def _finding(script: Script, step: facts.Step, held: list[facts.Held]) -> Finding:
     names = [f"`{one.name}`" for one in held]
     listed = " and ".join(names) if len(names) < 3 else f"{', '.join(names[:-1])} and {names[-1]}"
     return Finding(
@@ -62,7 +56,7 @@ def _finding(script: Script, step: Step, held: list[Held]) -> Finding:
     )
 
 
-def _fix(script: Script, step: Step, names: list[str]) -> Fix:
+def _fix(script: Script, step: facts.Step, names: list[str]) -> Fix:
     deletion = f"del {', '.join(names)}"
     flow, loop = script.flow, step.node
     last = flow.last_use(loop, names)
@@ -72,7 +66,8 @@ def _fix(script: Script, step: Step, names: list[str]) -> Fix:
     ):
         return advise(f"`{deletion}` when the step no longer needs them")
     return fix(
-        f"`{deletion}` after the last use", (InsertStatement(script.span(last), deletion, "after"),)
+        f"`{deletion}` after the last use",
+        (edits.InsertStatement(script.span(last), deletion, "after"),),
     )
 
 
@@ -82,6 +77,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="the last step's logits are alive while the next forward pass runs",
     check=check,
-    skips=(UNSLOTH, VISION, OFF_CUDA, TESTS),
-    triggers=(LIBRARIES, frozenset({"backward", "optim"})),
+    skips=(Skip.UNSLOTH, Skip.VISION, Skip.OFF_CUDA, Skip.TESTS),
+    triggers=(triggers.LIBRARIES, frozenset({"backward", "optim"})),
 )

@@ -11,18 +11,17 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    TESTS,
-    Certainty,
     Finding,
     Fix,
-    Forward,
     Level,
-    RemoveStatement,
     Rule,
     Script,
+    Skip,
     advise,
+    edits,
+    facts,
     fix,
+    triggers,
 )
 
 # Hooks read activations; calibration and a cache are filled by running.
@@ -43,18 +42,18 @@ def check(script: Script) -> Iterator[Finding]:
             )
 
 
-def _is_plain(forward: Forward) -> bool:
+def _is_plain(forward: facts.Forward) -> bool:
     """True if it certainly is a model's pass of every training step, for its result alone."""
     return (
         forward.in_training_step
-        and forward.certainty is Certainty.DEFINITE
+        and forward.certainty is facts.Certainty.DEFINITE
         and not forward.own
         and forward.language_model is True
         and not _is_optional(forward)
     )
 
 
-def _is_optional(forward: Forward) -> bool:
+def _is_optional(forward: facts.Forward) -> bool:
     """True if only some steps run it, as a warm-up does."""
     script, loops = forward.script, forward.script.flow.loops_around(forward.node)
     for around in script.ancestors(forward.node):
@@ -65,11 +64,11 @@ def _is_optional(forward: Forward) -> bool:
     return False
 
 
-def _fix(script: Script, forward: Forward) -> Fix:
+def _fix(script: Script, forward: facts.Forward) -> Fix:
     """A name for the result may be deleted elsewhere; arguments that are calls may do something."""
     if not script.is_statement(forward.node) or script.text(forward.node).count("(") > 1:
         return advise("Remove the forward pass")
-    edit = RemoveStatement(script.span(forward.statement))
+    edit = edits.RemoveStatement(script.span(forward.statement))
     return fix("Remove the forward pass", (edit,), unsafe=True)
 
 
@@ -79,6 +78,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="a forward pass in a training step whose result nobody reads",
     check=check,
-    skips=(TESTS,),
-    triggers=(LIBRARIES, frozenset({"backward", "optim"})),
+    skips=(Skip.TESTS,),
+    triggers=(triggers.LIBRARIES, frozenset({"backward", "optim"})),
 )

@@ -9,23 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    OFF_CUDA,
-    TESTS,
-    UNSLOTH,
-    Call,
-    Config,
-    Dataset,
-    Finding,
-    Fix,
-    Level,
-    Purpose,
-    Rule,
-    Script,
-    add_option,
-    fix,
-    set_option,
-)
+from memlint.rule import Call, Config, Finding, Fix, Level, Rule, Script, Skip, edits, facts, fix
 
 _MESSAGE = "batches are copied to the GPU from pageable memory, twice and not beside computation"
 
@@ -33,7 +17,7 @@ _MESSAGE = "batches are copied to the GPU from pageable memory, twice and not be
 def check(script: Script) -> Iterator[Finding]:
     for dataset in script.datasets:
         loader = dataset.loader
-        if loader is None or dataset.purpose is not Purpose.TRAINING:
+        if loader is None or dataset.purpose is not facts.Purpose.TRAINING:
             continue
         pinned = loader.setting("pin_memory")
         if pinned.given is False or (pinned.value is False and not pinned.is_overridable_default):
@@ -42,12 +26,12 @@ def check(script: Script) -> Iterator[Finding]:
             )
     for config in script.configs:
         if _unpinned(config) and script.training_with(config):
-            edits = set_option(script, config, "dataloader_pin_memory", "True")
+            changes = edits.set_option(script, config, "dataloader_pin_memory", "True")
             node = config.setting("dataloader_pin_memory").node
             yield Finding(
                 script.span(node if node is not None else config.node.func),
                 f"`dataloader_pin_memory=False`: {_MESSAGE}",
-                fix("Set `dataloader_pin_memory=True`", edits, unsafe=True),
+                fix("Set `dataloader_pin_memory=True`", changes, unsafe=True),
             )
 
 
@@ -56,17 +40,17 @@ def _unpinned(config: Config) -> bool:
     return pinned.given is True and pinned.value is False and not pinned.is_overridable_default
 
 
-def _fix_loader(script: Script, dataset: Dataset, loader: Call) -> Fix:
+def _fix_loader(script: Script, dataset: facts.Dataset, loader: Call) -> Fix:
     """Tensors that are on the GPU already cannot be pinned: safe where a library collates."""
     collator = loader.setting("collate_fn")
     name = collator.symbol or getattr(collator.value, "type", None) or ""
     given = loader.setting("pin_memory").given
-    edits = (
-        set_option(script, loader, "pin_memory", "True")
+    changes = (
+        edits.set_option(script, loader, "pin_memory", "True")
         if given
-        else add_option(loader, "pin_memory", "True")
+        else edits.add_option(loader, "pin_memory", "True")
     )
-    return fix("Pass `pin_memory=True`", edits, unsafe=not str(name).startswith("transformers."))
+    return fix("Pass `pin_memory=True`", changes, unsafe=not str(name).startswith("transformers."))
 
 
 RULE = Rule(
@@ -75,7 +59,7 @@ RULE = Rule(
     level=Level.HINT,
     summary="a DataLoader without pinned memory",
     check=check,
-    skips=(OFF_CUDA, UNSLOTH, TESTS),
+    skips=(Skip.OFF_CUDA, Skip.UNSLOTH, Skip.TESTS),
     triggers=(frozenset({"DataLoader", "dataloader_pin_memory"}),),
     on_request=True,
 )

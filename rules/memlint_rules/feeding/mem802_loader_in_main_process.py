@@ -10,20 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    OFF_CUDA,
-    TESTS,
-    UNSLOTH,
     Call,
     Config,
     Finding,
     Level,
-    Purpose,
     Rule,
     Script,
     Setting,
-    add_option,
+    Skip,
+    edits,
+    facts,
     fix,
-    set_option,
 )
 
 _MESSAGE = "batches are made by the process that trains: the GPU waits for each"
@@ -35,7 +32,7 @@ def check(script: Script) -> Iterator[Finding]:
         return
     for dataset in script.datasets:
         loader = dataset.loader
-        if loader is not None and dataset.purpose is Purpose.TRAINING:
+        if loader is not None and dataset.purpose is facts.Purpose.TRAINING:
             workers = loader.setting("num_workers")
             if _none(workers):
                 yield _finding(script, loader, workers, "num_workers")
@@ -56,12 +53,12 @@ def _is_torch(config: Config) -> bool:
 
 def _finding(script: Script, call: Call, workers: Setting, option: str) -> Finding:
     if workers.given or isinstance(call, Config):
-        edits = set_option(script, call, option, "2")
+        changes = edits.set_option(script, call, option, "2")
     else:
-        edits = add_option(call, option, "2")
+        changes = edits.add_option(call, option, "2")
     message = f"{_MESSAGE} (`{option}` is 0{'' if workers.given else ' by default'})"
     return Finding(
-        script.span(call.node.func), message, fix(f"Set `{option}=2`", edits, unsafe=True)
+        script.span(call.node.func), message, fix(f"Set `{option}=2`", changes, unsafe=True)
     )
 
 
@@ -71,7 +68,7 @@ RULE = Rule(
     level=Level.HINT,
     summary="no workers that load data",
     check=check,
-    skips=(OFF_CUDA, UNSLOTH, TESTS),
+    skips=(Skip.OFF_CUDA, Skip.UNSLOTH, Skip.TESTS),
     triggers=(frozenset({"DataLoader", "Config", "TrainingArguments"}),),
     on_request=True,
 )

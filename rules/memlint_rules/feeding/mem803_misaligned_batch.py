@@ -9,20 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    TESTS,
-    UNSLOTH,
-    Config,
-    Finding,
-    Level,
-    Rule,
-    Script,
-    add_option,
-    fix,
-    set_option,
-)
+from memlint.rule import Config, Finding, Level, Rule, Script, Skip, edits, fix, triggers
 from memlint_rules.sequences.padding import PADDING_COLLATORS
 
 _OPTION = "pad_to_multiple_of"
@@ -45,7 +32,7 @@ def check(script: Script) -> Iterator[Finding]:
                 "tensor cores",
                 fix(
                     f"Set `{_BATCH}={nearest}`",
-                    set_option(script, config, _BATCH, str(nearest)),
+                    edits.set_option(script, config, _BATCH, str(nearest)),
                     unsafe=True,
                     effect={"micro_batch": nearest},
                 ),
@@ -60,7 +47,7 @@ def check(script: Script) -> Iterator[Finding]:
                 "rows are padded to any length: multiples of 8 fill the tiles of the tensor cores",
                 fix(
                     f"Let it pad to multiples of 8: `{_OPTION}=8`",
-                    add_option(collator, _OPTION, "8"),
+                    edits.add_option(collator, _OPTION, "8"),
                     unsafe=True,
                 ),
             )
@@ -87,7 +74,7 @@ RULE = Rule(
     level=Level.HINT,
     summary="batches or padding that are no multiples of 8",
     check=check,
-    skips=(OFF_CUDA, UNSLOTH, TESTS),
-    triggers=(LIBRARIES, frozenset({_BATCH, "DataCollator"})),
+    skips=(Skip.OFF_CUDA, Skip.UNSLOTH, Skip.TESTS),
+    triggers=(triggers.LIBRARIES, frozenset({_BATCH, "DataCollator"})),
     on_request=True,
 )

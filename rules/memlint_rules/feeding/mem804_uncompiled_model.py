@@ -10,20 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    TESTS,
-    UNSLOTH,
-    VISION,
     Config,
     Finding,
     Level,
     Rule,
     Script,
+    Skip,
     Trainer,
     TrainingRun,
     advise,
     by_change,
+    triggers,
 )
 
 _STEPS, _EPOCHS = 1000, 3
@@ -83,7 +80,7 @@ RULE = Rule(
     summary="a long run without torch.compile",
     check=check,
     of_run=of_run,
-    skips=(OFF_CUDA, UNSLOTH, VISION, TESTS),
-    triggers=(LIBRARIES, frozenset({"num_train_epochs", "max_steps"})),
+    skips=(Skip.OFF_CUDA, Skip.UNSLOTH, Skip.VISION, Skip.TESTS),
+    triggers=(triggers.LIBRARIES, frozenset({"num_train_epochs", "max_steps"})),
     on_request=True,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memlint.rule import MISSING, Fix, Object, Script, Setting, Trainer, advise, call_beside, fix
+from memlint.rule import MISSING, Fix, Object, Script, Setting, Trainer, advise, edits, fix
 
 _FUSE = "memlint_runtime.fuse_causal_lm_loss"
 
@@ -20,12 +20,12 @@ def fuse_trainers_loss(script: Script, trainer: Trainer) -> Fix | None:
     reads = script.logit_reads(trainer)
     alone = _wants_loss_alone(script, trainer) and not (reads.training or reads.evaluation)
     arguments = f"{model}, fuse_evaluation=True" if alone else model
-    edits = call_beside(script, _FUSE, arguments, statement)
+    changes = edits.call_beside(script, _FUSE, arguments, statement)
     doubt = _doubt(script, trainer)
     if reads.training and not doubt:
         doubt = "if nothing else reads the logits of passes with labels: they are None then"
     message = f"Call `fuse_causal_lm_loss({arguments})` before the trainer is made"
-    return fix(f"{message}, {doubt}" if doubt else message, edits, unsafe=bool(doubt))
+    return fix(f"{message}, {doubt}" if doubt else message, changes, unsafe=bool(doubt))
 
 
 def _by_option(script: Script, trainer: Trainer) -> Fix | None:

@@ -13,22 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    TESTS,
-    TRAINING,
-    UNSLOTH,
     Finding,
-    Forward,
     Level,
-    LossForm,
-    Owner,
     Rule,
     Script,
+    Skip,
     Trainer,
     TrainingRun,
     advise,
     by_change,
+    facts,
 )
 from memlint_rules.logits.causal_loss import fuse_trainers_loss
 
@@ -57,7 +51,7 @@ def check(script: Script) -> Iterator[Finding]:
     yield from _cross_entropies(script)
 
 
-def _is_training_loss(forward: Forward) -> bool:
+def _is_training_loss(forward: facts.Forward) -> bool:
     """True if a hand-written step trains a language model on the loss that it computes itself."""
     if forward.own or forward.facts.is_toy or forward.facts.causal_lm is not True:
         return False
@@ -69,7 +63,7 @@ def _cross_entropies(script: Script) -> Iterator[Finding]:
     if script.avoids_logits or not script.may_train:
         return
     for loss in script.token_losses:
-        if loss.form is not LossForm.CROSS_ENTROPY or loss.upcast or loss.unreduced:
+        if loss.form is not facts.LossForm.CROSS_ENTROPY or loss.upcast or loss.unreduced:
             continue
         if loss.gradients and loss.over_vocabulary:
             yield Finding(
@@ -97,7 +91,7 @@ def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
         return False
     owner, full_logits, _ = script.owner_of_loss(trainer)
     # Code that comes with a checkpoint does as transformers does, in nearly all cases.
-    return full_logits is True or owner is Owner.REMOTE_CODE
+    return full_logits is True or owner is facts.Owner.REMOTE_CODE
 
 
 def _is_off(trainer: Trainer, option: str) -> bool:
@@ -121,7 +115,6 @@ RULE = Rule(
     summary="causal LM loss over the full logits",
     check=check,
     of_run=of_run,
-    skips=(UNSLOTH, OFF_CUDA, TESTS),
-    triggers=(LIBRARIES, TRAINING),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
     effect={"loss": "no_logits"},
 )

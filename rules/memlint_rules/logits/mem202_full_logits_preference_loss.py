@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import LIBRARIES, OFF_CUDA, UNSLOTH, Finding, Level, Rule, Script
+from memlint.rule import Finding, Level, Rule, Script, Skip, triggers
 from memlint_rules.logits.trl_losses import fuse_trl_loss
 
 _PAIRED = ("DPOTrainer", "CPOTrainer", "ORPOTrainer")
@@ -40,7 +40,7 @@ RULE = Rule(
     level=Level.WASTE,
     summary="preference loss over the full logits",
     check=check,
-    skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset(_KINDS)),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
+    triggers=(triggers.LIBRARIES, frozenset(_KINDS)),
     effect={"loss": "no_logits"},
 )

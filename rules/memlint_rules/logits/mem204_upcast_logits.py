@@ -12,21 +12,16 @@ from collections.abc import Iterator
 
 from memlint.rule import (
     IF_TAKEN,
-    OFF_CUDA,
-    TESTS,
-    UNSLOTH,
-    Edit,
     Finding,
     Fix,
     Level,
-    LossForm,
     Rule,
     Script,
-    TokenLoss,
+    Skip,
     advise,
-    call_after_load,
+    edits,
+    facts,
     fix,
-    together,
 )
 
 # What copies a model, compiles it, or takes its head's weights away, defers no logits.
@@ -37,35 +32,37 @@ def check(script: Script) -> Iterator[Finding]:
     if script.avoids_logits or not script.may_train:
         return
     losses = [one for one in script.token_losses if one.over_vocabulary and not one.is_idle]
-    gathered = [one for one in losses if one.form is LossForm.GATHERED]
-    edits = _defer(script, gathered) if gathered else None
+    gathered = [one for one in losses if one.form is facts.LossForm.GATHERED]
+    changes = _defer(script, gathered) if gathered else None
     doubted = _run_own_code(gathered)
     for loss in losses:
         if not loss.gradients:
             continue
-        if loss.form is LossForm.GATHERED:
-            yield _gathered(loss, edits, doubted)
-            edits = None if edits is None else ()
+        if loss.form is facts.LossForm.GATHERED:
+            yield _gathered(loss, changes, doubted)
+            changes = None if changes is None else ()
         elif loss.unreduced:
             yield _unreduced(loss)
         elif loss.upcast:
             yield _upcast(loss)
 
 
-def _run_own_code(losses: list[TokenLoss]) -> bool:
+def _run_own_code(losses: list[facts.TokenLoss]) -> bool:
     return any(load.loads_own_code for loss in losses for load in loss.loads or ())
 
 
-def _gathered(loss: TokenLoss, edits: tuple[Edit, ...] | None, doubted: bool) -> Finding:
+def _gathered(
+    loss: facts.TokenLoss, changes: tuple[edits.Edit, ...] | None, doubted: bool
+) -> Finding:
     return Finding(
         loss.span,
         "a log-softmax over every token and word, of which one entry a token is gathered: as "
         "large as the logits, kept for backward, and its gradient as large again",
-        _fix(edits, doubted),
+        _fix(changes, doubted),
     )
 
 
-def _unreduced(loss: TokenLoss) -> Finding:
+def _unreduced(loss: facts.TokenLoss) -> Finding:
     return Finding(
         loss.span,
         "log-probabilities by a cross entropy over the logits of all positions: a log-softmax as "
@@ -74,7 +71,7 @@ def _unreduced(loss: TokenLoss) -> Finding:
     )
 
 
-def _upcast(loss: TokenLoss) -> Finding:
+def _upcast(loss: facts.TokenLoss) -> Finding:
     return Finding(
         loss.span,
         "a cross entropy over a float32 copy of all logits: twice their size, and their "
@@ -86,8 +83,8 @@ def _upcast(loss: TokenLoss) -> Finding:
     )
 
 
-def _fix(edits: tuple[Edit, ...] | None, doubted: bool) -> Fix:
-    if edits is None:
+def _fix(changes: tuple[edits.Edit, ...] | None, doubted: bool) -> Fix:
+    if changes is None:
         return advise(
             "Take the log-probabilities from the hidden states: "
             "`memlint_runtime.token_logprobs(hidden, model.lm_head.weight, tokens)`"
@@ -95,12 +92,12 @@ def _fix(edits: tuple[Edit, ...] | None, doubted: bool) -> Fix:
     return fix(
         "Call `defer_logits(model)` once the model is loaded: the gathered entries are then "
         "computed tile by tile from the hidden states" + (f", {IF_TAKEN}" if doubted else ""),
-        edits,
+        changes,
         unsafe=doubted,
     )
 
 
-def _defer(script: Script, gathered: list[TokenLoss]) -> tuple[Edit, ...] | None:
+def _defer(script: Script, gathered: list[facts.TokenLoss]) -> tuple[edits.Edit, ...] | None:
     """Edits after which the logits are computed as far as they are gathered. None where any of
     them is used otherwise, or where not all models that make them are known."""
     if script.method_calls(*_UNDEFERRABLE) or script.imports_package("deepspeed"):
@@ -112,7 +109,7 @@ def _defer(script: Script, gathered: list[TokenLoss]) -> tuple[Edit, ...] | None
     if not all(load.method == "from_pretrained" for load in known):
         return None
     name = "memlint_runtime.losses.defer_logits"
-    return together(*(call_after_load(script, name, load) for load in known))
+    return edits.together(*(edits.call_after_load(script, name, load) for load in known))
 
 
 RULE = Rule(
@@ -121,7 +118,7 @@ RULE = Rule(
     level=Level.WASTE,
     summary="copies of all logits in a hand-written loss",
     check=check,
-    skips=(UNSLOTH, OFF_CUDA, TESTS),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
     triggers=(
         frozenset({"logits"}),
         frozenset({"log_softmax", "cross_entropy", "CrossEntropyLoss"}),

@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
     Config,
-    Edit,
     Finding,
     Fix,
     Level,
     Object,
-    ReplaceExpression,
     Rule,
     Script,
-    SetKeyword,
     Trainer,
     advise,
+    edits,
     fix,
+    triggers,
 )
 
 _COLLATOR = "transformers.DataCollatorForLanguageModeling"
@@ -93,19 +91,19 @@ def _finding(script: Script, trainer: Trainer) -> Finding:
 
 
 def _fix(script: Script, trainer: Trainer) -> Fix:
-    edits = _reducing_edits(script, trainer)
-    if edits:
+    changes = _reducing_edits(script, trainer)
+    if changes:
         message = f"Keep each batch's argmax only, by `{_REDUCE}`"
         if _is_read_elsewhere(script, trainer):
-            return fix(f"{message}, if nothing else reads predictions", edits, unsafe=True)
-        return fix(message, edits)
+            return fix(f"{message}, if nothing else reads predictions", changes, unsafe=True)
+        return fix(message, changes)
     return advise(
         f"Reduce the logits batch by batch in `{_REDUCE}`, for instance to their argmax, or set "
         "`eval_accumulation_steps`"
     )
 
 
-def _reducing_edits(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
+def _reducing_edits(script: Script, trainer: Trainer) -> tuple[edits.Edit, ...]:
     """Where the metric takes nothing of the logits but their argmax: take it before they are kept.
 
     Withheld where it decodes ids (padding is -100 then) and for the tuples of encoder-decoders.
@@ -116,8 +114,8 @@ def _reducing_edits(script: Script, trainer: Trainer) -> tuple[Edit, ...]:
         return ()
     call, read = metric.argmax
     return (
-        SetKeyword(trainer.span, _REDUCE, _ARGMAX, beside_unpacking=True),
-        ReplaceExpression(script.span(call), script.text(read)),
+        edits.SetKeyword(trainer.span, _REDUCE, _ARGMAX, beside_unpacking=True),
+        edits.ReplaceExpression(script.span(call), script.text(read)),
     )
 
 
@@ -134,5 +132,5 @@ RULE = Rule(
     level=Level.WASTE,
     summary="evaluation keeps the logits of the whole evaluation set on the GPU",
     check=check,
-    triggers=(LIBRARIES, frozenset({"compute_metrics"})),
+    triggers=(triggers.LIBRARIES, frozenset({"compute_metrics"})),
 )

@@ -12,19 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import (
-    Call,
-    Config,
-    Edit,
-    Finding,
-    Level,
-    Object,
-    Rule,
-    Script,
-    SetItem,
-    fix,
-    set_option,
-)
+from memlint.rule import Call, Config, Finding, Level, Object, Rule, Script, edits, fix
 
 _OFFLOADERS = (
     "offload_activations",
@@ -57,8 +45,8 @@ def check(script: Script) -> Iterator[Finding]:
             yield from _in_config(script, config)
     for call in script.calls:
         if _patches(call) and call.setting("cross_entropy").value is True:
-            edits = set_option(script, call, "cross_entropy", "False")
-            yield _finding(script, call, "cross_entropy=False", edits)
+            changes = edits.set_option(script, call, "cross_entropy", "False")
+            yield _finding(script, call, "cross_entropy=False", changes)
 
 
 def _patches(call: Call) -> bool:
@@ -78,21 +66,23 @@ def _in_config(script: Script, config: Config) -> Iterator[Finding]:
             return
         if script.item(mapping, "cross_entropy") is True:
             node = mapping.node
-            switch: tuple[Edit, ...] | None = None
+            switch: tuple[edits.Edit, ...] | None = None
             if isinstance(node, ast.Dict):
-                switch = (SetItem(script.span(node), "cross_entropy", "False"),)
+                switch = (edits.SetItem(script.span(node), "cross_entropy", "False"),)
             yield _finding(script, config, "cross_entropy=False", switch)
             return
         if script.item(mapping, "fused_linear_cross_entropy") is False:
             return
     # Without a word, Liger's losses are in the models; newer trainers of TRL leave them out.
     if config.kind == "trl.SFTConfig" and script.api.behaviour("sft-loss") == "full logits":
-        edits = set_option(script, config, _LIGER, "False")
-        yield _finding(script, config, "use_liger_kernel=False", edits)
+        changes = edits.set_option(script, config, _LIGER, "False")
+        yield _finding(script, config, "use_liger_kernel=False", changes)
 
 
-def _finding(script: Script, call: Call, setting: str, edits: tuple[Edit, ...] | None) -> Finding:
-    made = fix(f"Set `{setting}`; {_INSTEAD}", edits)
+def _finding(
+    script: Script, call: Call, setting: str, changes: tuple[edits.Edit, ...] | None
+) -> Finding:
+    made = fix(f"Set `{setting}`; {_INSTEAD}", changes)
     return Finding(script.span(call.node.func), _MESSAGE, made)
 
 

@@ -12,26 +12,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    TRAINING,
-    UNSLOTH,
     Config,
     Finding,
     Level,
     Rule,
     Script,
+    Skip,
     Trainer,
+    edits,
     fix,
-    larger_evaluation_loops,
-    set_option,
 )
+from memlint_rules.logits.evaluation_loops import EVALUATED, TRAINED, larger_evaluation_loops
 
 _EVAL, _TRAIN = "per_device_eval_batch_size", "per_device_train_batch_size"
 # Trainers that evaluate on completions of their own: the batch is a multiple of their groups.
 _GENERATING = ("GRPOTrainer", "RLOOTrainer", "PPOTrainer", "PPOv2Trainer", "OnlineDPOTrainer")
-# Bytes for each logit: bf16, its float32 copy and the log-softmax; training adds the gradient.
-_EVALUATED, _TRAINED = 10, 14
 _MOVED = ", if the evaluation loss, and what it decides, may be slightly another"
 
 
@@ -61,7 +56,7 @@ def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
 
 def _times(evaluation: int, training: int) -> float:
     """How many times the logits of a training step those of an evaluation step are."""
-    return _EVALUATED * evaluation / (_TRAINED * training)
+    return EVALUATED * evaluation / (TRAINED * training)
 
 
 def _finding(
@@ -70,13 +65,13 @@ def _finding(
     given = config.setting(_EVAL)
     node = given.node if given.given and given.node is not None else None
     by_default = "" if given.given else ", by the default,"
-    edits = set_option(script, config, _EVAL, str(training))
+    changes = edits.set_option(script, config, _EVAL, str(training))
     return Finding(
         script.span(node) if node is not None else script.span(config.node.func),
         f"evaluates {evaluation} rows at a time{by_default} where it trains on {training}: its "
         f"full logits take {_times(evaluation, training):.1f} times those of training "
-        f"({_EVALUATED} bytes a token and word against {_TRAINED})",
-        fix(f"Set `{_EVAL}={training}`{_MOVED if decides else ''}", edits, unsafe=decides),
+        f"({EVALUATED} bytes a token and word against {TRAINED})",
+        fix(f"Set `{_EVAL}={training}`{_MOVED if decides else ''}", changes, unsafe=decides),
     )
 
 
@@ -97,6 +92,5 @@ RULE = Rule(
     level=Level.WASTE,
     summary="evaluation batch larger than the training batch, over full logits",
     check=check,
-    skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, TRAINING),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
 )

@@ -10,19 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    LEARNED_PROMPTS,
-    LIBRARIES,
-    TESTS,
-    UNSLOTH,
-    Finding,
-    Forward,
-    Level,
-    RemoveKeyword,
-    Rule,
-    Script,
-    fix,
-)
+from memlint.rule import Finding, Level, Rule, Script, Skip, edits, facts, fix, triggers
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -34,11 +22,11 @@ def check(script: Script) -> Iterator[Finding]:
             script.span(labels.value),
             "`labels` make the model compute a cross entropy that nobody reads: a float32 copy of "
             "all logits, 0.5 GiB for each 1,024 tokens of a vocabulary of 128k",
-            fix("Remove `labels`", (RemoveKeyword(forward.call.span, "labels"),)),
+            fix("Remove `labels`", (edits.RemoveKeyword(forward.call.span, "labels"),)),
         )
 
 
-def _computes_loss(forward: Forward) -> bool:
+def _computes_loss(forward: facts.Forward) -> bool:
     """True if labels do no more than that: an encoder-decoder makes its inputs of them."""
     return (
         not forward.own
@@ -48,7 +36,7 @@ def _computes_loss(forward: Forward) -> bool:
     )
 
 
-def _ignores_loss(script: Script, forward: Forward) -> bool:
+def _ignores_loss(script: Script, forward: facts.Forward) -> bool:
     fields = script.fields_read(forward)
     return bool(fields) and fields is not None and "loss" not in fields
 
@@ -59,6 +47,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="labels given to a causal model whose loss nobody reads",
     check=check,
-    skips=(UNSLOTH, LEARNED_PROMPTS, TESTS),
-    triggers=(LIBRARIES, frozenset({"labels="}), frozenset({"logits", "hidden_state"})),
+    skips=(Skip.UNSLOTH, Skip.LEARNED_PROMPTS, Skip.TESTS),
+    triggers=(triggers.LIBRARIES, frozenset({"labels="}), frozenset({"logits", "hidden_state"})),
 )

@@ -11,26 +11,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    TESTS,
-    UNSLOTH,
     Finding,
     Fix,
-    Forward,
     Level,
-    Positions,
     Rule,
     Script,
-    add_option,
+    Skip,
     advise,
+    edits,
+    facts,
     fix,
+    triggers,
 )
 
 _OPTIONS = ("logits_to_keep", "num_logits_to_keep", "past_key_values")
 _MESSAGES = {
-    Positions.LAST: "the logits of all positions are computed, and those of the last one are read",
-    Positions.SOME: "the logits of all positions are computed, and those of the completion are "
-    "read: the prompt's are in vain",
+    facts.Positions.LAST: "the logits of all positions are computed, and those of the last one are "
+    "read",
+    facts.Positions.SOME: "the logits of all positions are computed, and those of the completion "
+    "are read: the prompt's are in vain",
 }
 
 
@@ -40,7 +39,7 @@ def check(script: Script) -> Iterator[Finding]:
         if not _computes_all(forward) or script.fields_read(forward) != frozenset({"logits"}):
             continue
         read = script.positions_read(forward)
-        if read is Positions.SOME and not forward.in_training_step:
+        if read is facts.Positions.SOME and not forward.in_training_step:
             continue
         if read in _MESSAGES:
             yield Finding(
@@ -51,7 +50,7 @@ def check(script: Script) -> Iterator[Finding]:
             )
 
 
-def _computes_all(forward: Forward) -> bool:
+def _computes_all(forward: facts.Forward) -> bool:
     return (
         not forward.own
         and _is_repeated(forward)
@@ -62,20 +61,20 @@ def _computes_all(forward: Forward) -> bool:
     )
 
 
-def _is_repeated(forward: Forward) -> bool:
+def _is_repeated(forward: facts.Forward) -> bool:
     """True if a loop or a function runs it: once, at the top of a script, it is a demonstration."""
     return forward.function is not None or forward.call.in_loop
 
 
-def _fix(script: Script, forward: Forward, option: str, read: Positions) -> Fix:
-    if read is Positions.SOME:
+def _fix(script: Script, forward: facts.Forward, option: str, read: facts.Positions) -> Fix:
+    if read is facts.Positions.SOME:
         return advise(f"Pass `{option}`, the completion's tokens and one more")
     sure = forward.labels is False and _takes_option(script, forward)
-    edits = add_option(forward.call, option, "1") if sure else None
-    return fix(f"Pass `{option}=1`", edits)
+    changes = edits.add_option(forward.call, option, "1") if sure else None
+    return fix(f"Pass `{option}=1`", changes)
 
 
-def _takes_option(script: Script, forward: Forward) -> bool:
+def _takes_option(script: Script, forward: facts.Forward) -> bool:
     """True if the model certainly takes the option at the target."""
     models, load = script.api.behaviour("logits-to-keep-models"), forward.facts.load
     if load is None or load.loads_own_code:
@@ -89,6 +88,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="logits of all positions computed, those of the last one or the completion read",
     check=check,
-    skips=(UNSLOTH, TESTS),
-    triggers=(LIBRARIES, frozenset({"logits"})),
+    skips=(Skip.UNSLOTH, Skip.TESTS),
+    triggers=(triggers.LIBRARIES, frozenset({"logits"})),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from memlint.rule import Fix, Script, Trainer, advise, call_beside, edits, fix_of_model
+from memlint.rule import Fix, Script, Trainer, advise, edits, fix_of_model
 
 _FUSE = "memlint_runtime.losses.fuse_trl_losses"
 # Trainers whose losses the runtime is tested with. DPO and KTO, before they chunked, averaged the
@@ -64,5 +64,5 @@ def _call(script: Script, trainer: Trainer) -> tuple[edits.Edit, ...] | None:
     match script.statement(trainer.node):
         case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value) as statement:
             if value is trainer.node:
-                return call_beside(script, _FUSE, script.text(target), statement, "after")
+                return edits.call_beside(script, _FUSE, script.text(target), statement, "after")
     return None

@@ -12,26 +12,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    BACKWARD,
-    TESTS,
     Finding,
     Fix,
-    Graph,
     Level,
-    Reach,
-    ReplaceExpression,
     Rule,
     Script,
-    Sum,
+    Skip,
     advise,
+    edits,
+    facts,
     fix,
-    method_of,
+    triggers,
 )
 
 _COSTS = {
-    Graph.SPENT: "keeps the graph of every step, thousands of nodes each, for the whole loop",
-    Graph.WHOLE: "keeps the graphs of all batches, with the activations of all layers: nothing "
-    "runs backward and frees them",
+    facts.Graph.SPENT: "keeps the graph of every step, thousands of nodes each, for the whole loop",
+    facts.Graph.WHOLE: "keeps the graphs of all batches, with the activations of all layers: "
+    "nothing runs backward and frees them",
 }
 
 
@@ -43,19 +40,21 @@ def check(script: Script) -> Iterator[Finding]:
         if graph is None:
             continue
         reach = script.reach_of_sum(each, graph)
-        if reach is not Reach.BACKWARD and (graph is Graph.WHOLE or reach is not Reach.UNSEEN):
+        if reach is not facts.Reach.BACKWARD and (
+            graph is facts.Graph.WHOLE or reach is not facts.Reach.UNSEEN
+        ):
             yield Finding(
                 script.span(each.statement),
                 f"`{each.target}` adds up tensors with their graphs: it {_COSTS[graph]}",
-                _fix(script, each, unsafe=reach is not Reach.READ),
+                _fix(script, each, unsafe=reach is not facts.Reach.READ),
             )
 
 
-def _fix(script: Script, each: Sum, *, unsafe: bool) -> Fix:
-    detached = method_of(script, each.addend, "detach")
+def _fix(script: Script, each: facts.Sum, *, unsafe: bool) -> Fix:
+    detached = edits.method_of(script, each.addend, "detach")
     if script.is_sometimes_tensor(each.addend):
         return advise(f"Add `{detached}` where it is a tensor")
-    edit = ReplaceExpression(script.span(each.addend), detached)
+    edit = edits.ReplaceExpression(script.span(each.addend), detached)
     return fix(f"Add `{detached}`", (edit,), unsafe=unsafe)
 
 
@@ -65,6 +64,9 @@ RULE = Rule(
     level=Level.ERROR,
     summary="a sum of losses that keeps the graph of every step",
     check=check,
-    skips=(TESTS,),
-    triggers=(frozenset({"+=", " + "}), frozenset({*BACKWARD, ".eval()", "model(", "_step("})),
+    skips=(Skip.TESTS,),
+    triggers=(
+        frozenset({"+=", " + "}),
+        frozenset({*triggers.BACKWARD, ".eval()", "model(", "_step("}),
+    ),
 )

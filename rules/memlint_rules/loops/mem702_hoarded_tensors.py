@@ -12,37 +12,29 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
-    BACKWARD,
-    OFF_CUDA,
-    TESTS,
     Finding,
     Fix,
-    Forward,
-    Graph,
-    Hoard,
     Level,
-    Positions,
-    Reach,
-    ReplaceExpression,
-    Role,
     Rule,
     Script,
-    Tensor,
+    Skip,
     advise,
+    edits,
+    facts,
     fix,
-    method_of,
+    triggers,
 )
 
 _COSTS = {
-    Graph.SPENT: "the graph of every step stays, thousands of nodes each",
-    Graph.WHOLE: "the graphs of all batches stay, with the activations of all layers",
+    facts.Graph.SPENT: "the graph of every step stays, thousands of nodes each",
+    facts.Graph.WHOLE: "the graphs of all batches stay, with the activations of all layers",
 }
 _LARGE = {
-    Role.LOGITS: "logits over the vocabulary",
-    Role.LOG_PROBABILITIES: "log-probabilities over the vocabulary",
-    Role.PROBABILITIES: "probabilities over the vocabulary",
-    Role.HIDDEN_STATES: "hidden states of all positions",
-    Role.ATTENTIONS: "attention weights",
+    facts.Role.LOGITS: "logits over the vocabulary",
+    facts.Role.LOG_PROBABILITIES: "log-probabilities over the vocabulary",
+    facts.Role.PROBABILITIES: "probabilities over the vocabulary",
+    facts.Role.HIDDEN_STATES: "hidden states of all positions",
+    facts.Role.ATTENTIONS: "attention weights",
 }
 _MOVES = ("cpu", "numpy", "to", "tolist")
 
@@ -54,10 +46,12 @@ def check(script: Script) -> Iterator[Finding]:
         graph = script.graph_of(hoard.value, hoard.loop)
         if graph is not None:
             reach = script.reach_of_hoard(hoard, graph)
-            if reach is Reach.BACKWARD or (graph is Graph.SPENT and reach is Reach.UNSEEN):
+            if reach is facts.Reach.BACKWARD or (
+                graph is facts.Graph.SPENT and reach is facts.Reach.UNSEEN
+            ):
                 continue
             message = _COSTS[graph]
-            repair = _change(script, hoard, "detach", unsafe=reach is not Reach.READ)
+            repair = _change(script, hoard, "detach", unsafe=reach is not facts.Reach.READ)
         elif (large := _large(script, hoard)) is not None:
             message = f"{large} of all batches stay on the GPU"
             repair = _change(script, hoard, "cpu", unsafe=True)
@@ -69,7 +63,7 @@ def check(script: Script) -> Iterator[Finding]:
         )
 
 
-def _large(script: Script, hoard: Hoard) -> str | None:
+def _large(script: Script, hoard: facts.Hoard) -> str | None:
     """What is kept, where it certainly is as large as the logits or hidden states of a batch."""
     tensors = script.tensors(hoard.value)
     if not tensors or not script.on_gpu:
@@ -85,7 +79,7 @@ def _large(script: Script, hoard: Hoard) -> str | None:
     )
 
 
-def _is_of_a_turn(script: Script, hoard: Hoard, forward: Forward) -> bool:
+def _is_of_a_turn(script: Script, hoard: facts.Hoard, forward: facts.Forward) -> bool:
     """True if a list holds parts of what one forward pass gives, and begins anew with the next."""
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     if script.enclosing(forward.node, *functions) is not script.enclosing(hoard.call, *functions):
@@ -97,25 +91,25 @@ def _is_of_a_turn(script: Script, hoard: Hoard, forward: Forward) -> bool:
     return not loops or any(loops[0] in script.flow.loops_around(store) for store in stores)
 
 
-def _is_large(script: Script, tensor: Tensor) -> bool:
+def _is_large(script: Script, tensor: facts.Tensor) -> bool:
     forward = script.forward_of(tensor)
     if forward is None or not _only_evaluates(forward) or tensor.passes(*_MOVES):
         return False
-    if tensor.role in (Role.HIDDEN_STATES, Role.ATTENTIONS):
-        return tensor.positions is Positions.ALL
+    if tensor.role in (facts.Role.HIDDEN_STATES, facts.Role.ATTENTIONS):
+        return tensor.positions is facts.Positions.ALL
     return tensor.as_large_as_logits and script.is_vocabulary_wide(tensor) is True
 
 
-def _only_evaluates(forward: Forward) -> bool:
+def _only_evaluates(forward: facts.Forward) -> bool:
     """True if it runs without autograd, outside of training."""
     return forward.gradients is False and not forward.in_training_loop
 
 
-def _change(script: Script, hoard: Hoard, method: str, *, unsafe: bool) -> Fix:
-    changed = method_of(script, hoard.value, method)
+def _change(script: Script, hoard: facts.Hoard, method: str, *, unsafe: bool) -> Fix:
+    changed = edits.method_of(script, hoard.value, method)
     if script.is_sometimes_tensor(hoard.value):
         return advise(f"Keep `{changed}` where it is a tensor")
-    edit = ReplaceExpression(script.span(hoard.value), changed)
+    edit = edits.ReplaceExpression(script.span(hoard.value), changed)
     return fix(f"Keep `{changed}`", (edit,), unsafe=unsafe)
 
 
@@ -125,9 +119,9 @@ RULE = Rule(
     level=Level.ERROR,
     summary="tensors of every batch kept in a list, on the GPU or with their graphs",
     check=check,
-    skips=(OFF_CUDA, TESTS),
+    skips=(Skip.OFF_CUDA, Skip.TESTS),
     triggers=(
         frozenset({".append("}),
-        frozenset({*BACKWARD, "no_grad", "inference_mode", ".eval()", "model(", "_step("}),
+        frozenset({*triggers.BACKWARD, "no_grad", "inference_mode", ".eval()", "model(", "_step("}),
     ),
 )

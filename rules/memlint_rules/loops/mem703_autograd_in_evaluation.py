@@ -11,21 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    BACKWARD,
-    TESTS,
-    AddDecorator,
-    Evaluation,
     Finding,
     Fix,
     Level,
     Rule,
     Script,
+    Skip,
     Span,
-    WrapStatements,
     advise,
+    edits,
+    facts,
     fix,
-    frozen_models_with_autograd,
-    reference_to,
+    is_elsewhere,
+    triggers,
 )
 
 
@@ -43,26 +41,38 @@ def check(script: Script) -> Iterator[Finding]:
             "activations of all layers are kept for a backward pass that never comes",
             _fix(script, evaluation),
         )
-    yield from frozen_models_with_autograd(script)
+    yield from _frozen_models(script)
 
 
-def _fix(script: Script, evaluation: Evaluation) -> Fix:
+def _fix(script: Script, evaluation: facts.Evaluation) -> Fix:
     """A function that does not set evaluation mode itself may be called elsewhere to train."""
     unsafe = not evaluation.sets_mode
     if evaluation.function is not None:
-        reference = reference_to(script, "torch.no_grad", evaluation.function)
+        reference = edits.reference_to(script, "torch.no_grad", evaluation.function)
         if reference is None:
             return advise("Decorate the function with `torch.no_grad()`")
-        decorator = AddDecorator(script.span(evaluation.function), f"{reference.text}()")
+        decorator = edits.AddDecorator(script.span(evaluation.function), f"{reference.text}()")
         return fix("Decorate the function with `no_grad`", (decorator, *reference.edits))
     if not evaluation.statements:
         return advise("Evaluate under `torch.no_grad()`")
-    reference = reference_to(script, "torch.no_grad", evaluation.statements[0])
+    reference = edits.reference_to(script, "torch.no_grad", evaluation.statements[0])
     if reference is None:
         return advise("Evaluate under `torch.no_grad()`")
     first, last = script.span(evaluation.statements[0]), script.span(evaluation.statements[-1])
-    wrapped = WrapStatements(Span(*first), Span(*last), f"with {reference.text}():")
+    wrapped = edits.WrapStatements(Span(*first), Span(*last), f"with {reference.text}():")
     return fix("Evaluate under `no_grad`", (wrapped, *reference.edits), unsafe=unsafe)
+
+
+def _frozen_models(script: Script) -> Iterator[Finding]:
+    """References, teachers and reward models that a step runs with autograd on."""
+    for frozen in script.frozen_passes:
+        if frozen.run.gradients is True and not is_elsewhere(frozen.place):
+            yield Finding(
+                script.span(frozen.place),
+                "a model that nothing trains runs in the training step with autograd on: its "
+                "activations are kept for a gradient that nobody wants",
+                advise("Run it under `torch.no_grad()`"),
+            )
 
 
 RULE = Rule(
@@ -71,10 +81,10 @@ RULE = Rule(
     level=Level.WASTE,
     summary="evaluation without no_grad or inference_mode",
     check=check,
-    skips=(TESTS,),
+    skips=(Skip.TESTS,),
     # Evaluation needs a mode, a frozen model beside a trained one the parameters of that.
     triggers=(
-        frozenset({*BACKWARD, ".eval()", ".train(False)"}),
+        frozenset({*triggers.BACKWARD, ".eval()", ".train(False)"}),
         frozenset({"parameters(", ".eval()", ".train(False)"}),
     ),
 )

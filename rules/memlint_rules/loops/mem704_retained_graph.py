@@ -9,20 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    TESTS,
-    Call,
-    Finding,
-    Fix,
-    Level,
-    Reach,
-    RemoveKeyword,
-    Rule,
-    Script,
-    Step,
-    advise,
-    fix,
-)
+from memlint.rule import Call, Finding, Fix, Level, Rule, Script, Skip, advise, edits, facts, fix
 
 # What takes a derivative a second time, or names a graph that is shared.
 _DERIVATIVES = ("autograd.grad", "create_graph", "double_backward", "torch.func", "functorch")
@@ -39,26 +26,26 @@ def check(script: Script) -> Iterator[Finding]:
         if keyword is None or script.text(keyword.value) != "True":
             continue
         reach = script.reach_of_graph(step, call)
-        if reach < Reach.UNSEEN:
+        if reach < facts.Reach.UNSEEN:
             yield Finding(
                 script.span(keyword.value),
                 "`retain_graph=True` with one backward pass a step: the activations of all layers "
                 "stay through the next forward pass",
-                _fix(script, step, call, unsafe=reach is not Reach.READ),
+                _fix(script, step, call, unsafe=reach is not facts.Reach.READ),
             )
 
 
-def _starts_anew(script: Script, step: Step) -> bool:
+def _starts_anew(script: Script, step: facts.Step) -> bool:
     """True if no turn of the loop reads what the one before it computed, and a model runs in it."""
     return bool(step.all_forwards) and not script.flow.carried(step.node)
 
 
-def _fix(script: Script, step: Step, call: Call, *, unsafe: bool) -> Fix:
+def _fix(script: Script, step: facts.Step, call: Call, *, unsafe: bool) -> Fix:
     """Safe where all of the loss comes from the step's forward passes: what was computed before the
     loop would be freed with the first turn."""
     if not all(script.comes_from(step, start) for start in script.starts_of(call.node)):
         return advise("Remove `retain_graph`, unless a part of the graph is older than the step")
-    edit = RemoveKeyword(call.span, "retain_graph")
+    edit = edits.RemoveKeyword(call.span, "retain_graph")
     return fix("Remove `retain_graph`", (edit,), unsafe=unsafe)
 
 
@@ -68,6 +55,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="retain_graph with one backward pass a step",
     check=check,
-    skips=(TESTS,),
+    skips=(Skip.TESTS,),
     triggers=(frozenset({"retain_graph=True"}),),
 )

@@ -12,22 +12,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from memlint.rule import (
-    OFF_CUDA,
-    TESTS,
-    UNSLOTH,
-    Call,
-    Config,
-    Finding,
-    Fix,
-    Level,
-    RemoveStatement,
-    Rule,
-    Script,
-    advise,
-    fix,
-    set_option,
-)
+from memlint.rule import Call, Config, Finding, Fix, Level, Rule, Script, Skip, advise, edits, fix
 
 _OPTION = "torch_empty_cache_steps"
 _FLUSHES = ("torch.cuda.empty_cache", "gc.collect", "torch.cuda.memory.empty_cache")
@@ -75,8 +60,8 @@ def _remove(script: Script, calls: list[Call], names: str) -> Fix:
     bare = {script.text(call.node) for call in calls}
     if any(script.text(statement) not in bare for statement in statements):
         return advise(message)
-    edits = tuple(RemoveStatement(script.span(statement)) for statement in statements)
-    return fix(message, edits, unsafe=True)
+    changes = tuple(edits.RemoveStatement(script.span(statement)) for statement in statements)
+    return fix(message, changes, unsafe=True)
 
 
 def _of_config(script: Script, config: Config) -> Finding:
@@ -85,7 +70,9 @@ def _of_config(script: Script, config: Config) -> Finding:
         script.span(steps.node if steps.node is not None else config.node.func),
         f"`{_OPTION}=1` empties the allocator's cache in every step: each step waits and allocates "
         "anew, some 10 % slower",
-        fix(f"Set `{_OPTION}=None`", set_option(script, config, _OPTION, "None"), unsafe=True),
+        fix(
+            f"Set `{_OPTION}=None`", edits.set_option(script, config, _OPTION, "None"), unsafe=True
+        ),
     )
 
 
@@ -95,7 +82,7 @@ RULE = Rule(
     level=Level.WASTE,
     summary="the allocator's cache emptied in every training step",
     check=check,
-    skips=(UNSLOTH, OFF_CUDA, TESTS),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
     triggers=(
         frozenset({"empty_cache", _OPTION, "gc.collect"}),
         frozenset({"backward", "train", "Trainer"}),

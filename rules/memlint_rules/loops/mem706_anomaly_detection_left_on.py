@@ -11,19 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import (
-    TESTS,
-    Call,
-    Finding,
-    Fix,
-    Level,
-    RemoveStatement,
-    ReplaceExpression,
-    Rule,
-    Script,
-    advise,
-    fix,
-)
+from memlint.rule import Call, Finding, Fix, Level, Rule, Script, Skip, advise, edits, fix
 
 _DETECTS = "torch.autograd.detect_anomaly"
 _SETS = "torch.autograd.set_detect_anomaly"
@@ -96,12 +84,12 @@ def _fix_anomaly(script: Script, call: Call) -> Fix:
 
 def _fix(script: Script, call: Call) -> Fix:
     if script.is_statement(call.node):
-        return fix("Remove the call", (RemoveStatement(script.span(call.node)),))
+        return fix("Remove the call", (edits.RemoveStatement(script.span(call.node)),))
     if call.name == _DETECTS and script.text(call.node.func).endswith("autograd.detect_anomaly"):
         off = (
             script.text(call.node.func).removesuffix("detect_anomaly") + "set_detect_anomaly(False)"
         )
-        return fix("Turn anomaly detection off", (ReplaceExpression(call.span, off),))
+        return fix("Turn anomaly detection off", (edits.ReplaceExpression(call.span, off),))
     return advise("Turn it off where nothing is searched for")
 
 
@@ -111,6 +99,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="anomaly detection, the memory history or a profiler left on in training",
     check=check,
-    skips=(TESTS,),
+    skips=(Skip.TESTS,),
     triggers=(frozenset({"detect_anomaly", "_record_memory_history", "profile("}),),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 
-from memlint.rule import Object, Reference, Setting, edits, reference_to, successors
+from memlint.rule import Object, Setting, edits, successors
 from memlint_rules.migration.option_places import Edits, Option, option_of
 
 _QUANTIZATION = "quantization_config"
@@ -87,11 +87,13 @@ def _merged(option: Option, replacement: successors.Build) -> list[Option] | Non
     return merged
 
 
-def _references(option: Option, replacement: successors.Build) -> dict[str, Reference] | None:
+def _references(option: Option, replacement: successors.Build) -> dict[str, edits.Reference] | None:
     """How the script can name what the expression uses; None where a name is taken."""
     found = {}
     for qualname in replacement.imports:
-        reference = reference_to(option.script, qualname, option.setting.owner or option.call.node)
+        reference = edits.reference_to(
+            option.script, qualname, option.setting.owner or option.call.node
+        )
         if reference is None:
             return None
         found[qualname] = reference

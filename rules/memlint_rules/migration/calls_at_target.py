@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from memlint.rule import (
-    COMPARED,
-    PACKAGES,
-    Applicability,
-    Call,
-    Finding,
-    Script,
-    is_guarded,
-    successors,
-)
+from memlint.rule import Call, Finding, Script, is_guarded, successors, triggers
 
 
 def calls_at_target(script: Script) -> Iterator[Call]:
     """Yield every call of a library, as one of what took its callee's place."""
     configured = {call.node for call in (*script.configs, *script.trainers)}
-    others = (call for call in script.library_calls(*COMPARED) if call.node not in configured)
+    others = (
+        call for call in script.library_calls(*triggers.COMPARED) if call.node not in configured
+    )
     for call in (*script.configs, *script.trainers, *others):
         yield _as_at_target(script, call)
 
@@ -27,8 +20,8 @@ def calls_at_target(script: Script) -> Iterator[Call]:
 def calls_of_libraries(script: Script) -> Iterator[Call]:
     """Yield each call of a library whose keywords are its own, once."""
     seen = set()
-    for call in (*script.configs, *script.trainers, *script.library_calls(*PACKAGES)):
-        if call.node in seen or call.name.partition(".")[0] not in PACKAGES:
+    for call in (*script.configs, *script.trainers, *script.library_calls(*triggers.PACKAGES)):
+        if call.node in seen or call.name.partition(".")[0] not in triggers.PACKAGES:
             continue
         seen.add(call.node)
         if call.subclass is None or not call.has_unknown_keywords:
@@ -38,7 +31,7 @@ def calls_of_libraries(script: Script) -> Iterator[Call]:
 def of_several(script: Script, question: Callable[[Call], Iterator[Finding]]) -> Iterator[Finding]:
     """Yield what is said of calls of one of several things: what none of them takes, with the fix
     that suits all."""
-    for calls in script.calls_of_several(*COMPARED):
+    for calls in script.calls_of_several(*triggers.COMPARED):
         first, *others = (list(question(_as_at_target(script, call))) for call in calls)
         for finding in first:
             same = [
@@ -49,7 +42,7 @@ def of_several(script: Script, question: Callable[[Call], Iterator[Finding]]) ->
                 continue
             fix = finding.fix
             if fix is not None and any(other.fix != fix for other in same if other is not None):
-                fix = fix._replace(edits=(), applicability=Applicability.DISPLAY)
+                fix = fix.as_advice()
             yield finding._replace(fix=fix)
 
 
@@ -71,7 +64,7 @@ def _as_at_target(script: Script, call: Call) -> Call:
     ):
         # Keywords that change with the callee are changed together with it.
         return call
-    if replacement.qualname.partition(".")[0] not in COMPARED or not script.api.exists(
+    if replacement.qualname.partition(".")[0] not in triggers.COMPARED or not script.api.exists(
         replacement.qualname
     ):
         return call

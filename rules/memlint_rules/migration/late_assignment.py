@@ -5,18 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import (
-    Call,
-    Config,
-    Finding,
-    How,
-    Script,
-    Setting,
-    add_option,
-    edits,
-    fix,
-    together,
-)
+from memlint.rule import Call, Config, Finding, How, Script, Setting, edits, fix
 
 # What ``__post_init__`` reads: assigning it later changes nothing.
 _READ_ONCE = frozenset(
@@ -79,5 +68,5 @@ def _moved(
         return None
     if len(assignment.targets) != 1:
         return None
-    given = add_option(config, setting.name, repr(setting.value))
-    return together(given, (edits.RemoveStatement(script.span(assignment)),))
+    given = edits.add_option(config, setting.name, repr(setting.value))
+    return edits.together(given, (edits.RemoveStatement(script.span(assignment)),))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import LIBRARIES, Finding, Level, Rule, Script
+from memlint.rule import Finding, Level, Rule, Script, triggers
 from memlint_rules.migration.batched_formatting import batched_formatting
 from memlint_rules.migration.lost_limits import lost_limits
 from memlint_rules.migration.outdated_overrides import outdated_overrides
@@ -35,5 +35,5 @@ RULE = Rule(
     level=Level.ERROR,
     summary="an option, name, attribute or value that the target version does not have",
     check=check,
-    triggers=(LIBRARIES,),
+    triggers=(triggers.LIBRARIES,),
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
     UNSURE,
     Call,
     Finding,
@@ -22,6 +21,7 @@ from memlint.rule import (
     Symbol,
     is_guarded,
     names_looked_up,
+    triggers,
 )
 from memlint_rules.migration.calls_at_target import calls_of_libraries
 from memlint_rules.migration.deprecated_methods import deprecated_methods
@@ -71,5 +71,5 @@ RULE = Rule(
     level=Level.NOTICE,
     summary="an option that warns of its end in the target version",
     check=check,
-    triggers=(LIBRARIES,),
+    triggers=(triggers.LIBRARIES,),
 )

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from memlint.rule import (
     CHECKPOINTING_OPTIONS,
-    LIBRARIES,
     Call,
     Config,
     Finding,
@@ -22,7 +21,7 @@ from memlint.rule import (
     advise,
     edits,
     fix,
-    set_option,
+    triggers,
 )
 from memlint_rules.migration.checkpoint_schedules import refused_schedules
 from memlint_rules.migration.option_places import renamed_options
@@ -90,7 +89,7 @@ def _fix(script: Script, config: Config, refusal: Refusal) -> Fix | None:
         return advise(f"Do without `{drop.name}`")
     name, source = refusal.change
     if name:
-        changes = set_option(script, config, name, source, despite_comments=True)
+        changes = edits.set_option(script, config, name, source, despite_comments=True)
         return fix(f"Set `{name}={source}`", changes, unsafe=not refusal.safe)
     return advise(refusal.advice) if refusal.advice else None
 
@@ -104,7 +103,7 @@ def _checkpointed_twice(script: Script, config: Config) -> Iterator[Finding]:
     names = [name for name in CHECKPOINTING_OPTIONS if config.has_option(name)]
     settings = [config.setting(name) for name in names]
     setting = next((one for one in settings if one.value is True), settings[0])
-    changes = set_option(script, config, setting.name, "False")
+    changes = edits.set_option(script, config, setting.name, "False")
     node = setting.node if setting.given else None
     yield Finding(
         script.span(node if node is not None else config.node.func),
@@ -120,5 +119,5 @@ RULE = Rule(
     level=Level.ERROR,
     summary="a combination of options that the library refuses",
     check=check,
-    triggers=(LIBRARIES, frozenset({"TrainingArguments", "Config", "Trainer"})),
+    triggers=(triggers.LIBRARIES, frozenset({"TrainingArguments", "Config", "Trainer"})),
 )

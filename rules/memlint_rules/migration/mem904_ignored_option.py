@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
     UNSURE,
     Call,
     Finding,
@@ -23,6 +22,7 @@ from memlint.rule import (
     is_guarded,
     names_looked_up,
     successors,
+    triggers,
 )
 from memlint_rules.migration.calls_at_target import calls_of_libraries
 from memlint_rules.migration.late_assignment import read_once, too_late
@@ -76,5 +76,5 @@ RULE = Rule(
     level=Level.ERROR,
     summary="an option that is accepted and has no effect",
     check=check,
-    triggers=(LIBRARIES,),
+    triggers=(triggers.LIBRARIES,),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import LIBRARIES, UNSLOTH, Config, Finding, Level, Rule, Script, Trainer
+from memlint.rule import Config, Finding, Level, Rule, Script, Skip, Trainer, triggers
 from memlint_rules.migration.plain_arguments import config_class, own_arguments
 
 _CHECKPOINTING = "activation checkpointing"
@@ -96,6 +96,6 @@ RULE = Rule(
     level=Level.ERROR,
     summary="a TRL trainer given plain TrainingArguments",
     check=check,
-    triggers=(LIBRARIES, frozenset({"TrainingArguments"})),
-    skips=(UNSLOTH,),  # its shim turns plain arguments into the trainer's own
+    triggers=(triggers.LIBRARIES, frozenset({"TrainingArguments"})),
+    skips=(Skip.UNSLOTH,),  # its shim turns plain arguments into the trainer's own
 )

@@ -9,16 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import (
-    LIBRARIES,
-    Config,
-    Finding,
-    Level,
-    Rule,
-    Script,
-    advise,
-    successors,
-)
+from memlint.rule import Config, Finding, Level, Rule, Script, advise, successors, triggers
 
 # Options that save memory, under the names that notebooks give their variables.
 _OPTIONS = (
@@ -89,5 +80,5 @@ RULE = Rule(
     level=Level.WASTE,
     summary="a memory option assigned to a variable that never reaches the configuration",
     check=check,
-    triggers=(LIBRARIES, frozenset(_OPTIONS), frozenset({"Config", "Arguments"})),
+    triggers=(triggers.LIBRARIES, frozenset(_OPTIONS), frozenset({"Config", "Arguments"})),
 )

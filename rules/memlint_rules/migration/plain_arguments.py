@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Config, Fix, How, Object, Script, Trainer, advise, edits, fix, reference_to
+from memlint.rule import Config, Fix, How, Object, Script, Trainer, advise, edits, fix
 from memlint_rules.migration.relocation import needs_own_arguments
 
 # Where the two classes' defaults differ, these keep what the script trained with. Checkpointing and
@@ -33,7 +33,7 @@ def own_arguments(script: Script, trainer: Trainer, config: Config, wanted: str)
     if needs_own_arguments(script, config) or _is_extended(script, config):
         # Plain arguments become an object of each trainer's own; others would be one for all.
         return advice
-    reference = reference_to(script, wanted, config.node)
+    reference = edits.reference_to(script, wanted, config.node)
     if reference is None:
         return advice
     kept = tuple(

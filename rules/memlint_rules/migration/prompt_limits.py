@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 
 from memlint.rule import (
-    PACKAGES,
     UNSURE,
     Call,
     Config,
@@ -14,8 +13,8 @@ from memlint.rule import (
     Script,
     Trainer,
     edits,
-    reference_to,
     successors,
+    triggers,
 )
 from memlint_rules.migration.option_places import Edits, Option, assigned
 
@@ -52,7 +51,7 @@ def takers(script: Script, config: Config) -> tuple[Call, ...]:
     return tuple(
         call
         for call in script.calls
-        if call.name.partition(".")[0] not in PACKAGES
+        if call.name.partition(".")[0] not in triggers.PACKAGES
         and call.keyword_node("args") is not None
         and isinstance(made := call.setting("args").value, Object)
         and (found := script.config_of(made)) is not None
@@ -90,7 +89,7 @@ def _limited(option: Option, trainer: Trainer, replacement: successors.Runtime) 
         return None
     if script.api.behaviour("prompt-limits") != "tested":
         return None
-    reference = reference_to(script, replacement.function, trainer.node)
+    reference = edits.reference_to(script, replacement.function, trainer.node)
     text = _readable(script, option.value, trainer)
     kept = _kept_end(call, trainer)
     if reference is None or text is None or kept is None:

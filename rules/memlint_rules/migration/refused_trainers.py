@@ -5,17 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import (
-    UNSURE,
-    Finding,
-    Fix,
-    Refusal,
-    Script,
-    Trainer,
-    advise,
-    edits,
-    fix,
-)
+from memlint.rule import UNSURE, Finding, Fix, Refusal, Script, Trainer, advise, edits, fix
 from memlint_rules.migration.refused_data import asked, refused_data
 from memlint_rules.migration.refused_models import refused_models
 

@@ -5,18 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import (
-    UNSURE,
-    Config,
-    How,
-    Script,
-    Setting,
-    Trainer,
-    edits,
-    reference_to,
-    set_option,
-    successors,
-)
+from memlint.rule import UNSURE, Config, How, Script, Setting, Trainer, edits, successors
 from memlint_rules.migration.option_places import (
     Edits,
     Option,
@@ -71,7 +60,8 @@ def _in_configuration(
     if readable is not None:
         source = replacement.source.format(value=readable)
         return _both(
-            gone, set_option(script, config, replacement.parameter, source, despite_comments=True)
+            gone,
+            edits.set_option(script, config, replacement.parameter, source, despite_comments=True),
         )
     kind = script.api.config_of(trainer.kind)
     if kind is not None and is_shared:
@@ -96,7 +86,7 @@ def _with_configuration(option: Option, replacement: successors.Move, kind: str)
     """A configuration for a trainer that had none."""
     if option.says_nothing is not False:
         return option.where_unsaid()
-    reference = reference_to(option.script, kind, option.call.node)
+    reference = edits.reference_to(option.script, kind, option.call.node)
     gone = option.place.removed()
     if reference is None or gone is None:
         return None
@@ -158,7 +148,7 @@ def _converted(script: Script, trainer: Trainer, config: Config, kind: str) -> E
     """
     plain = "transformers.TrainingArguments"
     made = trainer.keyword_node("args")
-    reference = reference_to(script, kind, trainer.node)
+    reference = edits.reference_to(script, kind, trainer.node)
     if config.kind != plain or made is None or reference is None:
         return None
     if not isinstance(made.value, ast.Name | ast.Attribute) or trainer.has_unknown_keywords:
@@ -188,8 +178,8 @@ def _extended(script: Script, trainer: Trainer, kind: str | None) -> Edits | Non
     if kind is None or not kind.startswith("trl.") or trainer.args.value is None:
         return None
     moving = _moving(script, trainer)
-    extend = reference_to(script, "memlint_runtime.extend_arguments", trainer.node)
-    reference = reference_to(script, kind, trainer.node)
+    extend = edits.reference_to(script, "memlint_runtime.extend_arguments", trainer.node)
+    reference = edits.reference_to(script, kind, trainer.node)
     if moving is None or extend is None or reference is None:
         return None
     changes, options = moving

@@ -6,8 +6,6 @@ import ast
 from collections.abc import Collection, Iterator
 
 from memlint.rule import (
-    COMPARED,
-    Applicability,
     Finding,
     Fix,
     How,
@@ -21,6 +19,7 @@ from memlint.rule import (
     fix,
     is_guarded,
     successors,
+    triggers,
 )
 from memlint_rules.migration.removed_names import MOST_UNKNOWN, removed_member
 from memlint_rules.migration.replaced_methods import method_fix
@@ -56,7 +55,7 @@ def removed_attributes(script: Script) -> Iterator[Finding]:
 
 def _is_gone(script: Script, node: ast.Attribute, value: Symbol) -> bool:
     """True if a library that we compare does not have the name at the target."""
-    compared = value.name.partition(".")[0] in COMPARED
+    compared = value.name.partition(".")[0] in triggers.COMPARED
     return compared and script.api.exists(f"{value.name}.{node.attr}") is False
 
 
@@ -85,7 +84,7 @@ def _attribute(
 ) -> Iterator[Finding]:
     owner = _instance_of(script, kind)
     attributes = script.api.attributes(owner)
-    if owner.partition(".")[0] not in COMPARED or node.attr in (attributes or ()):
+    if owner.partition(".")[0] not in triggers.COMPARED or node.attr in (attributes or ()):
         return
     replacement = script.api.successor(f"{owner}.{node.attr}")
     if replacement is not None:
@@ -99,7 +98,7 @@ def _attribute(
         return
     if value is None and answer.edits:
         # It may be a tokenizer of another library, which cannot be called.
-        answer = answer._replace(applicability=Applicability.UNSAFE)
+        answer = answer.as_unsafe()
     end = script.span(node).end
     name, target = owner.rpartition(".")[2], script.api.at_target(owner)
     span = Span(end - len(node.attr.encode()), end)

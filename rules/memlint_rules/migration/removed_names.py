@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from itertools import islice
 
 from memlint.rule import (
-    COMPARED,
     Finding,
     Fix,
     Script,
@@ -17,8 +16,8 @@ from memlint.rule import (
     facts,
     fix,
     is_guarded,
-    reference_to,
     successors,
+    triggers,
 )
 from memlint_rules.migration.removal import nearest, other_releases, since, told, without
 from memlint_rules.migration.replaced_imports import import_fix, unused
@@ -58,7 +57,7 @@ def removed_member(script: Script, node: ast.Attribute, value: Symbol) -> Iterat
     answer: Fix | None = None
     match replacement:
         case successors.Replace(qualname=new, arguments=(), written=(), safe=safe):
-            reference = reference_to(script, new, node)
+            reference = edits.reference_to(script, new, node)
             if reference is not None:
                 edit = edits.ReplaceExpression(script.span(node), reference.text)
                 answer = fix(f"Use `{new}`", (edit, *reference.edits), unsafe=not safe)
@@ -78,7 +77,7 @@ def _finding(script: Script, node: ast.AST, qualname: str, answer: Fix | None) -
 def _gone(script: Script) -> Iterator[tuple[ast.Import | ast.ImportFrom, ast.alias, str]]:
     """The imports of names that the target does not have."""
     for statement, alias, qualname in script.imports:
-        compared = qualname.partition(".")[0] in (*COMPARED, "torch") and alias.name != "*"
+        compared = qualname.partition(".")[0] in (*triggers.COMPARED, "torch") and alias.name != "*"
         if compared and script.api.exists(qualname) is False:
             yield statement, alias, qualname
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import islice
 
 from memlint.rule import (
-    Applicability,
     Call,
     Config,
     Finding,
@@ -138,7 +137,7 @@ def _taking_effect(
         return fix
     if not fix.edits or isinstance(replacement, successors.Environment | successors.Remove):
         return fix
-    return fix._replace(applicability=Applicability.UNSAFE)
+    return fix.as_unsafe()
 
 
 # Their fields are a dataclass's; whatever else they are given becomes an attribute.

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from memlint.rule import (
-    Call,
-    Fix,
-    Script,
-    advise,
-    edits,
-    facts,
-    fix,
-    reference_to,
-    successors,
-)
+from memlint.rule import Call, Fix, Script, advise, edits, facts, fix, successors
 from memlint_rules.migration.removal import told
 
 _Import = ast.Import | ast.ImportFrom
@@ -134,7 +124,7 @@ def _inline(
     for call in script.calls_to(script.api.canonical(qualname)):
         text = replacement.source
         for name in replacement.imports:
-            reference = reference_to(script, name, call.node)
+            reference = edits.reference_to(script, name, call.node)
             if reference is None:
                 return None
             text = text.replace(name.rpartition(".")[2], reference.text)

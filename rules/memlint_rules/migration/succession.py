@@ -22,8 +22,6 @@ from memlint.rule import (
     facts,
     fix,
     places,
-    reference_to,
-    set_option,
     successors,
 )
 from memlint_rules.migration.built_options import built
@@ -150,7 +148,7 @@ def _beside_new_name(
         return None
     # ``warmup_steps=0, warmup_ratio=0.1``: the one that says something counts.
     source = replacement.source.format(value=option.text)
-    moved = set_option(
+    moved = edits.set_option(
         option.script, option.call, replacement.parameter, source, despite_comments=True
     )
     return (*gone, *moved) if moved is not None else None
@@ -165,7 +163,7 @@ def _in_environment(option: Option, variable: str) -> Edits | None:
     statement = script.statement(owner)
     if not script.is_bound_before(option.value, statement):
         return None
-    reference = reference_to(script, "os.environ", statement)
+    reference = edits.reference_to(script, "os.environ", statement)
     if reference is None or not isinstance(statement, ast.Assign | ast.Expr | ast.AnnAssign):
         return None
     if option.says_nothing is not False:

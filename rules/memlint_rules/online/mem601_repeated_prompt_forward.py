@@ -13,19 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import lcm
 
-from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    UNSLOTH,
-    Finding,
-    Fix,
-    Level,
-    LossForm,
-    Rule,
-    Script,
-    Trainer,
-    advise,
-)
+from memlint.rule import Finding, Fix, Level, Rule, Script, Skip, Trainer, advise, facts, triggers
 from memlint_rules.online.shared_prompts import prompt_sharing_trainer, share_prompts
 
 _PAYS = 1.3  # below this, packing the tree costs about what it saves
@@ -75,7 +63,9 @@ def _own_loops(script: Script) -> Iterator[Finding]:
     places = dict.fromkeys(
         loss.source
         for loss in script.token_losses
-        if loss.shifted and loss.gradients and (loss.form is LossForm.GATHERED or loss.unreduced)
+        if loss.shifted
+        and loss.gradients
+        and (loss.form is facts.LossForm.GATHERED or loss.unreduced)
     )
     for place in [*places, *(call.node for call in script.scored_elsewhere)]:
         yield Finding(
@@ -126,7 +116,7 @@ RULE = Rule(
     level=Level.WASTE,
     summary="a prompt forwarded once for every completion of its group",
     check=check,
-    skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"GRPOTrainer", "RLOOTrainer", "generate("})),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
+    triggers=(triggers.LIBRARIES, frozenset({"GRPOTrainer", "RLOOTrainer", "generate("})),
     effect={"shared_prompt": True},
 )

@@ -13,8 +13,6 @@ import re
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
     Config,
     Finding,
     Level,
@@ -22,8 +20,10 @@ from memlint.rule import (
     Rule,
     Script,
     Setting,
+    Skip,
+    edits,
     fix,
-    set_option,
+    triggers,
 )
 
 _OPTION = "ds3_gather_for_generation"
@@ -86,12 +86,12 @@ def _finding(script: Script, config: Config, gather: Setting) -> Finding:
     name = config.kind.rpartition(".")[2]
     where = f"`{_OPTION}=True`" if gather.given else f"`{name}` leaves `{_OPTION}` on, which"
     node = gather.node if gather.given else None
-    edits = set_option(script, config, _OPTION, "False")
+    changes = edits.set_option(script, config, _OPTION, "False")
     return Finding(
         script.span(node) if node is not None else script.span(config.node.func),
         f"{where} gathers the weights that ZeRO-3 has sharded, whole on every GPU, before each "
         "generation",
-        fix(f"Set `{_OPTION}=False`: generation gathers layer by layer and is slower", edits),
+        fix(f"Set `{_OPTION}=False`: generation gathers layer by layer and is slower", changes),
     )
 
 
@@ -101,6 +101,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="ZeRO-3 weights gathered whole on every GPU to generate",
     check=check,
-    skips=(OFF_CUDA,),
-    triggers=(LIBRARIES, frozenset({"deepspeed", "DeepSpeedPlugin", "Config"})),
+    skips=(Skip.OFF_CUDA,),
+    triggers=(triggers.LIBRARIES, frozenset({"deepspeed", "DeepSpeedPlugin", "Config"})),
 )

@@ -10,10 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    TESTS,
-    UNSLOTH,
     Call,
     Config,
     Finding,
@@ -21,9 +17,11 @@ from memlint.rule import (
     Rule,
     Script,
     Setting,
+    Skip,
     advise,
+    edits,
     fix,
-    set_option,
+    triggers,
 )
 from memlint_rules.online.engines import colocated_engines, colocates_vllm
 
@@ -68,7 +66,7 @@ def _of_config(script: Script, config: Config, share: Setting) -> Finding:
         _words(share.value, "" if share.given else ", by this version's default,"),
         fix(
             f"Set `{_OPTION}={_MODEST}`",
-            set_option(script, config, _OPTION, str(_MODEST)),
+            edits.set_option(script, config, _OPTION, str(_MODEST)),
             unsafe=True,
         ),
     )
@@ -89,6 +87,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="colocated vLLM that reserves more than half of the GPU",
     check=check,
-    skips=(UNSLOTH, OFF_CUDA, TESTS),
-    triggers=(LIBRARIES, frozenset({"use_vllm", "vllm"})),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
+    triggers=(triggers.LIBRARIES, frozenset({"use_vllm", "vllm"})),
 )

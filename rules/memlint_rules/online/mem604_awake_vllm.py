@@ -10,19 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    TESTS,
-    UNSLOTH,
     Config,
     Finding,
     Fix,
     Level,
     Rule,
     Script,
+    Skip,
     advise,
+    edits,
     fix,
-    set_option,
+    triggers,
     unless_switched_off,
 )
 from memlint_rules.online.engines import colocated_engines, colocates_vllm
@@ -62,7 +60,7 @@ def _fix(script: Script, config: Config) -> Fix:
     plain = all(trainer.model.quantized is False or trainer.model.by_name for trainer in trainers)
     if script.may_use("expandable_segments") or not plain:
         return advise(f"{message} (not with expandable segments, nor for quantized weights)")
-    return fix(message, set_option(script, config, _OPTION, "True"))
+    return fix(message, edits.set_option(script, config, _OPTION, "True"))
 
 
 RULE = Rule(
@@ -71,6 +69,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="colocated vLLM that keeps its memory while the model trains",
     check=check,
-    skips=(UNSLOTH, OFF_CUDA, TESTS),
-    triggers=(LIBRARIES, frozenset({"use_vllm", "vllm"})),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
+    triggers=(triggers.LIBRARIES, frozenset({"use_vllm", "vllm"})),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import LIBRARIES, OFF_CUDA, UNSLOTH, Config, Finding, Level, Rule, Script, Trainer
+from memlint.rule import Config, Finding, Level, Rule, Script, Skip, Trainer, triggers
 from memlint_rules.online.shared_prompts import share_prompts
 
 _PAYS = 1.3  # below this, packing the tree costs about what it saves
@@ -69,6 +69,6 @@ RULE = Rule(
     level=Level.HINT,
     summary="a prompt forwarded for the chosen and the rejected answer",
     check=check,
-    skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"DPOTrainer"})),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
+    triggers=(triggers.LIBRARIES, frozenset({"DPOTrainer"})),
 )

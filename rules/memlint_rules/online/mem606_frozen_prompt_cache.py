@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import LIBRARIES, TESTS, Finding, Forward, Level, Rule, Script, advise
+from memlint.rule import Finding, Level, Rule, Script, Skip, advise, facts, triggers
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -27,7 +27,7 @@ def check(script: Script) -> Iterator[Finding]:
             )
 
 
-def _is_cut_off(script: Script, forward: Forward) -> bool:
+def _is_cut_off(script: Script, forward: facts.Forward) -> bool:
     """True if the trained model itself made the cache, where autograd was off."""
     fillers = script.fillers_of_cache(forward)
     return bool(fillers) and all(
@@ -41,6 +41,10 @@ RULE = Rule(
     level=Level.ERROR,
     summary="completions trained on a prompt's cache that was made without autograd",
     check=check,
-    skips=(TESTS,),
-    triggers=(LIBRARIES, frozenset({"past_key_values"}), frozenset({"no_grad", "inference_mode"})),
+    skips=(Skip.TESTS,),
+    triggers=(
+        triggers.LIBRARIES,
+        frozenset({"past_key_values"}),
+        frozenset({"no_grad", "inference_mode"}),
+    ),
 )

@@ -11,17 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    LIBRARIES,
-    TESTS,
-    UNSLOTH,
-    Finding,
-    Forward,
-    Level,
-    Rule,
-    Script,
-    advise,
-)
+from memlint.rule import Finding, Level, Rule, Script, Skip, advise, facts, triggers
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -38,7 +28,7 @@ def check(script: Script) -> Iterator[Finding]:
             )
 
 
-def _trains(forward: Forward) -> bool:
+def _trains(forward: facts.Forward) -> bool:
     """True if it certainly runs in training mode with autograd on: else nothing is checkpointed."""
     return (
         forward.in_training_step
@@ -48,7 +38,7 @@ def _trains(forward: Forward) -> bool:
     )
 
 
-def _checkpoints(script: Script, forward: Forward) -> bool:
+def _checkpoints(script: Script, forward: facts.Forward) -> bool:
     return (
         forward.facts.load is not None and script.owner_of_checkpointing(forward.facts).on is True
     )
@@ -60,6 +50,6 @@ RULE = Rule(
     level=Level.ERROR,
     summary="a key-value cache given to a training forward pass with activation checkpointing",
     check=check,
-    skips=(UNSLOTH, TESTS),
-    triggers=(LIBRARIES, frozenset({"past_key_values"}), frozenset({"checkpointing"})),
+    skips=(Skip.UNSLOTH, Skip.TESTS),
+    triggers=(triggers.LIBRARIES, frozenset({"past_key_values"}), frozenset({"checkpointing"})),
 )

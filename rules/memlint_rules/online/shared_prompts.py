@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from memlint.rule import Fix, Script, Trainer, advise, edits, fix, reference_to, set_option
+from memlint.rule import Fix, Script, Trainer, advise, edits, fix
 
 _HOME = "memlint_runtime.trl"
 
@@ -63,7 +63,7 @@ def _swapping(script: Script, trainer: Trainer) -> tuple[edits.Edit, ...]:
             and script.api.canonical(full) == trainer.kind
         ]
         return tuple(changes) if len(changes) == 1 else ()
-    reference = reference_to(script, f"{_HOME}.{name}", trainer.node)
+    reference = edits.reference_to(script, f"{_HOME}.{name}", trainer.node)
     if not isinstance(callee, ast.Attribute) or reference is None or trainer.is_partial:
         return ()
     if callee is not trainer.node.func:
@@ -169,7 +169,7 @@ def _adapter_dropout(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
         if dropout.given is False or dropout.is_value(0, 0.0):
             continue
         known = isinstance(dropout.value, int | float)
-        changes = set_option(script, adapter, "lora_dropout", "0.0") if known else None
+        changes = edits.set_option(script, adapter, "lora_dropout", "0.0") if known else None
         yield Obstacle("it wants `lora_dropout=0.0`", changes or ())
     if _is_loaded_adapter(script, trainer):
         yield Obstacle("it wants an adapter whose dropout is 0", is_doubt=True)

@@ -11,10 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    TESTS,
-    UNSLOTH,
     Call,
     Config,
     Finding,
@@ -22,13 +18,14 @@ from memlint.rule import (
     Level,
     Rule,
     Script,
-    Trained,
+    Skip,
     TrainingRun,
     advise,
     by_change,
+    edits,
+    facts,
     fix,
-    replace_callee,
-    set_option,
+    triggers,
 )
 
 _FOLLOWS_WEIGHTS = ("adamw_torch", "adamw_torch_fused", "adamw_hf", "adam", "adamw")
@@ -55,14 +52,14 @@ def check(script: Script) -> Iterator[Finding]:
         yield from _of_config(script, one) if one.trainer else _of_loop(script, one)
 
 
-def _cost(one: Trained) -> str:
+def _cost(one: facts.Trained) -> str:
     if one.facts.billions is None:
         return "8 bytes a parameter where 8-bit states take 2"
     gib = one.facts.billions * 1e9 / 2**30
     return f"{8 * gib:.0f} GiB for {one.facts.billions:g} billion, {2 * gib:.0f} in 8 bits"
 
 
-def _of_config(script: Script, one: Trained) -> Iterator[Finding]:
+def _of_config(script: Script, one: facts.Trained) -> Iterator[Finding]:
     optimizer, config = one.optimizer, one.config
     if optimizer is None or config is None:
         return
@@ -80,11 +77,11 @@ def _of_config(script: Script, one: Trained) -> Iterator[Finding]:
 def _set(script: Script, config: Config) -> Fix | None:
     if _EIGHT_BIT not in (script.api.choices(config.kind, "optim") or ()):
         return None
-    edits = set_option(script, config, "optim", f'"{_EIGHT_BIT}"')
-    return fix(f'Set `optim="{_EIGHT_BIT}"` (pip install bitsandbytes)', edits, unsafe=True)
+    changes = edits.set_option(script, config, "optim", f'"{_EIGHT_BIT}"')
+    return fix(f'Set `optim="{_EIGHT_BIT}"` (pip install bitsandbytes)', changes, unsafe=True)
 
 
-def _of_loop(script: Script, one: Trained) -> Iterator[Finding]:
+def _of_loop(script: Script, one: facts.Trained) -> Iterator[Finding]:
     """Of the one optimizer of a loop that trains one model."""
     made = script.calls_to(*_LOOP)
     if one.dtype != "torch.float32" or len(script.trained) != 1 or len(made) != 1:
@@ -104,7 +101,7 @@ def _replace(script: Script, call: Call) -> Fix:
     message = f"Use `{name}` (pip install bitsandbytes)"
     if call.has_unknown_keywords or call.is_partial or not _TAKEN.issuperset(call.keywords):
         return advise(message)
-    return fix(message, replace_callee(script, call, name), unsafe=True)
+    return fix(message, edits.replace_callee(script, call, name), unsafe=True)
 
 
 def of_run(run: TrainingRun) -> Iterator[Finding]:
@@ -126,7 +123,7 @@ RULE = Rule(
     summary="Adam states in float32 in a full fine-tune",
     check=check,
     of_run=of_run,
-    skips=(UNSLOTH, OFF_CUDA, TESTS),
-    triggers=(LIBRARIES, frozenset({"Trainer", "optim"})),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
+    triggers=(triggers.LIBRARIES, frozenset({"Trainer", "optim"})),
     effect={"optimizer": _EIGHT_BIT},
 )

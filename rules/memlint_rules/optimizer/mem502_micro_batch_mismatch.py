@@ -11,24 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    UNSLOTH,
-    VISION,
     Config,
     Finding,
     Fix,
     Level,
-    Owner,
     Rule,
     Script,
-    Trained,
+    Skip,
     TrainingRun,
     advise,
     by_change,
+    edits,
+    facts,
     fix,
-    set_option,
-    together,
+    triggers,
 )
 
 _BY_TOKEN = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.SFTTrainer")
@@ -52,7 +48,9 @@ def check(script: Script) -> Iterator[Finding]:
             yield from _of_loop(script)
 
 
-def _of_config(script: Script, one: Trained, config: Config, size: float) -> Iterator[Finding]:
+def _of_config(
+    script: Script, one: facts.Trained, config: Config, size: float
+) -> Iterator[Finding]:
     rows, steps = config.effective(_BATCH).value, config.effective(_STEPS).value
     if type(rows) is not int or type(steps) is not int:
         return
@@ -76,26 +74,26 @@ def _words(steps: int) -> str:
     )
 
 
-def _set(script: Script, one: Trained, config: Config, total: int, wanted: int) -> Fix:
+def _set(script: Script, one: facts.Trained, config: Config, total: int, wanted: int) -> Fix:
     """The same rows a step, ``total``. More rows at once may not fit."""
     message = f"Set `{_BATCH}={wanted}` and `{_STEPS}={total // wanted}`"
     if total % wanted:
         return advise(message)
-    edits = together(
-        set_option(script, config, _BATCH, str(wanted)),
-        set_option(script, config, _STEPS, str(total // wanted)),
+    changes = edits.together(
+        edits.set_option(script, config, _BATCH, str(wanted)),
+        edits.set_option(script, config, _STEPS, str(total // wanted)),
     )
     unsafe = wanted != _SPLIT or not _is_exact(script, one, config)
     effect = {"micro_batch": wanted, "gradient_accumulation": total // wanted}
-    return fix(message, edits, unsafe=unsafe, effect=effect)
+    return fix(message, changes, unsafe=unsafe, effect=effect)
 
 
-def _is_exact(script: Script, one: Trained, config: Config) -> bool:
+def _is_exact(script: Script, one: facts.Trained, config: Config) -> bool:
     """True if each token of a step counts alike, however its rows are split."""
     return (
         one.trainer is not None
         and one.trainer.kind in _BY_TOKEN
-        and script.owner_of_loss(one.trainer).owner in (Owner.TRANSFORMERS, Owner.TRL)
+        and script.owner_of_loss(one.trainer).owner in (facts.Owner.TRANSFORMERS, facts.Owner.TRL)
         and config.setting("dataloader_drop_last").given is False
         and not one.facts.family.experts
         and script.api.accepts("transformers.Trainer.compute_loss", "num_items_in_batch") is True
@@ -135,6 +133,6 @@ RULE = Rule(
     check=check,
     of_run=of_run,
     on_request=True,
-    skips=(UNSLOTH, OFF_CUDA, VISION),
-    triggers=(LIBRARIES, frozenset({_BATCH, "batch_size"})),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.VISION),
+    triggers=(triggers.LIBRARIES, frozenset({_BATCH, "batch_size"})),
 )

@@ -16,12 +16,12 @@ from memlint.rule import (
     Fix,
     Level,
     Object,
-    RemoveKeyword,
     Rule,
     Script,
     Setting,
     Span,
     advise,
+    edits,
     fix,
 )
 
@@ -60,7 +60,7 @@ def _fix(script: Script, call: Call) -> Fix:
     written = keyword is not None and script.text(keyword.value) == "False"
     if not written or script.reads_gradients_unchecked:
         return advise(f"Call it without `{_OPTION}=False`")
-    edit = RemoveKeyword(call.span, _OPTION)
+    edit = edits.RemoveKeyword(call.span, _OPTION)
     return fix(f"Remove `{_OPTION}=False`", (edit,), unsafe=not script.trains_all_weights)
 
 

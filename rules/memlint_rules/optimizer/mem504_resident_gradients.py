@@ -12,24 +12,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    DEEPSPEED,
-    LIBRARIES,
-    OFF_CUDA,
-    UNSLOTH,
     Config,
     Finding,
     Fix,
     Level,
     Rule,
     Script,
+    Skip,
     Trainer,
     TrainingRun,
     advise,
     by_change,
     call_after_trainer,
+    edits,
     fix,
-    set_option,
-    together,
+    triggers,
 )
 
 _CALL = "memlint_runtime.step_trainer_in_backward"
@@ -89,10 +86,12 @@ def _one_batch_a_step(config: Config) -> bool:
 
 def _fix(script: Script, trainer: Trainer, config: Config) -> Fix:
     call = call_after_trainer(script, trainer, _CALL, "{}")
-    edits = together(call.edits or None, set_option(script, config, "max_grad_norm", "0"))
-    if edits is None:
+    changes = edits.together(
+        call.edits or None, edits.set_option(script, config, "max_grad_norm", "0")
+    )
+    if changes is None:
         return advise(call.message)
-    return fix(f"{call.message}, with `max_grad_norm=0`", edits, unsafe=True)
+    return fix(f"{call.message}, with `max_grad_norm=0`", changes, unsafe=True)
 
 
 def of_run(run: TrainingRun) -> Iterator[Finding]:
@@ -109,6 +108,6 @@ RULE = Rule(
     summary="a full fine-tune that keeps all gradients until the optimizer's step",
     check=check,
     of_run=of_run,
-    skips=(UNSLOTH, OFF_CUDA, DEEPSPEED),
-    triggers=(LIBRARIES, frozenset({"Trainer"})),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.DEEPSPEED),
+    triggers=(triggers.LIBRARIES, frozenset({"Trainer"})),
 )

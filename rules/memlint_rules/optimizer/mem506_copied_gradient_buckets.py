@@ -11,17 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    OFF_CUDA,
-    TESTS,
     Call,
     Finding,
     Fix,
     Level,
     Rule,
     Script,
+    Skip,
     advise,
+    edits,
     fix,
-    set_option,
     unless_switched_off,
 )
 
@@ -58,7 +57,7 @@ def _fix(script: Script, call: Call) -> Fix:
         return advise(f"{message}, and free gradients with `zero_grad(set_to_none=True)`")
     if script.detaches_gradients:
         return advise(message)
-    proposed = fix(message, set_option(script, call, _OPTION, "True"))
+    proposed = fix(message, edits.set_option(script, call, _OPTION, "True"))
     return unless_switched_off(call.setting(_OPTION), proposed)
 
 
@@ -68,6 +67,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="DDP that holds gradients and copies of them in its buckets",
     check=check,
-    skips=(OFF_CUDA, TESTS),
+    skips=(Skip.OFF_CUDA, Skip.TESTS),
     triggers=(frozenset({"DistributedDataParallel"}), frozenset({"backward", "Trainer"})),
 )

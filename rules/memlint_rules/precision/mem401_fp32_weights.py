@@ -11,14 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    TRAINING,
-    UNSLOTH,
     Finding,
     Level,
     Rule,
     Script,
+    Skip,
     TrainingRun,
     advise,
     by_change,
@@ -58,7 +55,6 @@ RULE = Rule(
     summary="weights loaded in float32",
     check=check,
     of_run=of_run,
-    skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, TRAINING),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
     effect={"weights_dtype": "bfloat16"},
 )

@@ -10,17 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    TRAINING,
-    UNSLOTH,
-    Finding,
-    Level,
-    Rule,
-    TrainingRun,
-    by_change,
-)
+from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change
 
 
 def check(run: TrainingRun) -> Iterator[Finding]:
@@ -36,6 +26,5 @@ RULE = Rule(
     level=Level.WASTE,
     summary="neither bf16 nor fp16",
     of_run=check,
-    skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, TRAINING),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
 )

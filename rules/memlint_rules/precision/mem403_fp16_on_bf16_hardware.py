@@ -10,21 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    TESTS,
-    UNSLOTH,
     Config,
     Finding,
     Fix,
     Level,
     Rule,
     Script,
+    Skip,
     advise,
+    edits,
     fix,
     may_lack_bf16,
-    set_option,
-    together,
+    triggers,
 )
 
 _MESSAGE = (
@@ -52,18 +49,19 @@ def check(script: Script) -> Iterator[Finding]:
             and not setting.is_overridable_default
             and setting.node is not None
         ):
-            edits = set_option(script, call, "mixed_precision", '"bf16"')
-            found = fix('Set `mixed_precision="bf16"`', edits, unsafe=True)
+            changes = edits.set_option(script, call, "mixed_precision", '"bf16"')
+            found = fix('Set `mixed_precision="bf16"`', changes, unsafe=True)
             yield Finding(script.span(setting.node), _MESSAGE, found)
 
 
 def _fix(script: Script, config: Config) -> Fix:
     if config.setting("bf16").is_overridable_default or not config.has_option("bf16"):
         return advise("Set `bf16=True` instead")
-    edits = together(
-        set_option(script, config, "fp16", "False"), set_option(script, config, "bf16", "True")
+    changes = edits.together(
+        edits.set_option(script, config, "fp16", "False"),
+        edits.set_option(script, config, "bf16", "True"),
     )
-    return fix("Set `bf16=True` instead", edits, unsafe=True)
+    return fix("Set `bf16=True` instead", changes, unsafe=True)
 
 
 RULE = Rule(
@@ -72,8 +70,8 @@ RULE = Rule(
     level=Level.HINT,
     summary="fp16 where the GPU has bf16",
     check=check,
-    skips=(OFF_CUDA, UNSLOTH, TESTS),
-    triggers=(LIBRARIES, frozenset({"fp16"})),
+    skips=(Skip.OFF_CUDA, Skip.UNSLOTH, Skip.TESTS),
+    triggers=(triggers.LIBRARIES, frozenset({"fp16"})),
     on_request=True,
     effect={"compute_dtype": "bfloat16", "autocast": True},
 )

@@ -11,17 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    TESTS,
-    UNSLOTH,
     Config,
     Finding,
     Level,
     Rule,
     Script,
+    Skip,
+    edits,
     fix,
-    set_option,
+    triggers,
     unless_switched_off,
 )
 
@@ -43,7 +41,11 @@ def check(script: Script) -> Iterator[Finding]:
                 "newer stand idle",
                 unless_switched_off(
                     config.setting("tf32"),
-                    fix("Set `tf32=True`", set_option(script, config, "tf32", "True"), unsafe=True),
+                    fix(
+                        "Set `tf32=True`",
+                        edits.set_option(script, config, "tf32", "True"),
+                        unsafe=True,
+                    ),
                 ),
             )
 
@@ -65,7 +67,7 @@ RULE = Rule(
     level=Level.HINT,
     summary="float32 matrix products with TF32 off",
     check=check,
-    skips=(OFF_CUDA, UNSLOTH, TESTS),
-    triggers=(LIBRARIES, frozenset({"Trainer"})),
+    skips=(Skip.OFF_CUDA, Skip.UNSLOTH, Skip.TESTS),
+    triggers=(triggers.LIBRARIES, frozenset({"Trainer"})),
     on_request=True,
 )

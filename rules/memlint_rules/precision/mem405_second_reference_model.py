@@ -13,22 +13,17 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    TRAINING,
     Config,
-    Edit,
     Finding,
     Level,
     Object,
-    RemoveStatement,
-    ReplaceExpression,
     Rule,
     Script,
     Trainer,
+    edits,
     fix,
-    references_of_loops,
-    set_option,
 )
+from memlint_rules.precision.reference_copies import references_of_loops
 
 _PREFERENCE = frozenset({"trl.DPOTrainer", "trl.KTOTrainer", "trl.experimental.kto.KTOTrainer"})
 _COPIES = ("from_pretrained", "deepcopy", "create_reference_model")
@@ -68,7 +63,7 @@ def _beside_adapter(script: Script, trainer: Trainer) -> Iterator[Finding]:
     )
 
 
-def _drop(script: Script, trainer: Trainer, keyword: ast.keyword | None) -> tuple[Edit, ...]:
+def _drop(script: Script, trainer: Trainer, keyword: ast.keyword | None) -> tuple[edits.Edit, ...]:
     """Edits after which the copy is neither passed nor made; none where it is used otherwise."""
     value = keyword.value if keyword is not None else next(iter(trainer.node.args[1:2]), None)
     if isinstance(value, ast.Name):
@@ -76,10 +71,14 @@ def _drop(script: Script, trainer: Trainer, keyword: ast.keyword | None) -> tupl
         if statement is None:
             return ()
         return (
-            RemoveStatement(script.span(statement)),
-            ReplaceExpression(script.span(value), "None"),
+            edits.RemoveStatement(script.span(statement)),
+            edits.ReplaceExpression(script.span(value), "None"),
         )
-    return (ReplaceExpression(script.span(value), "None"),) if isinstance(value, ast.Call) else ()
+    return (
+        (edits.ReplaceExpression(script.span(value), "None"),)
+        if isinstance(value, ast.Call)
+        else ()
+    )
 
 
 def _not_precomputed(script: Script, trainer: Trainer) -> Iterator[Finding]:
@@ -100,12 +99,12 @@ def _not_precomputed(script: Script, trainer: Trainer) -> Iterator[Finding]:
         return
     if script.streams_data or trainer.setting("model").given is not True:
         return
-    edits = set_option(script, config, "precompute_ref_log_probs", "True")
+    changes = edits.set_option(script, config, "precompute_ref_log_probs", "True")
     yield Finding(
         script.span(trainer.node.func),
         "keeps a frozen copy of the whole policy on the GPU as reference, although its "
         "log-probabilities can be computed once before training",
-        fix("Set `precompute_ref_log_probs=True`", edits, unsafe=True),
+        fix("Set `precompute_ref_log_probs=True`", changes, unsafe=True),
     )
 
 
@@ -119,6 +118,5 @@ RULE = Rule(
     level=Level.WASTE,
     summary="a reference model held beside the policy for nothing",
     check=check,
-    triggers=(LIBRARIES, TRAINING),
     effect={"reference_model": False},
 )

@@ -11,18 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    TRAINING,
-    UNSLOTH,
     Finding,
     Level,
     Rule,
     Script,
-    Trained,
+    Skip,
     TrainingRun,
     advise,
     by_change,
+    facts,
 )
 
 # Billions of parameters.
@@ -53,22 +50,22 @@ def check(script: Script) -> Iterator[Finding]:
         )
 
 
-def _bytes(one: Trained) -> int:
+def _bytes(one: facts.Trained) -> int:
     return 4 if one.dtype == "torch.float32" else 2
 
 
-def _keeps_moments(script: Script, one: Trained) -> bool:
+def _keeps_moments(script: Script, one: facts.Trained) -> bool:
     if one.config is None:
         return any(call.optimizes_all for call in script.calls_to(*_IN_LOOPS))
     return one.optimizer is not None and one.optimizer.is_value(*_ADAM)
 
 
-def _gib(script: Script, one: Trained, billions: float) -> float:
+def _gib(script: Script, one: facts.Trained, billions: float) -> float:
     copies = 4 if _keeps_moments(script, one) else 2
     return billions * 1e9 * _bytes(one) * copies / 2**30
 
 
-def _states(script: Script, one: Trained) -> str:
+def _states(script: Script, one: facts.Trained) -> str:
     dtype = "float32" if _bytes(one) == 4 else "2 bytes each"
     return (
         f"Adam's states, in {dtype}"
@@ -92,7 +89,6 @@ RULE = Rule(
     check=check,
     of_run=of_run,
     on_request=True,
-    skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, TRAINING),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
     effect={"method": "lora"},
 )

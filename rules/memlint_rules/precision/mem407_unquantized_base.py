@@ -10,21 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    UNSLOTH,
     Finding,
     Fix,
     Level,
     Rule,
     Script,
-    Trained,
+    Skip,
     TrainingRun,
     advise,
     by_change,
+    edits,
+    facts,
     fix,
-    reference_to,
-    set_option,
+    triggers,
 )
 
 # Billions of parameters.
@@ -52,33 +50,33 @@ def check(script: Script) -> Iterator[Finding]:
         )
 
 
-def _loads_plain(script: Script, one: Trained) -> bool:
+def _loads_plain(script: Script, one: facts.Trained) -> bool:
     load = one.load
     return load is not None and script.is_quantized(load) is False and not load.has_unknown_keywords
 
 
-def _names_plain(one: Trained) -> bool:
+def _names_plain(one: facts.Trained) -> bool:
     """True if a trainer loads its model by name, and is told nothing of how."""
     holders = [holder for holder in (one.trainer, one.config) if holder is not None]
     settings = [holder.setting("model_init_kwargs") for holder in holders]
     return one.facts.by_name and all(each.given is False or each.is_none for each in settings)
 
 
-def _fix(script: Script, one: Trained) -> Fix:
+def _fix(script: Script, one: facts.Trained) -> Fix:
     message = "Load the base in 4 bits: `BitsAndBytesConfig(load_in_4bit=True, ...)`"
     load = one.load
     if load is None or script.method_calls("merge_and_unload"):
         return advise(message)
-    config = reference_to(script, "transformers.BitsAndBytesConfig", load.node)
-    dtype = reference_to(script, "torch.bfloat16", load.node)
+    config = edits.reference_to(script, "transformers.BitsAndBytesConfig", load.node)
+    dtype = edits.reference_to(script, "torch.bfloat16", load.node)
     if config is None or dtype is None:
         return advise(message)
     source = (
         f'{config.text}(load_in_4bit=True, bnb_4bit_quant_type="nf4", '
         f"bnb_4bit_compute_dtype={dtype.text})"
     )
-    edits = set_option(script, load, _OPTION, source)
-    whole = (*edits, *config.edits, *dtype.edits) if edits is not None else None
+    changes = edits.set_option(script, load, _OPTION, source)
+    whole = (*changes, *config.edits, *dtype.edits) if changes is not None else None
     return fix(message, whole, unsafe=True)
 
 
@@ -96,7 +94,7 @@ RULE = Rule(
     check=check,
     of_run=of_run,
     on_request=True,
-    skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"peft", "Lora"})),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
+    triggers=(triggers.LIBRARIES, frozenset({"peft", "Lora"})),
     effect={"method": "qlora", "quantization": {"bits": 4, "type": "nf4"}},
 )

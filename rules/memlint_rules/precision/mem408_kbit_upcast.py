@@ -12,10 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    TESTS,
-    UNSLOTH,
     Call,
     Finding,
     Fix,
@@ -23,13 +19,13 @@ from memlint.rule import (
     Rule,
     Script,
     Setting,
-    Trained,
+    Skip,
     advise,
+    edits,
+    facts,
     fix,
-    reference_to,
-    set_option,
-    together,
     trains_without_bf16,
+    triggers,
 )
 
 _OPTION = "bnb_4bit_compute_dtype"
@@ -74,11 +70,13 @@ def _computes_in_float32(script: Script, call: Call) -> bool:
 def _fix(script: Script, calls: list[Call]) -> Fix:
     """fp16 where the GPU may have no bf16. All models at once: they may be compared."""
     name = "torch.float16" if trains_without_bf16(script) else "torch.bfloat16"
-    dtype = reference_to(script, name, calls[0].node)
+    dtype = edits.reference_to(script, name, calls[0].node)
     if dtype is None:
         return advise(f"Set `{_OPTION}` to a 16-bit dtype")
-    edits = together(*(set_option(script, call, _OPTION, dtype.text) for call in calls))
-    whole = (*edits, *dtype.edits) if edits is not None else None
+    changes = edits.together(
+        *(edits.set_option(script, call, _OPTION, dtype.text) for call in calls)
+    )
+    whole = (*changes, *dtype.edits) if changes is not None else None
     return fix(f"Set `{_OPTION}={dtype.text}`", whole, unsafe=True)
 
 
@@ -101,11 +99,11 @@ def _upcast_tables(script: Script) -> Iterator[Finding]:
             )
 
 
-def _prepares(call: Call, one: Trained) -> bool:
+def _prepares(call: Call, one: facts.Trained) -> bool:
     return any(made.node is call.node for made in one.facts.objects)
 
 
-def _keeps_float32(script: Script, one: Trained) -> bool:
+def _keeps_float32(script: Script, one: facts.Trained) -> bool:
     """True if nothing casts back: some releases of TRL do, for all trainers or some."""
     if one.facts.kbit is not True or one.peft is not True:
         return False
@@ -121,6 +119,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="quantized training with float32 where 16 bits would do",
     check=check,
-    skips=(UNSLOTH, OFF_CUDA, TESTS),
-    triggers=(LIBRARIES, frozenset({"load_in_4bit", "prepare_model_for_kbit_training"})),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
+    triggers=(triggers.LIBRARIES, frozenset({"load_in_4bit", "prepare_model_for_kbit_training"})),
 )

@@ -10,20 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    TESTS,
-    UNSLOTH,
-    Call,
-    Finding,
-    Level,
-    Object,
-    Rule,
-    Script,
-    Trained,
-    advise,
-)
+from memlint.rule import Call, Finding, Level, Object, Rule, Script, Skip, advise, facts, triggers
 
 _LEAST = 0.5  # billions of parameters
 _WITH_ADAPTER = tuple(
@@ -53,7 +40,7 @@ def check(script: Script) -> Iterator[Finding]:
         )
 
 
-def _is_second(script: Script, one: Trained, load: Call) -> bool:
+def _is_second(script: Script, one: facts.Trained, load: Call) -> bool:
     first = one.load
     if first is None or load.node is first.node or not _is_same(script, one, first, load):
         return False
@@ -72,7 +59,7 @@ def _is_second(script: Script, one: Trained, load: Call) -> bool:
     )
 
 
-def _is_same(script: Script, one: Trained, first: Call, load: Call) -> bool:
+def _is_same(script: Script, one: facts.Trained, first: Call, load: Call) -> bool:
     """True if it loads the trained model's base again, or what training has saved."""
     if load.name.startswith(_WITH_ADAPTER):
         return True
@@ -91,7 +78,7 @@ def _checkpoint(load: Call) -> ast.expr | None:
     return keyword.value if keyword is not None else next(iter(load.node.args), None)
 
 
-def _saved(script: Script, one: Trained) -> set[str]:
+def _saved(script: Script, one: facts.Trained) -> set[str]:
     """Where the script saves what it trains."""
     calls = script.method_calls("save_model", "save_pretrained", "push_to_hub")
     places = [script.python(call.node.args[0]) for call in calls if call.node.args]
@@ -121,6 +108,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="the base loaded on the GPU again while training holds it",
     check=check,
-    skips=(UNSLOTH, OFF_CUDA, TESTS),
-    triggers=(LIBRARIES, frozenset({"from_pretrained"}), frozenset({"train", "backward"})),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
+    triggers=(triggers.LIBRARIES, frozenset({"from_pretrained"}), frozenset({"train", "backward"})),
 )

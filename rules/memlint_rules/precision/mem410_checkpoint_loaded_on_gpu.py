@@ -11,20 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    OFF_CUDA,
-    TESTS,
     Call,
-    Edit,
-    Fate,
     Finding,
     Level,
     Rule,
     Script,
-    SetKeyword,
+    Skip,
     TrainingRun,
     by_change,
+    edits,
+    facts,
     fix,
-    set_option,
 )
 
 _OPTION = "map_location"
@@ -46,20 +43,20 @@ def check(script: Script) -> Iterator[Finding]:
         if not (saved or _is_gpu(script, call)):
             continue
         fates = script.fates_of(call)
-        if Fate.UNKNOWN in fates or Fate.RESTORED not in fates:
+        if facts.Fate.UNKNOWN in fates or facts.Fate.RESTORED not in fates:
             continue
         yield Finding(
             script.span(call.node.func),
             _RESTORED if saved else _KEPT,
-            fix(f'Set `{_OPTION}="cpu"`', _edits(script, call), unsafe=Fate.KEPT in fates),
+            fix(f'Set `{_OPTION}="cpu"`', _edits(script, call), unsafe=facts.Fate.KEPT in fates),
         )
 
 
-def _edits(script: Script, call: Call) -> tuple[Edit, ...] | None:
+def _edits(script: Script, call: Call) -> tuple[edits.Edit, ...] | None:
     """In the call itself: what else reads a device's name keeps it."""
     if call.keyword_node(_OPTION) is not None:
-        return (SetKeyword(call.span, _OPTION, '"cpu"'),)
-    return set_option(script, call, _OPTION, '"cpu"')
+        return (edits.SetKeyword(call.span, _OPTION, '"cpu"'),)
+    return edits.set_option(script, call, _OPTION, '"cpu"')
 
 
 def _is_gpu(script: Script, call: Call) -> bool:
@@ -81,7 +78,7 @@ RULE = Rule(
     summary="a checkpoint read onto the GPU beside the model",
     check=check,
     of_run=of_run,
-    skips=(OFF_CUDA, TESTS),
+    skips=(Skip.OFF_CUDA, Skip.TESTS),
     triggers=(
         frozenset({"torch.load", "import load"}),
         frozenset({"load_state_dict", "set_peft_model_state_dict"}),

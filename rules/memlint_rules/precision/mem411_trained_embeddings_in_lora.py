@@ -11,16 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    TESTS,
-    UNSLOTH,
     Finding,
     Level,
     Rule,
     Script,
+    Skip,
     TrainingRun,
     advise,
     by_change,
+    triggers,
 )
 
 _TABLES = frozenset({"embed_tokens", "lm_head", "wte", "embed_in", "embed_out", "word_embeddings"})
@@ -83,6 +82,6 @@ RULE = Rule(
     check=check,
     of_run=of_run,
     on_request=True,
-    skips=(UNSLOTH, TESTS),
-    triggers=(LIBRARIES, frozenset({"modules_to_save"})),
+    skips=(Skip.UNSLOTH, Skip.TESTS),
+    triggers=(triggers.LIBRARIES, frozenset({"modules_to_save"})),
 )

@@ -12,20 +12,19 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    UNSLOTH,
     Call,
     Finding,
     Fix,
     Level,
     Rule,
     Script,
-    Trained,
+    Skip,
     Trainer,
     advise,
-    call_beside,
+    edits,
+    facts,
     fix,
+    triggers,
 )
 
 # Billions of parameters.
@@ -65,7 +64,7 @@ def check(script: Script) -> Iterator[Finding]:
         )
 
 
-def _fix(script: Script, one: Trained) -> Fix:
+def _fix(script: Script, one: facts.Trained) -> Fix:
     load, trainer = one.load, one.trainer
     if load is None or script.is_quantized(load) is not False:
         return advise(
@@ -112,8 +111,8 @@ def _after_the_adapters(script: Script, trainer: Trainer) -> Fix | None:
     match script.statement(made[0].node):
         case ast.Assign(targets=[ast.Name(id=name)], value=value) as statement:
             if value is made[0].node and name == trainer.model_name and _is_lora(script, None):
-                edits = call_beside(script, _CALL, name, statement, "after")
-                return fix(f"Call `{_NAME}({name})` after the adapters", edits, unsafe=True)
+                changes = edits.call_beside(script, _CALL, name, statement, "after")
+                return fix(f"Call `{_NAME}({name})` after the adapters", changes, unsafe=True)
     return None
 
 
@@ -123,8 +122,8 @@ def _before_the_trainer(script: Script, trainer: Trainer) -> Fix | None:
     if name is None or not script.is_simple(statement) or not _is_lora(script, _PLAIN_LORA):
         return None
     arguments = f"{name}.requires_grad_(False)"
-    edits = call_beside(script, _CALL, arguments, statement)
-    return fix(f"Call `{_NAME}({arguments})` before the trainer is made", edits, unsafe=True)
+    changes = edits.call_beside(script, _CALL, arguments, statement)
+    return fix(f"Call `{_NAME}({arguments})` before the trainer is made", changes, unsafe=True)
 
 
 def _is_lora(script: Script, options: frozenset[str] | None) -> bool:
@@ -142,7 +141,7 @@ RULE = Rule(
     check=check,
     on_request=True,
     only_to_fit=True,
-    skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"peft", "Lora"})),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
+    triggers=(triggers.LIBRARIES, frozenset({"peft", "Lora"})),
     effect={"streamed": True},
 )

@@ -7,20 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    KEYED,
-    Finding,
-    KeyStatus,
-    Level,
-    Recipe,
-    finding_of_key,
-    key_problems,
-)
+from memlint.rule import Finding, Level, Recipe, recipes
+from memlint_rules.recipes.keys import KEYED, finding_of_key
 
 
 def _removed(recipe: Recipe) -> Iterator[Finding]:
-    for problem in key_problems(recipe):
-        if problem.status is KeyStatus.REFUSED:
+    for problem in recipes.key_problems(recipe):
+        if problem.status is recipes.Status.REFUSED:
             yield finding_of_key(recipe, problem, "does not take", Level.ERROR)
 
 

@@ -8,19 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    KEYED,
-    Finding,
-    KeyStatus,
-    Level,
-    Recipe,
-    RecipeKind,
-    advise,
-    finding_of_key,
-    fix,
-    key_problems,
-    rename_key,
-)
+from memlint.rule import Finding, Level, Recipe, advise, edits, fix, recipes
+from memlint_rules.recipes.keys import KEYED, finding_of_key
 
 _ZERO = "zero_optimization"
 _RENAMED = {
@@ -33,8 +22,8 @@ _OFFLOADING = {
 
 
 def _deprecated(recipe: Recipe) -> Iterator[Finding]:
-    for problem in key_problems(recipe):
-        if problem.status is KeyStatus.DEPRECATED:
+    for problem in recipes.key_problems(recipe):
+        if problem.status is recipes.Status.DEPRECATED:
             yield finding_of_key(recipe, problem, "deprecates", Level.NOTICE)
 
 
@@ -43,7 +32,7 @@ def _deepspeed(recipe: Recipe) -> Iterator[Finding]:
         option = recipe.option(f"{_ZERO}.{old}")
         if option.given and not recipe.has(f"{_ZERO}.{new}"):
             proposed = fix(
-                f"Write `{new}` instead of `{old}`", rename_key(recipe, option.path, new)
+                f"Write `{new}` instead of `{old}`", edits.rename_key(recipe, option.path, new)
             )
             yield Finding(option.span, f"DeepSpeed deprecates `{old}`", proposed, Level.NOTICE)
     for old, words in _OFFLOADING.items():
@@ -53,4 +42,4 @@ def _deepspeed(recipe: Recipe) -> Iterator[Finding]:
             yield Finding(option.span, f"DeepSpeed deprecates `{old}`", proposed, Level.NOTICE)
 
 
-CHECKS = {**dict.fromkeys(KEYED, _deprecated), RecipeKind.DEEPSPEED: _deepspeed}
+CHECKS = {**dict.fromkeys(KEYED, _deprecated), recipes.Kind.DEEPSPEED: _deepspeed}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Recipe, RecipeKind, advise, fix, is_on, set_key, trains
+from memlint.rule import Finding, Recipe, advise, edits, fix, recipes
 
 _CHECKPOINTING = "enable_activation_checkpointing"
 _OFFLOADING = "enable_activation_offloading"
@@ -13,14 +13,14 @@ _OFFLOADING = "enable_activation_offloading"
 def _torchtune(recipe: Recipe) -> Iterator[Finding]:
     checkpointing = recipe.option(_CHECKPOINTING)
     is_off = checkpointing.is_value(False) or not checkpointing.given
-    if trains(recipe) and is_off and is_on(recipe, _OFFLOADING):
+    if recipes.trains(recipe) and is_off and recipes.is_on(recipe, _OFFLOADING):
         yield Finding(
             recipe.option(_OFFLOADING).span,
             f"torchtune refuses `{_OFFLOADING}` without `{_CHECKPOINTING}`",
-            fix(f"Set `{_CHECKPOINTING}: true`", set_key(recipe, _CHECKPOINTING, "True")),
+            fix(f"Set `{_CHECKPOINTING}: true`", edits.set_key(recipe, _CHECKPOINTING, "True")),
         )
     clip = recipe.option("clip_grad_norm")
-    if is_on(recipe, "optimizer_in_bwd") and isinstance(clip.value, int | float | str):
+    if recipes.is_on(recipe, "optimizer_in_bwd") and isinstance(clip.value, int | float | str):
         yield Finding(
             clip.span,
             "torchtune refuses `clip_grad_norm` beside `optimizer_in_bwd`: no step sees all "
@@ -29,4 +29,4 @@ def _torchtune(recipe: Recipe) -> Iterator[Finding]:
         )
 
 
-CHECKS = {RecipeKind.TORCHTUNE: _torchtune}
+CHECKS = {recipes.Kind.TORCHTUNE: _torchtune}

@@ -8,22 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    KEYED,
-    Finding,
-    KeyStatus,
-    Level,
-    Recipe,
-    RecipeKind,
-    advise,
-    finding_of_key,
-    key_problems,
-)
+from memlint.rule import Finding, Level, Recipe, advise, recipes
+from memlint_rules.recipes.keys import KEYED, finding_of_key
 
 
 def _ignored(recipe: Recipe) -> Iterator[Finding]:
-    for problem in key_problems(recipe):
-        if problem.status is KeyStatus.IGNORED:
+    for problem in recipes.key_problems(recipe):
+        if problem.status is recipes.Status.IGNORED:
             yield finding_of_key(recipe, problem, "does not read", None)
 
 
@@ -39,4 +30,4 @@ def _deepspeed(recipe: Recipe) -> Iterator[Finding]:
         )
 
 
-CHECKS = {**dict.fromkeys(KEYED, _ignored), RecipeKind.DEEPSPEED: _deepspeed}
+CHECKS = {**dict.fromkeys(KEYED, _ignored), recipes.Kind.DEEPSPEED: _deepspeed}

@@ -9,24 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    DEFAULT_LENGTH,
-    DIFFUSION,
-    LIBRARIES,
     MISSING,
-    VISION,
     Config,
-    Edit,
     Finding,
     Level,
     Rule,
     Script,
-    SetKeyword,
-    Tokenization,
+    Skip,
     TrainingRun,
     advise,
     by_change,
+    edits,
+    facts,
     fix,
-    set_option,
+    recipes,
+    triggers,
 )
 
 # TRL's own limit since it has one; also where the library's default is no number.
@@ -89,19 +86,21 @@ def _unlimited_finding(script: Script, config: Config, option: str) -> Finding:
         return Finding(span, message, advice)
     default = script.api.default(config.kind, option)
     limit = default if type(default) is int else _LIMIT
-    edits = set_option(script, config, option, str(limit))
+    changes = edits.set_option(script, config, option, str(limit))
     effect = {"seq_len": limit}
-    return Finding(span, message, fix(f"Set `{option}={limit}`", edits, unsafe=True, effect=effect))
+    return Finding(
+        span, message, fix(f"Set `{option}={limit}`", changes, unsafe=True, effect=effect)
+    )
 
 
-def _in_tokenization(one: Tokenization) -> Iterator[Finding]:
+def _in_tokenization(one: facts.Tokenization) -> Iterator[Finding]:
     call, truncation = one.call, one.call.setting("truncation")
     if call.has_unknown_keywords or call.setting("max_length").value not in (MISSING, None):
         return
-    edits: tuple[Edit, ...] = (SetKeyword(call.span, "max_length", str(_LIMIT)),)
+    changes: tuple[edits.Edit, ...] = (edits.SetKeyword(call.span, "max_length", str(_LIMIT)),)
     if truncation.given is False or truncation.value is False:
         message = "tokenizes training examples without truncation: the longest sets the peak"
-        edits = (SetKeyword(call.span, "truncation", "True"), *edits)
+        changes = (edits.SetKeyword(call.span, "truncation", "True"), *changes)
     elif truncation.value is True and one.own_limit_is_useless:
         message = (
             "truncates to the tokenizer's own limit, which for this model is its whole context "
@@ -109,7 +108,9 @@ def _in_tokenization(one: Tokenization) -> Iterator[Finding]:
         )
     else:
         return
-    made = fix(f"Truncate to `max_length={_LIMIT}`", edits, unsafe=True, effect={"seq_len": _LIMIT})
+    made = fix(
+        f"Truncate to `max_length={_LIMIT}`", changes, unsafe=True, effect={"seq_len": _LIMIT}
+    )
     elsewhere = truncation.given is not False and call.keyword_node("truncation") is None
     yield Finding(call.span, message, None if elsewhere else made)
 
@@ -118,7 +119,7 @@ def of_run(run: TrainingRun) -> Iterator[Finding]:
     limit = run.seq_len
     if limit.is_value(None):
         message = f"{limit.said}: the longest sample decides the peak"
-        yield Finding(limit.span, message, by_change(run.set(seq_len=DEFAULT_LENGTH)))
+        yield Finding(limit.span, message, by_change(run.set(seq_len=recipes.DEFAULT_LENGTH)))
 
 
 RULE = Rule(
@@ -128,6 +129,6 @@ RULE = Rule(
     summary="training examples are not truncated",
     check=check,
     of_run=of_run,
-    triggers=(LIBRARIES, frozenset({"Config", "Trainer", ".backward("})),
-    skips=(VISION, DIFFUSION),
+    triggers=(triggers.LIBRARIES, frozenset({"Config", "Trainer", ".backward("})),
+    skips=(Skip.VISION, Skip.DIFFUSION),
 )

@@ -11,20 +11,18 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
-    DIFFUSION,
-    LIBRARIES,
-    OFF_CUDA,
-    VISION,
     Call,
     Finding,
     Level,
-    ReplaceExpression,
     Rule,
     Script,
+    Skip,
     Span,
-    Tokenization,
     advise,
+    edits,
+    facts,
     fix,
+    triggers,
 )
 from memlint_rules.sequences.padding import (
     PADDING_COLLATORS,
@@ -72,24 +70,24 @@ def _in_collator(script: Script, call: Call) -> Finding:
     keyword = call.keyword_node("padding")
     function = script.function(call.node)
     padding = [one for one in script.calls if one.keyword_node("padding") is not None]
-    edits = None
+    changes = None
     # Several tensors padded apart may have to be as long as each other.
     alone = sum(script.function(one.node) is function for one in padding) == 1
     if keyword is not None and isinstance(keyword.value, ast.Constant) and alone:
-        edits = (ReplaceExpression(script.span(keyword.value), '"longest"'),)
-    made = fix("Pad each batch to its own longest", edits, unsafe=True)
+        changes = (edits.ReplaceExpression(script.span(keyword.value), '"longest"'),)
+    made = fix("Pad each batch to its own longest", changes, unsafe=True)
     return Finding(_place(script, call), _message(call), made)
 
 
-def _in_preparation(script: Script, one: Tokenization, together: tuple[Call, ...]) -> Finding:
+def _in_preparation(script: Script, one: facts.Tokenization, together: tuple[Call, ...]) -> Finding:
     message, level = _message(one.call), None
     if script.trainers and all(map(makes_own_mask, script.trainers)):
         message += "; `SFTTrainer` ignores the mask that marks the padding, and trains on it"
         level = Level.ERROR
-    edits = leave_padding_to_collator(script, one, together)
+    changes = leave_padding_to_collator(script, one, together)
     made = advise(padding_advice(script, one))
-    if edits is not None:
-        made = fix("Leave padding to the collator", edits, unsafe=True)
+    if changes is not None:
+        made = fix("Leave padding to the collator", changes, unsafe=True)
     return Finding(_place(script, one.call), message, made, level)
 
 
@@ -110,6 +108,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="training examples padded to a fixed length",
     check=check,
-    triggers=(LIBRARIES, frozenset({"max_length"})),
-    skips=(OFF_CUDA, DIFFUSION, VISION),
+    triggers=(triggers.LIBRARIES, frozenset({"max_length"})),
+    skips=(Skip.OFF_CUDA, Skip.DIFFUSION, Skip.VISION),
 )

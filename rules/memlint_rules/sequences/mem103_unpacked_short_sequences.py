@@ -10,11 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LEARNED_PROMPTS,
-    LIBRARIES,
-    OFF_CUDA,
-    UNSLOTH,
-    VISION,
     Call,
     Config,
     Finding,
@@ -22,11 +17,13 @@ from memlint.rule import (
     Level,
     Rule,
     Script,
+    Skip,
     TrainingRun,
     advise,
     by_change,
+    edits,
     fix,
-    set_option,
+    triggers,
     unless_switched_off,
 )
 from memlint_rules.sequences.padding import share_of_padding
@@ -103,8 +100,8 @@ def _fix(script: Script, holder: Call) -> Fix:
         return advise(f"Set `packing=True` {where}")
     if holder.has_option("max_length") and holder.effective("max_length").is_none:
         return advise("Set `max_length`, then `packing=True`")
-    edits = set_option(script, holder, "packing", "True")
-    made = fix("Set `packing=True`", edits, unsafe=True)
+    changes = edits.set_option(script, holder, "packing", "True")
+    made = fix("Set `packing=True`", changes, unsafe=True)
     return unless_switched_off(holder.setting("packing"), made)
 
 
@@ -128,6 +125,6 @@ RULE = Rule(
     summary="supervised fine-tuning with neither packing nor padding-free",
     check=check,
     of_run=of_run,
-    triggers=(LIBRARIES, frozenset({"SFTTrainer"})),
-    skips=(UNSLOTH, VISION, OFF_CUDA, LEARNED_PROMPTS),
+    triggers=(triggers.LIBRARIES, frozenset({"SFTTrainer"})),
+    skips=(Skip.UNSLOTH, Skip.VISION, Skip.OFF_CUDA, Skip.LEARNED_PROMPTS),
 )

@@ -12,21 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LEARNED_PROMPTS,
-    LIBRARIES,
-    OFF_CUDA,
-    UNSLOTH,
-    VISION,
-    Applicability,
     Call,
     Finding,
     Fix,
     Level,
     Rule,
     Script,
+    Skip,
     Trainer,
     advise,
     call_after_trainer,
+    triggers,
 )
 from memlint_rules.sequences.padding import share_of_padding
 
@@ -84,7 +80,7 @@ def _in_collator(script: Script, trainer: Trainer) -> Iterator[Finding]:
             return
         if made.edits:
             # It takes every padding token out of the labels, end tokens used as such, too.
-            made = made._replace(applicability=Applicability.UNSAFE)
+            made = made.as_unsafe()
     yield from _finding(script, trainer, call, made)
 
 
@@ -111,10 +107,8 @@ def _fix(script: Script, trainer: Trainer) -> Fix:
     if condition or _needs_rows(script, trainer):
         return advise(made.message + condition)
     if script.reads_batches(trainer) or script.may_see_outputs(trainer):
-        return made._replace(
-            message=f"{made.message}, if nothing else needs the batches' rows and padding",
-            applicability=Applicability.UNSAFE,
-        )
+        message = f"{made.message}, if nothing else needs the batches' rows and padding"
+        return made._replace(message=message).as_unsafe()
     return made
 
 
@@ -132,6 +126,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="batches padded to their longest row where the model could do without",
     check=check,
-    triggers=(LIBRARIES, frozenset({"DataCollator", "DPOTrainer", "RewardTrainer"})),
-    skips=(UNSLOTH, VISION, OFF_CUDA, LEARNED_PROMPTS),
+    triggers=(triggers.LIBRARIES, frozenset({"DataCollator", "DPOTrainer", "RewardTrainer"})),
+    skips=(Skip.UNSLOTH, Skip.VISION, Skip.OFF_CUDA, Skip.LEARNED_PROMPTS),
 )

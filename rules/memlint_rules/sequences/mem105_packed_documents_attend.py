@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    UNSLOTH,
     Config,
     Finding,
     Level,
     Rule,
     Script,
-    SetKeyword,
+    Skip,
     Span,
     Trainer,
     advise,
+    edits,
     fix,
-    set_option,
+    triggers,
 )
 from memlint_rules.sequences.padding import PADDING_COLLATORS
 
@@ -73,8 +71,8 @@ def _in_sft(script: Script, trainer: Trainer, config: Config) -> Iterator[Findin
 def _by_design(script: Script, config: Config | None, place: Span) -> Finding:
     made = advise("Pack whole documents (TRL 0.19 on)")
     if config is not None and config.has_option("packing_strategy"):
-        edits = set_option(script, config, "packing_strategy", '"bfd"')
-        made = fix('Set `packing_strategy="bfd"`', edits, unsafe=True)
+        changes = edits.set_option(script, config, "packing_strategy", '"bfd"')
+        made = fix('Set `packing_strategy="bfd"`', changes, unsafe=True)
     message = "`wrapped` packing cuts documents anywhere and lets those in a row attend to each "
     return Finding(place, message + "other", made, Level.HINT)
 
@@ -87,7 +85,7 @@ def _in_loops(script: Script) -> Iterator[Finding]:
     for forward in script.forwards:
         flash = any(load.setting(_ATTENTION).given is not False for load in forward.facts.loads)
         if forward.in_training_step and forward.builds_cache and not flash:
-            edit = SetKeyword(forward.span, "use_cache", "False", beside_unpacking=True)
+            edit = edits.SetKeyword(forward.span, "use_cache", "False", beside_unpacking=True)
             message = (
                 "flattened documents attend to each other: with a key-value cache no mask is made "
                 "of their positions"
@@ -113,6 +111,9 @@ RULE = Rule(
     level=Level.ERROR,
     summary="packed or flattened documents attend to each other",
     check=check,
-    triggers=(LIBRARIES, frozenset({"packing", "padding_free", "Flattening", "sum(", "chain"})),
-    skips=(UNSLOTH, OFF_CUDA),
+    triggers=(
+        triggers.LIBRARIES,
+        frozenset({"packing", "padding_free", "Flattening", "sum(", "chain"}),
+    ),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
 )

@@ -11,18 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    UNSLOTH,
-    VISION,
-    Config,
-    Finding,
-    Level,
-    Rule,
-    Script,
-    call_after_trainer,
-)
+from memlint.rule import Config, Finding, Level, Rule, Script, Skip, call_after_trainer, triggers
 
 _CALL = "memlint_runtime.use_variable_length_attention"
 
@@ -63,6 +52,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="packed or padding-free rows on attention that needs a T x T mask",
     check=check,
-    triggers=(LIBRARIES, frozenset({"packing", "padding_free"})),
-    skips=(UNSLOTH, VISION, OFF_CUDA),
+    triggers=(triggers.LIBRARIES, frozenset({"packing", "padding_free"})),
+    skips=(Skip.UNSLOTH, Skip.VISION, Skip.OFF_CUDA),
 )

@@ -10,18 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    LIBRARIES,
-    OFF_CUDA,
-    VISION,
-    Finding,
-    Level,
-    Rule,
-    Script,
-    Trainer,
-    fix,
-    set_option,
-)
+from memlint.rule import Finding, Level, Rule, Script, Skip, Trainer, edits, fix, triggers
 from memlint_rules.sequences.padding import share_of_padding
 
 _NEW, _OLD = "train_sampling_strategy", "group_by_length"
@@ -44,9 +33,9 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         new = config.has_option(_NEW)
         name, source = (_NEW, '"group_by_length"') if new else (_OLD, "True")
-        edits = set_option(script, config, name, source)
+        changes = edits.set_option(script, config, name, source)
         message = f"each batch of {rows} mixes short and long rows: {share_of_padding(rows)}"
-        made = fix(f"Set `{name}={source}`", edits, unsafe=True)
+        made = fix(f"Set `{name}={source}`", changes, unsafe=True)
         yield Finding(script.span(config.node.func), message, made)
 
 
@@ -74,6 +63,6 @@ RULE = Rule(
     level=Level.HINT,
     summary="padded batches of an encoder-decoder that mix short and long rows",
     check=check,
-    triggers=(LIBRARIES, frozenset({"DataCollatorForSeq2Seq"})),
-    skips=(OFF_CUDA, VISION),
+    triggers=(triggers.LIBRARIES, frozenset({"DataCollatorForSeq2Seq"})),
+    skips=(Skip.OFF_CUDA, Skip.VISION),
 )

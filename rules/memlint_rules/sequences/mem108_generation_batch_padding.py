@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import LIBRARIES, OFF_CUDA, UNSLOTH, Finding, Level, Rule, Script, Trainer
+from memlint.rule import Finding, Level, Rule, Script, Skip, Trainer, triggers
 from memlint_rules.online.shared_prompts import share_prompts
 
 
@@ -48,6 +48,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="micro-batches padded to the longest row of the generation batch",
     check=check,
-    skips=(UNSLOTH, OFF_CUDA),
-    triggers=(LIBRARIES, frozenset({"GRPOTrainer", "RLOOTrainer"})),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
+    triggers=(triggers.LIBRARIES, frozenset({"GRPOTrainer", "RLOOTrainer"})),
 )

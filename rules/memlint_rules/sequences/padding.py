@@ -9,18 +9,7 @@ from __future__ import annotations
 import ast
 import math
 
-from memlint.rule import (
-    Call,
-    Object,
-    Script,
-    Setting,
-    Symbol,
-    Trainer,
-    edits,
-    facts,
-    reference_to,
-    without_import,
-)
+from memlint.rule import Call, Object, Script, Setting, Symbol, Trainer, edits, facts
 
 _PADS_INPUTS = "transformers.DataCollatorWithPadding"
 _PADS_LABELS = "transformers.DataCollatorForSeq2Seq"
@@ -186,11 +175,11 @@ def _exchange(script: Script, made: Call) -> tuple[edits.Edit, ...] | None:
     """The collator's place taken by one that pads the labels, too."""
     tokenizer = made.keyword_node("tokenizer")
     argument = tokenizer.value if tokenizer else made.node.args[0] if made.node.args else None
-    reference = reference_to(script, _PADS_LABELS, made.node)
+    reference = edits.reference_to(script, _PADS_LABELS, made.node)
     if argument is None or reference is None:
         return None
     source = f"{reference.text}({script.text(argument)})"
-    unused = without_import(script, made.name)
+    unused = edits.without_import(script, made.name)
     return (edits.ReplaceExpression(made.span, source), *reference.edits, *unused)
 
 
@@ -198,7 +187,7 @@ def _bring(
     script: Script, trainer: Trainer, tokenization: facts.Tokenization, collator: str
 ) -> tuple[edits.Edit, ...] | None:
     tokenizer = _tokenizer_text(script, trainer) or _shared_name(script, trainer, tokenization)
-    reference = reference_to(script, collator, trainer.node)
+    reference = edits.reference_to(script, collator, trainer.node)
     if tokenizer is None or reference is None:
         return None
     source = f"{reference.text}({tokenizer})"

@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from memlint.rule import set_option
+from memlint.rule import edits
 from memlint.script import UNSURE, Provenance
 from tests.memlint.script.scripts import IMPORTS, only_config, packing, read
 
@@ -169,7 +169,7 @@ def test_a_configuration_that_a_parser_fills_in_is_one_and_is_never_surely_witho
     assert config.kind == "trl.SFTConfig"
     assert config.from_command_line
     assert config.setting("packing").given is None
-    assert set_option(script, config, "packing", "True") is None
+    assert edits.set_option(script, config, "packing", "True") is None
     assert [trainer.kind for trainer in script.trainers_with(config)] == ["trl.SFTTrainer"]
 
 
@@ -224,9 +224,9 @@ def test_only_the_default_is_changed_where_it_stands() -> None:
         + "args = parser.parse_args()\nSFTConfig(packing=args.pack)"
     )
     config = only_config(text)
-    edits = set_option(config.script, config, "packing", "True")
-    assert edits is not None
-    (edit,) = edits
+    changes = edits.set_option(config.script, config, "packing", "True")
+    assert changes is not None
+    (edit,) = changes
     source = config.script.source
     assert source.line(edit.span.start) == 3  # type: ignore[union-attr]
     assert source.slice(edit.span) == "False"  # type: ignore[union-attr]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memlint.rule import reference_to
+from memlint.rule import edits
 from tests.memlint.script.scripts import read
 
 OURS = {
@@ -99,14 +99,14 @@ def test_unused_type_checking_imports_bring_no_run_time_name() -> None:
 
 def test_a_reference_uses_the_import_that_is_there() -> None:
     script = read("import torch as th\nx = th.ones(3)\n")
-    found = reference_to(script, "torch.no_grad", script.tree.body[1])
+    found = edits.reference_to(script, "torch.no_grad", script.tree.body[1])
     assert found is not None
     assert (found.text, found.edits) == ("th.no_grad", ())
 
 
 def test_a_reference_is_refused_where_the_name_is_taken() -> None:
     script = read("def SFTConfig():\n    pass\nSFTConfig()\n")
-    assert reference_to(script, "trl.SFTConfig", script.tree.body[1]) is None
+    assert edits.reference_to(script, "trl.SFTConfig", script.tree.body[1]) is None
 
 
 def test_attributes_of_what_one_line_makes_in_two_runs() -> None:

@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 
 from memlint.engine.project import MAX_MODULES, Modules, Project, is_elsewhere
-from memlint.rule import set_option
+from memlint.rule import edits
 from memlint.rule.registry import load
 from memlint.script import Lengths, Role, Script, build_script
 from memlint.source import Source
@@ -276,7 +276,7 @@ def test_settings_of_another_file_have_no_place_here(tmp_path: Path) -> None:
     setting = script.configs[0].setting("packing")
     assert setting.value is False
     assert (setting.node, setting.owner) == (None, None)
-    assert set_option(script, script.configs[0], "packing", "True") is None
+    assert edits.set_option(script, script.configs[0], "packing", "True") is None
 
 
 def test_trainers_derived_in_another_file_are_trainers(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_data_of_another_file_are_values(tmp_path: Path, imported: str, batch: s
     )
     (config,) = script.configs
     assert config.setting("per_device_train_batch_size").value == 4
-    assert set_option(script, config, "per_device_train_batch_size", "2") is None
+    assert edits.set_option(script, config, "per_device_train_batch_size", "2") is None
 
 
 def test_arguments_of_another_file_are_parsed(tmp_path: Path) -> None:

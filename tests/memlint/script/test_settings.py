@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from memlint.fix import apply_edits
-from memlint.rule import set_option
+from memlint.rule import edits
 from tests.memlint.script.scripts import IMPORTS, only_config
 
 CHANGED = {
@@ -93,9 +93,9 @@ UNTOUCHED = {
 @pytest.mark.parametrize(("before", "after"), CHANGED.values(), ids=list(CHANGED))
 def test_a_setting_is_changed_where_it_lives(before: str, after: str) -> None:
     config = only_config(before)
-    edits = set_option(config.script, config, "packing", "True")
-    assert edits is not None
-    applied = apply_edits(config.script.source.text, [edits])
+    changes = edits.set_option(config.script, config, "packing", "True")
+    assert changes is not None
+    applied = apply_edits(config.script.source.text, [changes])
     assert applied.refused == {}
     assert applied.text == IMPORTS + dedent(after)
     changed = only_config(after).setting("packing")
@@ -105,4 +105,4 @@ def test_a_setting_is_changed_where_it_lives(before: str, after: str) -> None:
 @pytest.mark.parametrize("text", UNTOUCHED.values(), ids=list(UNTOUCHED))
 def test_what_is_not_known_is_never_overwritten(text: str) -> None:
     config = only_config(text)
-    assert set_option(config.script, config, "packing", "True") is None
+    assert edits.set_option(config.script, config, "packing", "True") is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memlint.api.drop_ins import original_of, stands_in
-from memlint.rule import reference_to
+from memlint.rule import edits
 from tests.memlint.script.scripts import read
 
 USE = """
@@ -49,11 +49,11 @@ def test_names() -> None:
 def test_a_stand_in_is_not_named_through_its_original() -> None:
     script = read("import trl\ntrainer = trl.GRPOTrainer('m', reward_funcs=reward)\n")
     (call,) = script.trainers
-    found = reference_to(script, "memlint_runtime.trl.GRPOTrainer", call.node)
+    found = edits.reference_to(script, "memlint_runtime.trl.GRPOTrainer", call.node)
     assert found is not None
     assert found.edits
     script = read(f"from memlint_runtime.trl import GRPOTrainer\n{USE}")
-    found = reference_to(script, "trl.GRPOTrainer", script.trainers[0].node)
+    found = edits.reference_to(script, "trl.GRPOTrainer", script.trainers[0].node)
     assert found is not None
     assert found.text == "GRPOTrainer"
     assert not found.edits

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from memlint.recipes.keys import KeyProblem, Status
-from memlint.recipes.kinds import Kind
-from memlint.recipes.recipe import Recipe
-from memlint.rule.findings import Finding, Level
-from memlint.rule.kit import advise, fix
-from memlint.runs.recipe_changes import rename_key
+from memlint.rule import Finding, Level, Recipe, advise, edits, fix, recipes
 
 # The programs whose keys the tables hold.
-KEYED = (Kind.TORCHTUNE, Kind.AXOLOTL, Kind.LLAMA_FACTORY)
+KEYED = (recipes.Kind.TORCHTUNE, recipes.Kind.AXOLOTL, recipes.Kind.LLAMA_FACTORY)
 
 
-def finding_of_key(recipe: Recipe, problem: KeyProblem, does: str, level: Level | None) -> Finding:
+def finding_of_key(
+    recipe: Recipe, problem: recipes.KeyProblem, does: str, level: Level | None
+) -> Finding:
     """A finding at the key. does: what the program does with it, as ``deprecates``."""
     option = problem.option
     name = option.key if option.key != "_component_" else str(option.value)
@@ -27,8 +24,8 @@ def finding_of_key(recipe: Recipe, problem: KeyProblem, does: str, level: Level 
         return Finding(option.span, message, advise(f"Remove `{name}`"), level)
     words = f"Write `{problem.instead}` instead of `{name}`"
     is_slip = not problem.since and ":" not in problem.instead and name == option.key
-    if is_slip and problem.status is not Status.DEPRECATED:
+    if is_slip and problem.status is not recipes.Status.DEPRECATED:
         # The option takes effect where it had none before.
-        edits = rename_key(recipe, option.path, problem.instead)
-        return Finding(option.span, message, fix(words, edits, unsafe=True), level)
+        changes = edits.rename_key(recipe, option.path, problem.instead)
+        return Finding(option.span, message, fix(words, changes, unsafe=True), level)
     return Finding(option.span, message, advise(words), level)

@@ -1,0 +1,44 @@
+"""Frozen copies of a model that a hand-written loop trains, as references of its loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import Call, Finding, Script, advise, facts, is_elsewhere
+
+
+def references_of_loops(script: Script) -> Iterator[Finding]:
+    """Frozen copies of the trained model, whose log-probabilities need no second set of weights."""
+    seen = set()
+    for frozen in script.frozen_passes:
+        policy = next((model for model in script.loop_models if model.step is frozen.step), None)
+        copy = _second_copy(script, frozen, policy) if policy is not None else None
+        if copy is None or copy.node in seen or copy.conditional or is_elsewhere(copy.node):
+            continue
+        advice = _reference_advice(script, policy) if policy is not None else None
+        if advice is None:
+            continue
+        seen.add(copy.node)
+        yield Finding(
+            script.span(copy.node.func),
+            "a second copy of the weights as reference, for the whole run of the loop",
+            advise(advice),
+        )
+
+
+def _second_copy(script: Script, frozen: facts.FrozenPass, policy: facts.LoopModel) -> Call | None:
+    """The call that made a frozen model of the policy's own weights; None for other models."""
+    copy = script.copy_of(frozen.run.module)
+    if copy is not None:
+        return copy
+    model = script.model_facts(frozen.run.module)
+    same = isinstance(model.name, str) and model.name and model.name == policy.facts.name
+    return model.load if same else None
+
+
+def _reference_advice(script: Script, policy: facts.LoopModel) -> str | None:
+    if policy.facts.peft:
+        return "Score with `model.disable_adapter()`: the policy's base is the reference"
+    if script.method_calls("generate") or script.imports_package("vllm"):
+        return None
+    return "Compute the reference's log-probabilities once, before training"
