@@ -11,7 +11,9 @@ A YAML or JSON file says nothing of its reader. This decides it, in this order:
 
 A script that reads into classes of trl or transformers makes it TRL's; keys that the project's own
 classes define are the project's. Where readers disagree, or one cannot be followed, nobody is
-certain to read it, and nothing is said of the file. Every answer has its evidence.
+certain to read it, and nothing is said of the file. What a command gives to a program is that
+program's, whoever asks for its keys too: fixes of such keys are unsafe. Every answer has its
+evidence.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
-from itertools import islice
 
 from memlint.engine.project import Modules
 from memlint.recipes.commands import kind_of_command
@@ -30,12 +31,12 @@ from memlint.run.parsings import (
     Class,
     Parser,
     Parsing,
-    read_naming,
     read_parser,
     relative,
     typed,
     words_of,
 )
+from memlint.source.asking import Asking
 from memlint.source.record import NamedTuple
 
 # Keys of these files are no other program's, whoever hands the file on.
@@ -56,9 +57,6 @@ _LAUNCHER_FILES = {
 }
 # Of more scripts those alone that read settings are looked at again.
 _MAX_DIGESTS = 100
-_MAX_TESTS = 300
-# Where a project's tests are: of the scripts that train they are none.
-TESTS, TEST_FILES = "tests", ("test_", "conftest")
 
 
 class Use(NamedTuple):
@@ -73,8 +71,7 @@ class Readers:
     """Answers for the files of one project, below ``root``.
 
     scripts: its scripts; each is read when somebody first asks who reads a file by its keys.
-    is_whole: there are no others. folders: those that hold its tests. editing: its launch files
-    with commands that read or change texts.
+    is_whole: there are no others.
     """
 
     def __init__(
@@ -83,15 +80,11 @@ class Readers:
         scripts: Sequence[str],
         *,
         is_whole: bool = True,
-        folders: Sequence[str] = (),
-        editing: Sequence[str] = (),
     ) -> None:
         self._root = root
         self._scripts = scripts
         self._is_whole = is_whole
-        self._folders = folders
-        self._editing = editing
-        self._tests: dict[str, Parser] | None = None
+        self._asking = Asking(root)
         self._modules = Modules()
         self._words: dict[str, frozenset[str]] = {}
         self._askers: dict[str, tuple[str, ...]] = {}
@@ -104,11 +97,6 @@ class Readers:
         parsers = map(self._parser, self._scripts)
         return {each.path: each for each in parsers if each is not None}
 
-    @cached_property
-    def _texts(self) -> dict[str, bytes]:
-        """The scripts that may name files of settings, as they are written."""
-        return {path: text for path in self._scripts if (text := read_naming(path))}
-
     def _parser(self, path: str) -> Parser | None:
         """Return what a script reads and names."""
         if path not in self._parsers:
@@ -118,12 +106,10 @@ class Readers:
     @property
     def paths(self) -> tuple[str, ...]:
         """The scripts on which answers so far depend."""
-        if not self._parsers and "_texts" not in vars(self):
-            return ()
-        scripts = self._scripts
+        scripts = self._scripts if self._parsers else ()
         if len(scripts) > _MAX_DIGESTS:
             scripts = [path for path, parser in self._parsers.items() if parser is not None]
-        return (*scripts, *(self._tests or ()))
+        return (*scripts, *self._asking.files)
 
     def of(self, place: str, root: MappingNode, uses: Sequence[Use]) -> Reader | None:
         """What reads the file at ``place``; None for what is no file of settings of ours.
@@ -134,7 +120,7 @@ class Readers:
         keys = frozenset(key for key in merged(root) if isinstance(key, str))
         named = [self._of_command(use, place, keys) for use in uses]
         if named:
-            return _agreed([*named, *self._beside_commands(place, keys)])
+            return _agreed(named)
         by_keys = reader_by_keys(root)
         if by_keys is not None and by_keys.kind in _CERTAIN:
             return by_keys
@@ -146,16 +132,6 @@ class Readers:
         return self._of_any(place, keys, by_keys)
 
     # -- by commands -----------------------------------------------------------------------------
-
-    def _beside_commands(self, place: str, keys: Collection[str]) -> Iterator[Reader]:
-        """Yield what scripts make of a file that they name and read, whatever commands do."""
-        base = os.path.basename(place).encode()
-        for path in [path for path, text in self._texts.items() if base in text]:
-            parser = self._parser(path)
-            if parser is None or not any(_fits(each, place) for each in parser.parsings):
-                continue
-            if _names_file(parser, place, self._root):
-                yield self._of_parser(parser, place, keys)
 
     def _of_command(self, use: Use, place: str, keys: Collection[str]) -> Reader:
         command = use.command
@@ -256,18 +232,29 @@ class Readers:
 
     # -- others ----------------------------------------------------------------------------------
 
-    def elsewhere(self, place: str, root: MappingNode) -> dict[str, str]:
-        """The keys of the file at ``place`` that something beside its reader may ask it for, each
-        with where that stands: scripts and tests that read any file, commands that change one."""
-        keys = frozenset(key for key in merged(root) if isinstance(key, str))
+    def elsewhere(self, place: str, root: MappingNode, keys: Collection[str]) -> dict[str, str]:
+        """Those of ``keys``, which a fix changes, that something beside the reader of the file at
+        ``place`` may ask it for, each with where that stands. root: the file's mapping."""
+        all_keys = frozenset(key for key in merged(root) if isinstance(key, str))
         asked: dict[str, str] = {}
-        for parser in (*self._by_path.values(), *self._test_parsers().values()):
-            by_it = dict(self._asked_by(parser, place, keys))
-            if by_it and not self._is_of_program(parser.path):
-                asked.update(by_it)
-        for path in self._editing:
-            asked.update(dict.fromkeys(keys & self._words_of(path), path))
+        for parser in self._by_path.values():
+            if not self._is_of_program(parser.path):
+                asked.update(self._asked_by(parser, place, all_keys, keys))
+        self._asking.read(keys)
+        for key in keys:
+            for path in self._asking.files_for(key):
+                if path != place and not self._is_apart(path, place):
+                    asked.setdefault(key, path)
         return {key: relative(path, self._root) for key, path in asked.items()}
+
+    def _is_apart(self, path: str, place: str) -> bool:
+        """True if what asks for a key is of a program's own code, or reads other files alone."""
+        if not path.endswith(".py"):
+            return False
+        parser = self._parser(path)
+        parsings = parser.parsings if parser is not None else ()
+        reads_others = bool(parsings) and not any(_fits(each, place) for each in parsings)
+        return reads_others or self._is_of_program(path)
 
     def _is_of_program(self, path: str) -> bool:
         """True if a script is of a program that reads recipes, or of its tests."""
@@ -278,41 +265,15 @@ class Readers:
         return known
 
     def _asked_by(
-        self, parser: Parser, place: str, keys: frozenset[str]
+        self, parser: Parser, place: str, all_keys: frozenset[str], keys: Collection[str]
     ) -> Iterator[tuple[str, str]]:
         """Yield the keys that a script may ask any file for, each with its path."""
         fitting = [each for each in parser.parsings if _fits(each, place)]
         if any(each.classes is None for each in fitting):
             yield from self._asked(parser, keys)
         for parsing in typed(fitting):
-            if _may_take(parsing, keys) and _reader(parsing, "").kind is None:
+            if _may_take(parsing, all_keys) and _reader(parsing, "").kind is None:
                 yield from ((key, parser.path) for key in keys)
-
-    def _test_parsers(self) -> dict[str, Parser]:
-        """The project's tests that read settings: what they ask a file for is not its reader's."""
-        if self._tests is None:
-            modules = Modules()
-            parsers = (
-                read_parser(path, modules) for path in islice(_tests_in(self._folders), _MAX_TESTS)
-            )
-            self._tests = {each.path: each for each in parsers if each is not None}
-        return self._tests
-
-
-def _tests_in(folders: Sequence[str]) -> Iterator[str]:
-    """Yield the tests beside scripts and in folders of tests."""
-    for folder in folders:
-        try:
-            names = sorted(os.listdir(folder))
-        except OSError:
-            continue
-        for name in names:
-            path = os.path.join(folder, name)
-            if name.endswith(".py") and name.startswith(TEST_FILES):
-                yield path
-            elif name == TESTS:
-                for inner, _, files in os.walk(path):
-                    yield from (os.path.join(inner, each) for each in files if each.endswith(".py"))
 
 
 def _agreed(readers: Sequence[Reader]) -> Reader | None:

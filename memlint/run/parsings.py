@@ -42,7 +42,6 @@ _LOAD = lazy_pattern(
 )
 _WORD = lazy_pattern(r"[A-Za-z_-][\w-]*")
 _FILE_NAMES = lazy_pattern(rb"""["']([^"'\n]{1,250}\.(?:ya?ml|json))["']""")
-_SUFFIXES = (b".yaml", b".yml", b".json")
 _LIBRARIES = ("trl", "transformers")
 # Of a class without fields of its own.
 _PLAIN = frozenset({"object", "abc.ABC", "typing.Generic", "typing.Protocol"})
@@ -101,15 +100,6 @@ def read_parser(path: str, modules: Modules) -> Parser | None:
         return None
     loads = [each for each in _loads(data) if not _is_covered(each, typed)]
     return Parser(path, (*typed, *loads), names) if names or typed or loads else None
-
-
-def read_naming(path: str) -> bytes:
-    """Return the text of the script at ``path`` if it may name files of settings, else nothing."""
-    try:
-        data = read_regular(path, _MAX_BYTES)
-    except OSError:
-        return b""
-    return data if any(suffix in data for suffix in _SUFFIXES) else b""
 
 
 def _typed(path: str, data: bytes, modules: Modules) -> Iterator[Parsing]:

@@ -452,27 +452,25 @@ def _beside_others(
     recipe: Recipe, findings: Sequence[Finding], runs: Runs | None
 ) -> Iterator[Finding]:
     """Yield findings whose fixes are unsafe where they rewrite a key that other code asks for."""
-    asked: dict[str, str] | None = None
     for finding in findings:
-        keys = [] if recipe.command is not None else list(_keys_of(recipe, finding))
+        keys = () if recipe.command is not None else tuple(_keys_of(recipe, finding))
         fix = finding.fix
         if runs is None or fix is None or fix.applicability is not Applicability.SAFE or not keys:
             yield finding
             continue
-        asked = runs.asked_elsewhere(recipe.document.root) if asked is None else asked
-        others = [f"`{asked[key]}` may ask for `{key}` too" for key in keys if key in asked]
-        if others:
-            message = f"{fix.message}; {others[0]}"
+        for key, where in runs.asked_elsewhere(recipe.document.root, keys).items():
+            message = f"{fix.message}; `{where}` may ask for `{key}` too"
             fix = fix._replace(message=message, applicability=Applicability.UNSAFE)
+            break
         yield finding._replace(fix=fix)
 
 
 def _keys_of(recipe: Recipe, finding: Finding) -> Iterator[str]:
-    """Yield the keys at the top of a recipe that the edits of a finding rewrite."""
+    """Yield the keys of a recipe that the edits of a finding rewrite or add."""
     for edit in _edits(finding):
         names = {getattr(edit, name, None) for name in ("key", "old")}
         span = getattr(edit, "span", None) or getattr(edit, "mapping", None)
-        yield from (each for each in names if isinstance(each, str) and each in recipe.keys)
+        yield from (each for each in names if isinstance(each, str))
         yield from _keys_at(recipe, span) if span else ()
 
 

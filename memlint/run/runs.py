@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from memlint.recipes.commands import document_of, kind_of_command, recipe_of
 from memlint.recipes.document import DocumentError, Entry, MappingNode
@@ -24,7 +24,7 @@ from memlint.recipes.launch_kinds import is_launch_file
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.run.around import Around
 from memlint.run.launchers import Files, launcher_of
-from memlint.run.ownership import TEST_FILES, TESTS, Readers, Use, means, names_file
+from memlint.run.ownership import Readers, Use, means, names_file
 from memlint.script.launcher import joined
 from memlint.source import Source
 from memlint.source.bounded import read_regular_text
@@ -32,14 +32,14 @@ from memlint.source.digests import digest_of
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
+# Where a project's tests are: of the scripts that train they are none.
+_TESTS, _TEST_FILES = "tests", ("test_", "conftest")
 _MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "uv.lock")
 _SKIPPED = frozenset(
-    {"node_modules", "site-packages", "venv", "build", "dist", "__pycache__", TESTS}
+    {"node_modules", "site-packages", "venv", "build", "dist", "__pycache__", _TESTS}
 )
 _MAX_FOLDERS, _MAX_FILES, _MAX_DEPTH, _MAX_BYTES = 1500, 200, 6, 256 << 10
 _MAX_SCRIPTS = 2000
-# Commands that read single keys of a file, or change them.
-_EDITS = lazy_pattern(r"\b(?:yq|jq|sed|awk|perl|grep)[ \t]")
 _TRAINER = lazy_pattern(r"\b((?:SFT|DPO|GRPO|KTO|ORPO|CPO|Reward|RLOO)Trainer)\s*\(")
 _ZERO_3 = '{"zero_optimization": {"stage": 3}}'
 
@@ -56,17 +56,13 @@ class Launch(NamedTuple):
 
 
 class Project(NamedTuple):
-    """A project's folder, its launch commands with their files, its scripts and folders.
-
-    editing: those of the files with commands that read or change texts.
-    """
+    """A project's folder, its launch commands with their files, its scripts and folders."""
 
     root: str
     launches: tuple[Launch, ...]
     files: tuple[str, ...]
     scripts: tuple[str, ...]
     folders: tuple[str, ...]
-    editing: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -109,10 +105,10 @@ class Runs:
         uses = [Use(each.path, self.row(each), each.command) for each in self._naming()]
         return self._project_readers(project).of(self._place, root, uses)
 
-    def asked_elsewhere(self, root: MappingNode) -> dict[str, str]:
-        """The keys of the file at the place that something beside its reader may ask it for, each
-        with where that stands. root: its mapping."""
-        return self._project_readers(self._project()).elsewhere(self._place, root)
+    def asked_elsewhere(self, root: MappingNode, keys: Collection[str]) -> dict[str, str]:
+        """Those of ``keys`` that something beside the reader of the file at the place may ask it
+        for, each with where that stands. root: the file's mapping."""
+        return self._project_readers(self._project()).elsewhere(self._place, root, keys)
 
     @property
     def is_named(self) -> bool:
@@ -132,13 +128,7 @@ class Runs:
     def _project_readers(self, project: Project) -> Readers:
         known = self._seen.readers.get(project.root)
         if known is None:
-            known = Readers(
-                project.root,
-                project.scripts,
-                is_whole=project.is_whole,
-                folders=project.folders,
-                editing=project.editing,
-            )
+            known = Readers(project.root, project.scripts, is_whole=project.is_whole)
             self._seen.readers[project.root] = known
         return known
 
@@ -343,7 +333,7 @@ def root_of(place: str) -> str:
     for _ in range(_MAX_DEPTH):
         if any(os.path.exists(os.path.join(folder, name)) for name in _MARKERS):
             # What tests hold is read by what lies beside it.
-            return first if TESTS in os.path.relpath(first, folder).split(os.sep) else folder
+            return first if _TESTS in os.path.relpath(first, folder).split(os.sep) else folder
         above = os.path.dirname(folder)
         if above == folder:
             break
@@ -375,7 +365,6 @@ def _read_project(root: str) -> Project:
     files: list[str] = []
     scripts: list[str] = []
     folders: list[str] = []
-    editing: list[str] = []
     for path in _files(root, folders):
         if path.endswith((".py", ".ipynb")):
             scripts.append(path)
@@ -386,14 +375,10 @@ def _read_project(root: str) -> Project:
         except OSError:
             continue
         commands = read_commands(text, kind_of(path) or "shell")
-        launches += [Launch(path, command) for command in commands]
-        if _EDITS.search(text):
-            editing.append(path)
-        if commands or _EDITS.search(text):
+        if commands:
             files.append(path)
-    return Project(
-        root, tuple(launches), tuple(files), tuple(scripts), tuple(folders), tuple(editing)
-    )
+            launches += [Launch(path, command) for command in commands]
+    return Project(root, tuple(launches), tuple(files), tuple(scripts), tuple(folders))
 
 
 def _files(root: str, folders: list[str]) -> Iterator[str]:
@@ -419,7 +404,7 @@ def _files(root: str, folders: list[str]) -> Iterator[str]:
                     waiting.append((entry.path, depth + 1))
             elif entry.name.endswith(".py"):
                 scripts += 1
-                if scripts <= _MAX_SCRIPTS and not entry.name.startswith(TEST_FILES):
+                if scripts <= _MAX_SCRIPTS and not entry.name.startswith(_TEST_FILES):
                     yield entry.path
             elif kind_of(entry.name) is not None:
                 launching += 1

@@ -57,6 +57,11 @@ OF_TABLES = {
         "re.search(pattern, text)",
         "re.search(_SETUP_VERSION if name == 'setup.py' else _PROJECT_VERSION, text)",
     ),
+    # Of names, which are escaped.
+    "memlint.fix.untouched": (
+        r"re.findall(b'\\b%s[\\s\\\\]+as[\\s\\\\]+(\\w+)' % name, data)",
+        r"re.compile(b'\\b(?:%s)\\b' % b'|'.join([b'import', *said]))",
+    ),
     # Of the user: of names that ``_MOST_REPEATS`` bounds.
     "memlint.memory.weights": ("re.compile(pattern)",),
     # Of globs, by atomic groups: tests of ignore files say so.

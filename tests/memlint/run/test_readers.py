@@ -184,18 +184,6 @@ SILENT = {
         "finetune.py": OWN,
         "run.sh": "trl sft --config sft.yaml\npython finetune.py sft.yaml\n",
     },
-    "two programs, of which a script names the file itself": {
-        "sft.yaml": KEYS,
-        "finetune.py": OWN.replace("sys.argv[1]", "'sft.yaml'"),
-        "run.sh": "trl sft --config sft.yaml\npython finetune.py\n",
-    },
-    "two programs, of which a script takes keys of the file that it names": {
-        "conf/sft.yaml": KEYS,
-        "plot.py": "import yaml\nfrom pathlib import Path\n"
-        "settings = yaml.safe_load(Path('conf/sft.yaml').read_text())\n"
-        "print(settings['max_seq_length'])\n",
-        "run.sh": "trl sft --config conf/sft.yaml\n",
-    },
     "a dataclass filled from a dict": {
         "train.py": OWN.replace(
             "(args,) = HfArgumentParser(Arguments).parse_yaml_file(sys.argv[1])",
@@ -475,6 +463,11 @@ BESIDE = {
     "a parser of the project's": {
         "audit.py": OWN.replace("parse_yaml_file(sys.argv[1])", "parse_yaml_file(latest())")
     },
+    "a parser that names the file": {"audit.py": OWN.replace("sys.argv[1]", "'sft.yaml'")},
+    "a script that names the file": {
+        "plot.py": "import yaml\nfrom pathlib import Path\n"
+        "print(yaml.safe_load(Path('sft.yaml').read_text())['max_seq_length'])\n"
+    },
     "yq": {"length.sh": "LENGTH=$(yq .max_seq_length $1)\necho $LENGTH\n"},
     "sed": {"Makefile": "short:\n\tsed -i 's/max_seq_length: .*/max_seq_length: 8/' $(FILE)\n"},
     "a test": {
@@ -482,12 +475,58 @@ BESIDE = {
         "    assert safe_load(path.open())['max_seq_length'] < 2048\n"
     },
     "a test beside": {"test_all.py": "import yaml\nassert yaml.safe_load(f)['max_seq_length']\n"},
+    "a text that is searched": {
+        "short.py": "import pathlib, re\nfor path in pathlib.Path('.').iterdir():\n"
+        "    print(re.search(r'^max_seq_length: (\\d+)', path.read_text())[1])\n"
+    },
+    "a loader of another package": {
+        "size.py": "from house.loading import read\nprint(read('sft').max_seq_length)\n"
+    },
+    "a schema in another module": {
+        "shape.py": "from pydantic import BaseModel\nclass Shape(BaseModel):\n"
+        "    max_seq_length: int = 8\n",
+        "look.py": "import glob, yaml\nfrom shape import Shape\nfor path in glob.glob('*.yaml'):\n"
+        "    Shape(**yaml.safe_load(open(path)))\n",
+    },
+    "helpers of tests": {
+        "tests/reading.py": "import yaml\ndef read(path):\n"
+        "    return yaml.safe_load(path.open())\n",
+        "tests/test_size.py": "from .reading import read\n\ndef test_size(path):\n"
+        "    assert read(path)['max_seq_length']\n",
+    },
+    "a workflow": {
+        ".github/workflows/x.yml": "jobs:\n  a:\n    - run: yq .max_seq_length a.yaml\n"
+    },
+    "a pipeline's parameters": {"dvc.yaml": "params:\n  - sft.yaml:\n      - max_seq_length\n"},
+    "a JSON schema": {"s.json": '{"properties": {"max_seq_length": {"type": "integer"}}}\n'},
+    "a shell's loop": {
+        "x.sh": 'while IFS=: read k v; do [ "$k" = max_seq_length ] && echo $v; done < sft.yaml\n'
+    },
+    "yq that writes": {"x.sh": "yq -i '.max_seq_length = 8' $1\n"},
+    "Python in a shell": {"x.sh": "python -c \"print(load()['max_seq_length'])\"\n"},
+    "a script without a suffix": {"bin/size": "#!/bin/sh\nyq .max_seq_length $1\n"},
+    "Python without a suffix": {"bin/size": "#!/usr/bin/env python3\nprint(f['max_seq_length'])\n"},
+    "another language": {"size.rb": "puts YAML.load_file(ARGV[0])['max_seq_length']\n"},
+    "a template": {"card.j2": "Trained at {{ recipe.max_seq_length }} tokens.\n"},
 }
 APART = {
     "other keys": {"report.py": "import yaml\nprint(yaml.safe_load(open('b.yaml'))['rounds'])\n"},
     "other files": {"report.py": "import json\nprint(json.load(open(path))['max_seq_length'])\n"},
     "no files": {"plain.py": "def f(max_seq_length):\n    return max_seq_length\n"},
     "other commands": {"more.sh": "sed -i 's/learning_speed/x/' $1\n"},
+    "an option": {
+        "p.py": "import argparse\np = argparse.ArgumentParser()\n"
+        "p.add_argument('--max_seq_length')\nprint(p.parse_args().max_seq_length)\n"
+    },
+    "a docstring": {"p.py": '"""max_seq_length is gone."""\n'},
+    "a comment": {"x.sh": "# max_seq_length is in the recipe\nsed -i s/a/b/ c\n"},
+    "variables": {"y.sh": "max_seq_length=8\npython p.py --max_seq_length $max_seq_length\n"},
+    "another document": {"conf/other.yaml": "max_seq_length: 8\ntask: x\n"},
+    "words for people": {"README.md": "Set `max_seq_length` in sft.yaml.\n"},
+    "an environment": {
+        "venv/pyvenv.cfg": "home = /usr\n",
+        "venv/lib/a.py": "print(c['max_seq_length'])\n",
+    },
 }
 
 
@@ -508,3 +547,41 @@ def test_keys_that_nothing_else_asks_for_are_renamed(name: str) -> None:
     write({"sft.yaml": KEYS, "run.sh": "trl sft --config sft.yaml\n", **APART[name]})
     run(["fix", "--no-cache", "."])
     assert RENAMED in Path("sft.yaml").read_text()
+
+
+STRICT = """\
+import glob
+from dataclasses import dataclass
+
+from transformers import HfArgumentParser
+
+
+@dataclass
+class Online:
+    model_name_or_path: str = ""
+    output_dir: str = ""
+    use_vllm: bool = False
+    vllm_mode: str = ""
+    bf16: bool = False
+    dtype: str = ""
+
+
+for path in glob.glob("*.yaml"):
+    HfArgumentParser(Online).parse_yaml_file(path)
+"""
+ONLINE = """\
+model_name_or_path: Qwen/Qwen3-0.6B
+output_dir: out
+use_vllm: true
+vllm_mode: colocate
+bf16: true
+dtype: bfloat16
+"""
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_no_key_is_added_safely_beside_a_parser_that_refuses_it(*, strict: bool) -> None:
+    write({"grpo.yaml": ONLINE, "run.sh": "trl grpo --config grpo.yaml\n"})
+    write({"audit.py": STRICT if strict else ""})
+    run(["fix", "--no-cache", "."])
+    assert ("vllm_enable_sleep_mode" in Path("grpo.yaml").read_text()) is not strict

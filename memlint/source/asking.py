@@ -1,0 +1,167 @@
+"""What the files of a project may ask a file of settings for, told by their words.
+
+A key counts as asked for where a program may take it from a file: in a string or as an attribute
+of Python, as a field of a class, anywhere in another program's text or in a command. An option, an
+argument, a variable that is assigned, and a document's own setting ask for nothing. This is a
+guess, which can make a fix unsafe and nothing else.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Collection, Iterator
+from itertools import pairwise
+
+from memlint.source.bounded import read_regular
+from memlint.source.diagnostics import ReadError
+from memlint.source.reading import read_source
+
+_MAX_BYTES, _MAX_FILES = 300_000, 20_000
+_SKIPPED = frozenset({"node_modules", "site-packages", "venv", "__pycache__", ".git", ".hg"})
+# Other hidden folders hold what tools wrote, but for those of services that run commands.
+_HIDDEN = (".git", ".circleci", ".buildkite", ".ci", ".dvc", ".azure", ".config")
+_TEXTS = (".md", ".rst", ".txt", ".html", ".adoc", ".log", ".csv", ".tsv", ".lock", ".patch")
+_DOCUMENTS = (".yaml", ".yml", ".json", ".toml", ".jsonl")
+# How far around a word of a text it is looked for what the word is.
+_NEAR = 200
+_COMMENT = re.compile(r"(?:^|(?<=\s))(?:#|//)[^\n]*", re.MULTILINE)
+
+
+class Asking:
+    """The files below ``root`` that may ask for keys; they are read when the first is named."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._asked: dict[str, tuple[str, ...]] = {}
+
+    def files_for(self, key: str) -> tuple[str, ...]:
+        """The files that may ask for a key that ``read`` was told of."""
+        return self._asked.get(key, ())
+
+    @property
+    def files(self) -> Iterator[str]:
+        """Yield every file that asks for something."""
+        return (path for paths in self._asked.values() for path in paths)
+
+    def read(self, keys: Collection[str]) -> None:
+        """Look for ``keys`` in all files. Of more files than are read each may ask for all."""
+        new = {key: key.encode() for key in keys if key not in self._asked}
+        if not new:
+            return
+        asked: dict[str, list[str]] = {key: [] for key in new}
+        for number, path in enumerate(_files(self._root)):
+            if number == _MAX_FILES:
+                for paths in asked.values():
+                    paths.append(self._root)
+                break
+            try:
+                data = read_regular(path, _MAX_BYTES)
+            except OSError:
+                continue
+            words = [key for key, word in new.items() if word in data]
+            for key in _asked_in(path, data, words) if words and b"\0" not in data else ():
+                asked[key].append(path)
+        self._asked |= {key: tuple(paths) for key, paths in asked.items()}
+
+
+def _files(root: str) -> Iterator[str]:
+    for folder, inner, names in os.walk(root):
+        inner[:] = sorted(
+            name
+            for name in inner
+            if name not in _SKIPPED and (name[0] != "." or name.startswith(_HIDDEN))
+        )
+        if "pyvenv.cfg" in names:
+            inner.clear()
+            continue
+        yield from (
+            os.path.join(folder, each) for each in sorted(names) if not each.endswith(_TEXTS)
+        )
+
+
+def _asked_in(path: str, data: bytes, keys: Collection[str]) -> set[str]:
+    """Return those of ``keys`` that the file at ``path`` may ask for."""
+    if path.endswith((".py", ".ipynb", ".pyi")) or re.match(rb"#![^\n]*python", data):
+        try:
+            tree = ast.parse(read_source(path, data).text)
+        except (ReadError, SyntaxError, ValueError, RecursionError, MemoryError):
+            return set(keys)
+        return _asked_of_python(tree, keys)
+    text = _COMMENT.sub("", data.decode("utf-8", "replace"))
+    return {key for key in keys if _is_asked(text, key, path.endswith(_DOCUMENTS))}
+
+
+def _is_asked(text: str, key: str, is_document: bool) -> bool:
+    """True if commands, another program or a document may ask for a key."""
+    at = 0
+    for part in text.split(key)[:-1]:
+        at += len(part)
+        before = text[max(at - _NEAR, 0) : at].rpartition("\n")[2]
+        at += len(key)
+        after = text[at : at + _NEAR]
+        is_own = _is_set(before, after) if is_document else _is_variable(before, after)
+        if _is_word(before, after) and not is_own:
+            return True
+    return False
+
+
+def _is_set(before: str, after: str) -> bool:
+    """True if a document gives the key between two texts a value of its own, and asks nobody."""
+    before, after = before.rstrip(" \t\"'"), after.lstrip(" \t\"'")
+    value = after[1:].lstrip(" \t")
+    return (
+        (not before or before[-1] in "{,-")
+        and after[:1] in (":", "=")
+        and value[:1] not in ("", "\n", "\r", "{", "[")
+    )
+
+
+def _is_variable(before: str, after: str) -> bool:
+    """True if the word between two texts is a variable: ``.key = 8`` of yq changes a key."""
+    after = after.lstrip().lstrip("?:+")
+    is_assigned = after[:1] == "=" != after[1:2] and not before.endswith(".")
+    is_read = before.endswith("$") and not (_is_inner(before[-2:-1]) or before[-2:-1] == ")")
+    return is_assigned or is_read or before.endswith(("$(", "${", "{{ "))
+
+
+def _asked_of_python(tree: ast.Module, keys: Collection[str]) -> set[str]:
+    """Return the keys in strings, but for options and docstrings, those that are fields of classes,
+    and those that are attributes of what the script does not define itself."""
+    docs: set[ast.AST] = set()
+    read: set[str] = set()
+    defined: set[str] = set()
+    texts: list[str] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=value):
+                docs.add(value)
+            case ast.Constant(value=str(text)) if node not in docs:
+                texts.append(text)
+            case ast.Attribute(attr=name, ctx=context):
+                (read if isinstance(context, ast.Load) else defined).add(name)
+    defined.update(text.lstrip("-").replace("-", "_") for text in texts)
+    asked = {key for key in keys if any(_names(text, key) for text in texts)}
+    return asked.union(_fields(tree), read - defined).intersection(keys)
+
+
+def _fields(tree: ast.Module) -> Iterator[str]:
+    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    for node in (inner for each in classes for inner in each.body):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+
+
+def _names(text: str, key: str) -> bool:
+    """True if a string of Python names a key, and no option of that name."""
+    return any(_is_word(before, after) for before, after in pairwise(text.split(key)))
+
+
+def _is_word(before: str, after: str) -> bool:
+    """True if what stands between two texts is a word of its own, and no option."""
+    return not (_is_inner(before[-1:]) or before.endswith("-") or _is_inner(after[:1]))
+
+
+def _is_inner(character: str) -> bool:
+    return character.isalnum() or character == "_"
