@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from memlint.api.successors import Replace
 from memlint.recipes.kinds import Reader
 from memlint.recipes.recipe import Recipe
 from memlint.rule.findings import Applicability, Finding, Fix, Level
@@ -99,7 +100,13 @@ def _is_taken(recipe: Recipe, reader: Reader, edit: Edit, api: Api) -> bool:
     key = edit.key if isinstance(edit, SetItem) else edit.new
     if not reader.classes or root.entry(key) is not None:
         return True
-    return any(api.accepts(each, key) for each in reader.classes)
+    return any(api.accepts(_at_target(each, api), key) for each in reader.classes)
+
+
+def _at_target(name: str, api: Api) -> str:
+    """The class that took the place of one that the target lacks, else the class itself."""
+    replacement = api.successor(name) if api.exists(name) is False else None
+    return replacement.qualname if isinstance(replacement, Replace) else name
 
 
 def _edit(lowered: Lowered, edit: Edit) -> Edit | None:

@@ -18,14 +18,14 @@ def calls_at_target(script: Script) -> Iterator[Call]:
 
 
 def calls_of_libraries(script: Script) -> Iterator[Call]:
-    """Yield each call of a library whose keywords are its own, once."""
+    """Yield each call of a library whose keywords are its own, once, as one at the target."""
     seen = set()
     for call in (*script.configs, *script.trainers, *script.library_calls(*triggers.PACKAGES)):
         if call.node in seen or call.name.partition(".")[0] not in triggers.PACKAGES:
             continue
         seen.add(call.node)
         if call.subclass is None or not call.has_unknown_keywords:
-            yield call
+            yield _as_at_target(script, call)
 
 
 def of_several(script: Script, question: Callable[[Call], Iterator[Finding]]) -> Iterator[Finding]:

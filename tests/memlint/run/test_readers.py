@@ -585,3 +585,21 @@ def test_no_key_is_added_safely_beside_a_parser_that_refuses_it(*, strict: bool)
     write({"audit.py": STRICT if strict else ""})
     run(["fix", "--no-cache", "."])
     assert ("vllm_enable_sleep_mode" in Path("grpo.yaml").read_text()) is not strict
+
+
+HOMES = "from lib.settings import {0}Config\nfrom trl import {0}Trainer, ModelConfig, TrlParser\n"
+PARSES = "a, b = TrlParser(({0}Config, ModelConfig)).parse_args_and_config()\n"
+
+
+def test_recipes_of_two_scripts_whose_classes_moved(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = "from dataclasses import dataclass\nimport trl\n"
+    for name in ("DPO", "ORPO"):
+        settings += f"@dataclass\nclass {name}Config(trl.{name}Config):\n    template: str = ''\n"
+        write({f"{name.lower()}.py": (HOMES + PARSES).format(name)})
+    keys = "model_name_or_path: a\nbeta: 0.1\ntemplate: x\nwarmup_ratio: 0.1\noutput_dir: o\n"
+    write({"lib/settings.py": settings, "x.yaml": f"{keys}gradient_checkpointing: true\n"})
+    assert of_documents(found(capsys)) == {"x.yaml:4 MEM901", "x.yaml:6 MEM902"}
+    run(["fix", "--no-cache", "."])
+    after = Path("x.yaml").read_text()
+    assert "warmup_steps: 0.1" in after
+    assert "activation_checkpointing: true" in after
