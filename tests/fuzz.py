@@ -203,9 +203,11 @@ def examine(text: str, target: str, unsafe: bool) -> str | None:
     begin = time.process_time()
 
     read: list[tuple[str, list[Finding]]] = []
+    # The second run begins with what the first ended with.
+    findings_of = cache(lambda text: check_source(reread(text), rules, api))
 
     def check(source: Source) -> list[Finding]:
-        read.append((source.text, check_source(source, rules, api)))
+        read.append((source.text, findings_of(source.text)))
         return read[-1][1]
 
     def reread(new: str) -> Source:
