@@ -36,7 +36,8 @@ class Reader(NamedTuple):
     classes: the libraries' classes that the keys go into; empty for those of the program.
     own: keys that classes of the project define, whose meaning is the project's.
     computes: what the recipe does not say is not the libraries' default: classes of the project
-    decide it. also: others that may read it in place of this one, of the same program.
+    decide it. path: the project's script that reads it; empty: the program does. also: others that
+    may read it in place of this one, of the same program.
     """
 
     kind: Kind | None
@@ -44,6 +45,7 @@ class Reader(NamedTuple):
     classes: tuple[str, ...] = ()
     own: frozenset[str] = frozenset()
     computes: bool = False
+    path: str = ""
     also: tuple[Reader, ...] = ()
 
     def has_class(self, name: str) -> bool:

@@ -77,15 +77,18 @@ def lower(
     unknown: frozenset[str] = frozenset(),
     by_trl: bool = False,
     reader: Reader | None = None,
+    own_code: bool = False,
 ) -> Lowered:
     """The script that trains by the settings in ``root`` with ``method``.
 
     extra: keywords of the configuration, as Python, that files around the recipe decide.
     complete: there are no more settings. unknown: keys whose value is not the recipe's.
     reader: what reads it; None: the program, with classes of its own. by_trl: TRL's own program
-    reads it, so that the model is loaded by the defaults of TRL.
+    reads it, so that the model is loaded by the defaults of TRL. own_code: the model may be of a
+    class that is not transformers'.
     """
-    return _Lowering(root, method, api, complete, unknown, reader or _PROGRAM, by_trl).script(extra)
+    lowering = _Lowering(root, method, api, complete, unknown, reader or _PROGRAM, by_trl, own_code)
+    return lowering.script(extra)
 
 
 class _Lowering:
@@ -98,6 +101,7 @@ class _Lowering:
         unknown: frozenset[str],
         reader: Reader,
         by_trl: bool,
+        own_code: bool,
     ) -> None:
         self._root = root
         top = {k: v for k, v in merged(root).items() if isinstance(k, str)}
@@ -106,6 +110,7 @@ class _Lowering:
         self._complete = complete and not reader.computes
         self._unknown = unknown
         self._by_trl = by_trl
+        self._own_code = own_code
         self._method = method
         self._api = api
         self._parts: list[str] = []
@@ -125,12 +130,14 @@ class _Lowering:
         loads = self._reader.has_class("ModelConfig")
         if loads:
             self._write("\nmodel_args = ")
-            own = self._keys_of(MODEL_CONFIG, except_for=config)
-            self._call("ModelConfig", own, {}, open_names=True)
+            self._call("ModelConfig", self._keys_of_model(config), {}, open_names=True)
         self._write("\nargs = ")
         decided = dict.fromkeys(sorted(self._decided(config)), "value_of_the_project")
         settings = {**decided, **extra}
-        self._call(config.rpartition(".")[2], self._keys_of(config), settings, open_names=True)
+        keys = self._keys_of(config)
+        if loads:
+            keys = [key for key in keys if key not in self._keys_of_model(config)]
+        self._call(config.rpartition(".")[2], keys, settings, open_names=True)
         self._write("\nmodel = ")
         if loads:
             self._load(model)
@@ -149,14 +156,22 @@ class _Lowering:
 
     # -- calls -----------------------------------------------------------------------------------
 
-    def _keys_of(self, qualname: str, except_for: str = "") -> list[str]:
+    def _keys_of(self, qualname: str) -> list[str]:
         """The recipe's keys that are, or were in some release, options of a class."""
         return [
             key
             for key in self._top
-            if key.isidentifier()
-            and self._api.history(qualname, key) is not None
-            and not (except_for and self._api.history(except_for, key) is not None)
+            if key.isidentifier() and self._api.history(qualname, key) is not None
+        ]
+
+    def _keys_of_model(self, config: str) -> list[str]:
+        """The keys of the model's class: those that it alone had, or alone has at the target."""
+        api, others = self._api, self._keys_of(config)
+        return [
+            key
+            for key in self._keys_of(MODEL_CONFIG)
+            if key not in others
+            or (api.accepts(MODEL_CONFIG, key) and not api.accepts(config, key))
         ]
 
     def _call(
@@ -211,6 +226,13 @@ class _Lowering:
             names[option] = given
             self._dtype(given)
         self._write(",\n")
+        if self._own_code:
+            self._write("    trust_remote_code=code_of_the_project,\n")
+        elif "trust_remote_code" in self._top:
+            names["trust_remote_code"] = "trust_remote_code"
+            self._write("    trust_remote_code=")
+            self._value("trust_remote_code")
+            self._write(",\n")
         if self._is_on("load_in_4bit") or self._is_on("load_in_8bit"):
             self._write("    quantization_config=")
             self._quantization(given)

@@ -15,7 +15,8 @@ class Around(NamedTuple):
     method: the name of TRL's trainer, where the script says it. options: options of its
     configuration, as Python. overridden: keys that every command of the recipe sets anew.
     launcher: what its launchers decide. by_trl: TRL's own program reads it. entries: settings that
-    the recipe does not have and all commands give alike.
+    the recipe does not have and all commands give alike. own_code: the script that reads it may
+    train a model of a class that is not transformers'.
     """
 
     method: str = ""
@@ -24,3 +25,4 @@ class Around(NamedTuple):
     launcher: Launcher = Launcher()
     by_trl: bool = False
     entries: tuple[Entry, ...] = ()
+    own_code: bool = False

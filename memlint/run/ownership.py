@@ -184,7 +184,7 @@ class Readers:
             into = [each for each in into if _takes(each, keys)] or into
         if not into or len({each.classes for each in into}) > 1:
             return Reader(None, f"{where}, which takes keys as it likes")
-        return _reader(into[0], f"{where}:{into[0].line}")
+        return _reader(into[0], f"{where}:{into[0].line}", parser.path)
 
     def _of_any(self, place: str, keys: Collection[str], by_keys: Reader | None) -> Reader | None:
         """What reads a file that nothing names: a script that takes all of its keys, else the
@@ -200,7 +200,7 @@ class Readers:
                     continue
                 if parsing.classes is not None:
                     if _may_take(parsing, keys):
-                        claims.append(_reader(parsing, f"{where}:{parsing.line}"))
+                        claims.append(_reader(parsing, f"{where}:{parsing.line}", parser.path))
                 elif any(self._asked(parser, keys)):
                     said = f"{where}:{parsing.line} may read it by `{parsing.how}`"
                     claims.append(Reader(None, said))
@@ -213,10 +213,10 @@ class Readers:
     def _asked(self, parser: Parser, keys: Collection[str]) -> Iterator[tuple[str, str]]:
         """Yield the keys that are words of a script that reads a dict, or of one that imports it,
         each with that script."""
-        for path in self._askers_of(parser.path):
+        for path in self.importing(parser.path):
             yield from ((key, path) for key in self._words_of(path).intersection(keys))
 
-    def _askers_of(self, parser: str) -> tuple[str, ...]:
+    def importing(self, parser: str) -> tuple[str, ...]:
         """Return a script and those that may import it."""
         known = self._askers.get(parser)
         if known is None:
@@ -272,7 +272,7 @@ class Readers:
         if any(each.classes is None for each in fitting):
             yield from self._asked(parser, keys)
         for parsing in typed(fitting):
-            if _may_take(parsing, all_keys) and _reader(parsing, "").kind is None:
+            if _may_take(parsing, all_keys) and _reader(parsing, "", "").kind is None:
                 yield from ((key, parser.path) for key in keys)
 
 
@@ -287,11 +287,12 @@ def _agreed(readers: Sequence[Reader]) -> Reader | None:
     if any(each.kind is not first.kind for each in others):
         several = "; ".join(each.evidence for each in (first, *others[:2]))
         return Reader(None, f"several programs read it: {several}")
-    return first._replace(also=tuple(others))
+    said = "; or ".join(each.evidence for each in (first, *others[:2]))
+    return first._replace(evidence=said, also=tuple(others))
 
 
-def _reader(parsing: Parsing, where: str) -> Reader:
-    """The reader that a typed parsing is."""
+def _reader(parsing: Parsing, where: str, path: str) -> Reader:
+    """The reader that a typed parsing in the script at ``path`` is."""
     classes = parsing.classes or ()
     names = ", ".join(f"`{each.name}`" for each in classes)
     evidence = f"{where}, which reads it into {names}"
@@ -303,7 +304,7 @@ def _reader(parsing: Parsing, where: str) -> Reader:
     if not any(_is_config(each) for each in libraries):
         return Reader(None, f"{evidence}: the project's own")
     computes = any(each.computes and _is_config(each.library) for each in classes)
-    return Reader(Kind.TRL, evidence, libraries, own, computes)
+    return Reader(Kind.TRL, evidence, libraries, own, computes, path)
 
 
 def _is_config(name: str) -> bool:

@@ -227,7 +227,10 @@ def check_recipe_source(
 
     def own(recipe: Recipe, around: Around) -> list[Finding]:
         if recipe.kind in _LOWERED:
-            return check_recipe(recipe, api, check, around)
+            found = check_recipe(recipe, api, check, around)
+            if runs is not None and _any_safe(found) and runs.may_train_own_code(recipe.reader):
+                return check_recipe(recipe, api, check, around._replace(own_code=True))
+            return found
         known = recipe.run_with(around.overridden) if around.overridden else recipe
         return _in_own_words(known, rules, by_code, on_error)
 
@@ -391,6 +394,7 @@ def check_recipe(recipe: Recipe, api: Api, check: Check, around: Around) -> list
             unknown=around.overridden - added,
             reader=reader,
             by_trl=around.by_trl,
+            own_code=around.own_code,
         )
         script = Source(f"{recipe.source.path}.py", lowered.text)
         found = [
@@ -416,6 +420,10 @@ def _readings(
         named = certain or method_named(recipe.name or around.method)
         for method in named or methods_of(recipe.source, root, api):
             yield reader, method
+
+
+def _any_safe(findings: Sequence[Finding]) -> bool:
+    return any(each.fix and each.fix.applicability is Applicability.SAFE for each in findings)
 
 
 Places = dict[tuple[str, Span], Finding]

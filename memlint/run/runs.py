@@ -24,6 +24,7 @@ from memlint.recipes.launch_kinds import is_launch_file
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.run.around import Around
 from memlint.run.launchers import Files, launcher_of
+from memlint.run.own_models import trains_own_code
 from memlint.run.ownership import Readers, Use, means, names_file
 from memlint.script.launcher import joined
 from memlint.source import Source
@@ -76,6 +77,8 @@ class _Seen:
     def __init__(self) -> None:
         self.projects: dict[str, Project] = {}
         self.readers: dict[str, Readers] = {}
+        # Whether the trainers of a script, and of those that may import it, train own code.
+        self.own_code: dict[str, bool] = {}
         self.roots: dict[str, str] = {}
         self.digests: dict[str, str] = {}
 
@@ -109,6 +112,23 @@ class Runs:
         """Those of ``keys`` that something beside the reader of the file at the place may ask it
         for, each with where that stands. root: the file's mapping."""
         return self._project_readers(self._project()).elsewhere(self._place, root, keys)
+
+    def may_train_own_code(self, reader: Reader | None) -> bool:
+        """True if a script of the project reads the file at the place, and those that may train by
+        it are not certain to train a model of a class that transformers has."""
+        readers = (reader, *reader.also) if reader is not None else ()
+        return any(self._trains_own_code(each.path) for each in readers if each.path)
+
+    def _trains_own_code(self, path: str) -> bool:
+        """True unless the trainers of the script at ``path``, and of those that may import it, all
+        train classes of transformers."""
+        own_code = self._seen.own_code
+        if path not in own_code:
+            scripts = self._project_readers(self._project()).importing(path)
+            self._used += scripts
+            trained = [each for script in scripts for each in trains_own_code(script)]
+            own_code[path] = any(trained) or not trained
+        return own_code[path]
 
     @property
     def is_named(self) -> bool:
