@@ -13,52 +13,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memlint.memory.assume import Assumption
-    from memlint.memory.estimates import Estimate, Interval, estimate, single_tensors
-    from memlint.memory.lifetimes import Tensor
-    from memlint.memory.settings import (
-        Lora,
-        Quantization,
-        Settings,
-        SettingsError,
-        parse_assumption,
-        read_settings,
-        replace,
-        with_assumption,
-    )
-    from memlint.memory.timeline import Phase
-
-__all__ = [
-    "Assumption",
-    "Estimate",
-    "Interval",
-    "Lora",
-    "Phase",
-    "Quantization",
-    "Settings",
-    "SettingsError",
-    "Tensor",
-    "estimate",
-    "parse_assumption",
-    "read_settings",
-    "replace",
-    "single_tensors",
-    "with_assumption",
-]
+    from memlint.memory.assume import Assumption as Assumption
+    from memlint.memory.estimates import Estimate as Estimate
+    from memlint.memory.estimates import Interval as Interval
+    from memlint.memory.estimates import estimate as estimate
+    from memlint.memory.estimates import single_tensors as single_tensors
+    from memlint.memory.lifetimes import Tensor as Tensor
+    from memlint.memory.settings import Lora as Lora
+    from memlint.memory.settings import Quantization as Quantization
+    from memlint.memory.settings import Settings as Settings
+    from memlint.memory.settings import SettingsError as SettingsError
+    from memlint.memory.settings import parse_assumption as parse_assumption
+    from memlint.memory.settings import read_settings as read_settings
+    from memlint.memory.settings import replace as replace
+    from memlint.memory.settings import with_assumption as with_assumption
+    from memlint.memory.timeline import Phase as Phase
 
 _HOMES = {
+    **dict.fromkeys(("Estimate", "Interval", "estimate", "single_tensors"), "estimates"),
     "Assumption": "assume",
-    "Estimate": "estimates",
-    "Interval": "estimates",
     "Phase": "timeline",
     "Tensor": "lifetimes",
-    "estimate": "estimates",
-    "single_tensors": "estimates",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        home = _HOMES.get(name, "settings")
-        return getattr(import_module(f"memlint.memory.{home}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f"memlint.memory.{_HOMES.get(name, 'settings')}")
+    if name.startswith("_") or not hasattr(module, name):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(module, name)

@@ -112,7 +112,7 @@ class Architecture(Record):
     norm: ``rms``, ``layer`` or ``gemma`` (an RMS norm computed wholly in float32).
     norm_bias: whether norms have a bias. embeddings: rows of the token table.
     other_parameters: what no layer holds (position tables, pooler, projector).
-    head: ``lm``, ``classes`` or ``none``; labels: outputs of a classification head.
+    head: ``lm``, ``classes`` (of rows), ``tokens`` or ``none``; labels: outputs of a classifier.
     pattern: the layer kinds in order, as indices into ``layers``; empty when runs say it.
     unknown: keys of the configuration that matter and are not understood.
     """
@@ -171,7 +171,7 @@ class Architecture(Record):
     @property
     def head_parameters(self) -> int:
         """Parameters of the output matrix where it is one of its own."""
-        if self.head == "classes":
+        if self.head in ("classes", "tokens"):
             return self.hidden * self.labels + (self.labels if self.head_bias else 0)
         if self.head == "none":
             return 0

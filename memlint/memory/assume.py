@@ -14,23 +14,36 @@ from memlint.memory.architecture import Architecture
 from memlint.memory.checkpoints import find_architecture
 from memlint.memory.settings import Lora, Quantization, Settings, SettingsError
 from memlint.memory.sharding import plain_options, unread
+from memlint.memory.trainer_kinds import kind_of
 from memlint.memory.weights import matches
 from memlint.source.record import Record
 
 
 class Assumption(Record):
-    """A setting that was not given: what was taken for it, why, and the flag that settles it."""
+    """A setting that was not given: what was taken for it, why, and the flag that settles it.
+
+    other, peak: another value that it may have, and the peak with that; 0: not computed.
+    """
 
     name: str
     value: Any
     reason: str
+    other: Any = None
+    peak: int = 0
 
     @property
     def flag(self) -> str:
         return f"--assume {self.name}={self.value}"
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "value": self.value, "reason": self.reason, "flag": self.flag}
+        return {
+            "name": self.name,
+            "value": self.value,
+            "reason": self.reason,
+            "flag": self.flag,
+            "other": self.other,
+            "peak_with_other": self.peak,
+        }
 
 
 class Known(Record):
@@ -44,6 +57,8 @@ class Known(Record):
 _PLAIN: tuple[tuple[str, Any, str], ...] = (
     ("gradient_accumulation", 1, "the Trainer's default"),
     ("packed", False, "no packing was named"),
+    ("fixed_length", False, "rows of several lengths"),
+    ("logits_copies", 0, "the library's loss"),
     ("longest_first", False, "batches in any order"),
     ("offload", "none", "no offload was named"),
     ("streamed", False, "frozen weights stay on the GPU"),
@@ -75,8 +90,9 @@ class _Completion:
         """Give a setting this value where it has none."""
         if getattr(self.settings, name) is None:
             self.changes[name] = value
-            if not quiet:
-                self.taken.append(Assumption(name, value, reason))
+            note = self.settings.notes.get(name)
+            if note or not quiet:
+                self.taken.append(Assumption(name, value, note or reason))
 
     def value(self, name: str) -> Any:
         """The setting as it is by now."""
@@ -108,7 +124,12 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
     mixed = run.value("compute_dtype") != "float32"
     mixed = mixed and (run.trainer != "loop" or run.value("weights_dtype") == "float32")
     run.take("autocast", mixed, "mixed precision by the trainer", quiet=True)
-    reference = _reference(settings, run.trainer, run.method)
+    if settings.evaluation:
+        run.take("eval_batch", 8, "the Trainer's default")
+    if "eval_rows" in settings.notes:
+        run.take("eval_rows", run.changes.get("eval_batch") or settings.eval_batch, "one batch")
+    run.take("head", architecture.head, "the model's own", quiet=True)
+    reference = kind_of(run.trainer).reference and run.method == "full"
     run.take("reference_model", reference, "the trainer's default", quiet=True)
     _adapter(run)
     _frozen(run)
@@ -167,32 +188,32 @@ def _by_release(run: _Completion) -> None:
     fused = run.reaches(facts.FUSED_ADAMW) and run.trainer != "loop"
     optimizer = "adamw_torch_fused" if fused else "adamw_torch"
     run.take("optimizer", optimizer, "the default optimizer")
-    tiled = run.is_trl and run.reaches(facts.TRL_TILES)
+    tiled = kind_of(run.trainer).tiled and run.reaches(facts.TRL_TILES)
     run.take("loss", "chunked" if tiled else "full_logits", f"{run.trainer}'s loss")
 
 
 def _adapter(run: _Completion) -> None:
     """The adapter and the quantization below it, with what is open in them."""
     settings, architecture = run.settings, run.architecture
-    leaves_kbit = run.is_trl and run.reaches(facts.TRL_LEAVES_KBIT)
+    prepares = run.is_trl and not run.reaches(facts.TRL_LEAVES_KBIT)
     if run.method in ("lora", "qlora"):
-        narrow = run.method == "qlora" and leaves_kbit
+        narrow = run.method == "qlora" and run.is_trl and not prepares
         lora = settings.lora or Lora()
         run.changes["lora"] = _lora(lora, architecture, run.taken, narrow=narrow)
     if run.method == "qlora" or settings.quantization is not None:
         run.changes["quantization"] = _quantization(
             settings.quantization or Quantization(),
             architecture,
-            run.trainer != "loop" and not leaves_kbit,
+            prepares,
             run.taken,
         )
 
 
 def _lengths(settings: Settings, architecture: Architecture, trainer: str, take: Any) -> None:
-    if trainer == "trl.GRPOTrainer":
+    if kind_of(trainer).generates:
         take("prompt_len", 512, "no prompt length was named")
-        take("completion_len", 512, "GRPO's default completion length")
-        take("group_size", 8, "GRPO's default number of generations")
+        take("completion_len", 512, "TRL's default completion length")
+        take("group_size", 8, "TRL's default number of generations")
         take(
             "seq_len",
             (settings.prompt_len or 512) + (settings.completion_len or 512),
@@ -200,7 +221,7 @@ def _lengths(settings: Settings, architecture: Architecture, trainer: str, take:
             quiet=True,
         )
         return
-    if trainer == "trl.DPOTrainer" and settings.shared_prompt:
+    if settings.shared_prompt:
         half = (settings.seq_len or 1024) // 2
         take("prompt_len", half, "half of a row, for the prompts that pairs share")
     length = 1024 if trainer.startswith("trl.") else 2048
@@ -211,6 +232,8 @@ def _lengths(settings: Settings, architecture: Architecture, trainer: str, take:
         length = limit
     reason = "TRL's default max_length" if trainer.startswith("trl.") else "no length was named"
     take("seq_len", length, reason)
+    if architecture.encoder_decoder and not architecture.towers[0].tokens:
+        take("label_len", settings.seq_len or length, "as long as the inputs")
 
 
 def _weights_dtype(settings: Settings, architecture: Architecture) -> str:
@@ -218,11 +241,6 @@ def _weights_dtype(settings: Settings, architecture: Architecture) -> str:
     if dtype in ("bfloat16", "float16", "float32"):
         return dtype
     return model_type(architecture.family).stored or "bfloat16"
-
-
-def _reference(settings: Settings, trainer: str, method: str) -> bool:
-    """DPO keeps a second model unless adapters can be switched off; GRPO only with beta."""
-    return trainer == "trl.DPOTrainer" and method == "full"
 
 
 def _lora(lora: Lora, architecture: Architecture, taken: list[Assumption], *, narrow: bool) -> Lora:
@@ -296,7 +314,6 @@ def _quantization(
         changes["compute_dtype"] = "bfloat16"
     if quantization.kbit_preparation is None:
         changes["kbit_preparation"] = prepares
-        taken.append(
-            Assumption("quantization.kbit_preparation", prepares, "as the trainer does it")
-        )
+        reason = "as this release of TRL does it" if prepares else "nothing prepares it"
+        taken.append(Assumption("quantization.kbit_preparation", prepares, reason))
     return quantization._replace(**changes)

@@ -12,7 +12,8 @@ from typing import Any
 from memlint.memory.architecture import Architecture, Layer
 from memlint.memory.config_reader import read_config
 from memlint.memory.config_values import ConfigError
-from memlint.memory.settings import SettingsError
+from memlint.memory.settings import Settings, SettingsError
+from memlint.memory.trainer_kinds import head_of
 from memlint.source.bounded import parse_json, read_regular
 from memlint.source.patterns import lazy_pattern
 
@@ -96,19 +97,38 @@ def _strip(name: str) -> str:
         last = shorter
 
 
-def find_architecture(model: str | Mapping[str, Any]) -> Architecture:
-    """The architecture of a hub name, a path or a configuration.
+_ENDS = {"classes": "ForSequenceClassification", "tokens": "ForTokenClassification"}
+
+
+def with_head(config: Mapping[str, Any], head: str | None, labels: int) -> Architecture:
+    """The architecture of a configuration with the head of another class."""
+    if head in _ENDS:
+        config = {**config, "architectures": [_ENDS[head]]}
+    if labels:
+        config = {key: value for key, value in config.items() if key != "id2label"}
+        config["num_labels"] = labels
+    architecture = read_config(config)
+    if head is None or architecture.towers:
+        return architecture
+    tied = architecture.tied and head == "lm"
+    return architecture._replace(head=head, tied=tied, labels=labels or architecture.labels)
+
+
+def find_architecture(
+    model: str | Mapping[str, Any], head: str | None = None, labels: int = 0
+) -> Architecture:
+    """The architecture of a hub name, a path or a configuration. head, labels: as ``with_head``.
 
     Raises:
         SettingsError: nothing of that name is known, with the nearest names.
     """
     if not isinstance(model, str):
-        return _read(model, "the given configuration")
+        return _read(model, "the given configuration", head, labels)
     config = _local(model)
     if config is not None:
-        return _read(config, model)
+        return _read(config, model, head, labels)
     try:
-        return _read(find_config(model), model)
+        return _read(find_config(model), model, head, labels)
     except KeyError:
         table = {**_by_stripped_name(), **_by_last_name(), **_by_plain_name()}
     import difflib
@@ -120,6 +140,13 @@ def find_architecture(model: str | Mapping[str, Any]) -> Architecture:
     raise SettingsError(
         f"the shape of model {model!r} is not known{hint}: give its config.json "
         "(--model-config PATH)"
+    )
+
+
+def architecture_of(settings: Settings) -> Architecture:
+    """The architecture of a run's model; raises as ``find_architecture`` does."""
+    return find_architecture(
+        settings.model, *head_of(settings.trainer, settings.head, settings.labels)
     )
 
 
@@ -148,9 +175,11 @@ def _candidates(model: str) -> Iterator[str]:
     yield _strip(bare)
 
 
-def _read(config: Mapping[str, Any], name: str) -> Architecture:
+def _read(
+    config: Mapping[str, Any], name: str, head: str | None = None, labels: int = 0
+) -> Architecture:
     try:
-        architecture = read_config(config)
+        architecture = with_head(config, head, labels)
     except ConfigError as error:
         raise SettingsError(f"{name}: {error}") from None
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:

@@ -35,7 +35,8 @@ def read_config(config: Config) -> Architecture:
     changes: dict[str, Any] = {}
     classes = config.get("architectures") or [""]
     if str(classes[0]).endswith(_CLASSIFIERS):
-        changes.update(head="classes", labels=labels(config))
+        of_tokens = str(classes[0]).endswith("ForTokenClassification")
+        changes.update(head="tokens" if of_tokens else "classes", labels=labels(config))
     quantization = config.get("quantization_config")
     if isinstance(quantization, Mapping):
         changes["quantization"] = str(quantization.get("quant_method", "bitsandbytes"))

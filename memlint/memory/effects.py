@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memlint.memory.settings import Settings, replace
+from memlint.memory.trainer_kinds import kind_of
 
 if TYPE_CHECKING:
     from memlint.rule.findings import Finding
@@ -37,4 +38,4 @@ def without_logits(known: Settings) -> str | None:
     """The loss that never has all logits: TRL's tiles in its trainers, else gradients by pieces."""
     if known.loss != "full_logits":
         return known.loss
-    return "chunked" if (known.trainer or "").startswith("trl.") else "liger"
+    return "chunked" if kind_of(known.trainer).tiled else "liger"

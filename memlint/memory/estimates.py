@@ -8,14 +8,16 @@ from typing import Any
 from memlint.memory import facts
 from memlint.memory.architecture import Architecture
 from memlint.memory.assume import Assumption, assume
-from memlint.memory.checkpoints import find_architecture
+from memlint.memory.checkpoints import architecture_of
 from memlint.memory.gpus import Gpu
 from memlint.memory.lifetimes import Tensor
 from memlint.memory.reserving import Play, reserved_over_allocated
 from memlint.memory.settings import Settings, read_settings
 from memlint.memory.singles import singles_of
+from memlint.memory.swings import open_peaks, weighed
 from memlint.memory.timeline import Phase, Timeline
 from memlint.memory.training_run import TrainingRun
+from memlint.rule.savings import ends, verdict
 from memlint.source.record import Record
 
 _NCCL = 600 * 2**20  # communicators' buffers, outside torch's allocator
@@ -58,14 +60,19 @@ class Estimate(Record):
 
     @property
     def fits(self) -> bool | None:
-        """True if the run fits the GPU; None where no GPU was named.
+        """False if the run certainly does not fit the GPU; None where no GPU was named.
 
         Cached blocks go back to the GPU before torch gives up, so that not all that could be
-        reserved must fit: what is allocated, a little fragmentation and the context must.
+        reserved must fit: what is allocated and the context must.
         """
+        return None if self.gpu is None else self.verdict != "does not fit"
+
+    @property
+    def verdict(self) -> str:
+        """``fits``, ``is tight on`` or ``does not fit``, by the interval; empty without a GPU."""
         if self.gpu is None:
-            return None
-        return self.allocated.estimate * 1.03 + self.gpu.context <= self.gpu.bytes
+            return ""
+        return verdict(self.allocated.low, self.allocated.high, self.gpu.room)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -76,6 +83,7 @@ class Estimate(Record):
             "peak_phase": self.peak.name,
             "assumptions": [assumption.to_json() for assumption in self.assumptions],
             "fits": self.fits,
+            "verdict": self.verdict.removeprefix("is ").removesuffix(" on"),
             "gpu": self.gpu.to_json() if self.gpu else None,
             "parameters": self.parameters,
             "trainable_parameters": self.trainable,
@@ -92,6 +100,11 @@ def estimate(settings: Settings | Mapping[str, Any]) -> Estimate:
     architecture = _as_run(given)
     known = assume(given, architecture)
     run = _estimate(known.settings, architecture, known.assumptions)
+    run = run._replace(
+        assumptions=weighed(given, architecture, known.assumptions, run.allocated.estimate)
+    )
+    if given.notes:
+        run = _widened(run, given)
     if not known.settings.longest_first:
         return run
     # The first batch, with nothing left from a step before it, or those that follow.
@@ -99,6 +112,19 @@ def estimate(settings: Settings | Mapping[str, Any]) -> Estimate:
     following = known.settings._replace(seq_len=length, longest_first=False)
     later = _estimate(following, architecture, known.assumptions)
     return max(run, later, key=lambda item: item.allocated.estimate)
+
+
+def _widened(run: Estimate, given: Settings) -> Estimate:
+    """The estimate with room for what a script has and nobody could read."""
+    shift = [peak - run.allocated.estimate for peak in open_peaks(given, run.assumptions)]
+    less, more = -min(shift, default=0), max(shift, default=0)
+    low, _, high = (getattr(run.allocated, name) for name in ("low", "estimate", "high"))
+    wide = run.allocated._replace(low=low - max(less, 0), high=high + max(more, 0))
+    held = [
+        each._replace(low=max(each.low - max(less, 0), 0), high=each.high + max(more, 0))
+        for each in (run.reserved, run.nvidia_smi)
+    ]
+    return run._replace(allocated=wide, reserved=held[0], nvidia_smi=held[1])
 
 
 def single_tensors(settings: Settings | Mapping[str, Any]) -> tuple[tuple[str, Tensor], ...]:
@@ -115,7 +141,7 @@ def single_tensors(settings: Settings | Mapping[str, Any]) -> tuple[tuple[str, T
 
 def _as_run(settings: Settings) -> Architecture:
     """The model as the run's library builds it."""
-    architecture = find_architecture(settings.model)
+    architecture = architecture_of(settings)
     if facts.uses_litgpt(settings.versions):
         # Its RMS norm multiplies by the weight in float32, as Gemma's does.
         norm = "gemma" if architecture.norm == "rms" else architecture.norm
@@ -130,11 +156,12 @@ def _estimate(
     phases, gpu = timeline.phases(), timeline.run.gpu
     peak = max(phase.total for phase in phases)
     base, adapter = timeline.standing.trained()
-    allocated = _around(peak, 0.04, 0.05)
+    low, high = ends(peak)
+    allocated = Interval(low, peak, high)
     reserved = int(peak * max(_reserved(timeline), 1.01))
-    if gpu is not None and peak < gpu.bytes - gpu.context:
+    if gpu is not None and peak < gpu.room:
         # The allocator gives cached blocks back before it takes more than the GPU has.
-        reserved = min(reserved, gpu.bytes - gpu.context)
+        reserved = min(reserved, gpu.room)
     low, high = peak, int(reserved * 1.1 + 0.4 * (reserved - peak))
     context = gpu.context if gpu else 500 * 2**20
     if timeline.sharding.world > 1:
@@ -178,7 +205,7 @@ def _reserved(timeline: Timeline) -> float:
         fixed += max(standing.accumulated() - standing.gradients(), 0)
     # Temporaries of the step, where it runs on the GPU.
     stepping = 0.0 if standing.states_offloaded() else share
-    one_length = settings.packed or settings.sharding_options.get("fixed_length")
+    one_length = settings.packed or settings.fixed_length
     gpu = timeline.run.gpu
     return reserved_over_allocated(
         Play(
@@ -198,7 +225,7 @@ def _reserved(timeline: Timeline) -> float:
             gathered=layers,
             fixed=fixed,
             leak=bool(timeline.saved.reentrant_leak()),
-            capacity=gpu.bytes - gpu.context if gpu else 0,
+            capacity=gpu.room if gpu else 0,
             scales=(1.0, 1.0) if one_length else _VARYING,
             windows=_windows(2 if accumulating else 1, settings, bool(one_length)),
         )
@@ -223,7 +250,3 @@ def _gathered(timeline: Timeline) -> tuple[int, int]:
     if timeline.sharding.live_parameters:
         return sum(tensor.bytes for tensor in gather), 0
     return gather[0].bytes, gather[1].bytes // 2
-
-
-def _around(value: int, below: float, above: float) -> Interval:
-    return Interval(int(value * (1 - below)), value, int(value * (1 + above)) + 50 * 2**20)

@@ -1,9 +1,9 @@
-"""What makes a run fit: the smallest set of changes, safe ones first, then the cheapest in time.
+"""What makes a run fit: first what changes nothing that is learned, then numerics, then the method.
 
-Candidates are the fixes of what the rules found in the script. Where they do not suffice, changes
-that are made by hand follow: an optimizer of 8 bits, adapters, a quantized base, streamed weights.
-Sets are tried in order: fewest by hand, fewest unsafe, fewest in all, least time. Each is one run
-of the memory model.
+Candidates are the fixes of what the rules found in the script, and changes that are made by hand:
+smaller micro-batches that are accumulated, an optimizer of 8 bits, adapters, a quantized base. In
+each tier the set with the least effort counts: time of a step, a person's work, a doubt. Each set
+is one run of the memory model, and the high end of its interval must fit.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from typing import Any
 from memlint.memory.effects import Changes, effect_of, without_logits
 from memlint.memory.prices import Run, merged
 from memlint.memory.settings import Quantization, Settings, SettingsError
+from memlint.memory.trainer_kinds import kind_of
 from memlint.rule.findings import Applicability, Finding
+from memlint.rule.savings import ends
 from memlint.source.record import NamedTuple
 
-_MOST = 9  # candidates that are combined: 512 sets
+_MOST = 11  # candidates that are combined: some 1,000 sets
+_TRIED = 24  # of the largest sets of a tier, before all of it
 _LONGEST = 1 << 20  # tokens
 _LARGEST = 4096  # rows
 
@@ -36,8 +39,15 @@ _TIME: dict[str, float] = {
     "quantization": 0.25,
     "checkpointing": 0.33,
     "offload": 0.4,  # unrecomputed activations cross the bus twice
-    "streamed": 0.5,  # the base crosses it twice; hidden by computing from some length on
+    "streamed": 0.7,  # the base crosses it twice; hidden by computing from some length on
+    "gradient_accumulation": 0.1,  # smaller kernels
 }
+_BY_HAND, _UNSAFE = 0.35, 0.1  # what a person's work, and a doubt, are worth in time
+# What a change touches beyond memory and time: everything else leaves what is learned alone.
+_TIERS = ("leaves what is learned alone", "changes numerics", "changes the method")
+_NUMERICS = ("optimizer", "weights_dtype", "compute_dtype", "autocast", "packed")
+_STEPS = "gradient_accumulation"
+_METHOD = ("method", "quantization", "lora", "seq_len", "completion_len", "prompt_len")
 _NF4: Changes = (("method", "qlora"), ("quantization", Quantization(bits=4, type="nf4")))
 
 
@@ -58,6 +68,19 @@ class Measure(NamedTuple):
         """Its cost in time, as a share of a step."""
         return sum(_TIME.get(key, 0.0) for key, _ in self.changes)
 
+    @property
+    def tier(self) -> int:
+        """0: what is learned stays; 1: numerics change; 2: the method does."""
+        keys = {key for key, _ in self.changes}
+        return 2 if not keys.isdisjoint(_METHOD) else 1 if not keys.isdisjoint(_NUMERICS) else 0
+
+    @property
+    def effort(self) -> float:
+        """Its time with a person's work, and with a doubt where the fix is not safe."""
+        by_hand = self.kind is Applicability.DISPLAY
+        unsafe = self.kind is Applicability.UNSAFE
+        return self.time + _BY_HAND * by_hand + _UNSAFE * unsafe
+
     def to_json(self) -> dict[str, Any]:
         return {
             "codes": list(self.codes),
@@ -65,6 +88,7 @@ class Measure(NamedTuple):
             "applicability": self.kind.value,
             "changes": {key: _plain(value) for key, value in self.changes},
             "time": round(self.time, 2),
+            "tier": _TIERS[self.tier],
         }
 
 
@@ -84,7 +108,12 @@ class Fitted(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        return self.after <= self.room
+        return ends(self.after)[1] <= self.room
+
+    @property
+    def tier(self) -> str:
+        """What the set does to what is learned."""
+        return _TIERS[max((each.tier for each in self.chosen), default=0)]
 
     @property
     def applied(self) -> tuple[Measure, ...]:
@@ -106,13 +135,14 @@ class Fitted(NamedTuple):
             "by_hand": [each.to_json() for each in self.by_hand],
             "micro_batch": self.micro_batch,
             "seq_len": self.seq_len,
+            "tier": self.tier,
         }
 
 
 def fit(run: Run, findings: Iterable[Finding]) -> Fitted:
     """The set of changes with which the run fits its GPU; all that help where none does."""
     measures = candidates(run, findings)
-    chosen = next((one for one in _sets(measures) if _peak(run, one) <= run.room), None)
+    chosen = next((one for one in _sets(run, measures) if _fits(run, one)), None)
     if chosen is None:
         chosen = _least(run, measures)
     changes = merged(each.changes for each in chosen)
@@ -129,7 +159,7 @@ def fit(run: Run, findings: Iterable[Finding]) -> Fitted:
 
 def length_of(known: Settings) -> str:
     """The setting that is the length of the run's sequences."""
-    return "completion_len" if known.trainer == "trl.GRPOTrainer" else "seq_len"
+    return "completion_len" if kind_of(known.trainer).generates else "seq_len"
 
 
 def candidates(run: Run, findings: Iterable[Finding]) -> tuple[Measure, ...]:
@@ -147,7 +177,7 @@ def candidates(run: Run, findings: Iterable[Finding]) -> tuple[Measure, ...]:
         found[changes] = one if known is None else _joined(known, one)
     keys = {key for changes in found for key, _ in changes}
     for message, changes in _by_hand(run.known):
-        if changes[0][0] not in keys:
+        if changes[0][0] not in keys or changes[0][0] == _STEPS:
             found.setdefault(changes, Measure(message, changes, Applicability.DISPLAY))
     return tuple(each for each in found.values() if _helps(run, each, found.values()))[:_MOST]
 
@@ -174,6 +204,15 @@ def _joined(one: Measure, other: Measure) -> Measure:
 
 def _by_hand(known: Settings) -> Iterator[tuple[str, Changes]]:
     """What a person may do where the rules have nothing left."""
+    rows, steps = known.micro_batch or 1, known.gradient_accumulation or 1
+    smaller = {rows // 2, rows // 4, 1} if not kind_of(known.trainer).generates else set()
+    for fewer in sorted(smaller - {0, rows}, reverse=True):
+        if rows % fewer == 0:
+            more = steps * rows // fewer
+            yield (
+                f"Use micro-batches of {fewer} and accumulate {more}: the same batch",
+                ((_STEPS, more), ("micro_batch", fewer)),
+            )
     if known.checkpointing == "none":
         yield "Checkpoint activations", (("checkpointing", "full"),)
     if known.loss == "full_logits":
@@ -205,25 +244,30 @@ def _helps(run: Run, measure: Measure, others: Iterable[Measure]) -> bool:
     return run.peak(changes) > run.peak(merged((*rest, measure.changes)))
 
 
-def _sets(measures: Sequence[Measure]) -> Iterator[tuple[Measure, ...]]:
-    """All sets in the order of preference; two values for one setting are in none."""
-    every = [
-        each
-        for size in range(len(measures) + 1)
-        for each in combinations(measures, size)
-        if _agree(each)
-    ]
-    return iter(sorted(every, key=_cost))
+def _sets(run: Run, measures: Sequence[Measure]) -> Iterator[tuple[Measure, ...]]:
+    """All sets in the order of preference, tier by tier; two values for one setting are in none.
+
+    A tier in which all that helps together does not fit has none.
+    """
+    for tier in range(len(_TIERS)):
+        allowed = [each for each in measures if each.tier <= tier]
+        every = [
+            each
+            for size in range(len(allowed) + 1)
+            for each in combinations(allowed, size)
+            if _agree(each)
+        ]
+        largest = sorted(every, key=len)[-_TRIED:]
+        if any(_fits(run, each) for each in largest) or tier == len(_TIERS) - 1:
+            yield from sorted(every, key=_cost)
 
 
-def _cost(measures: Sequence[Measure]) -> tuple[int, int, int, float]:
-    kinds = [each.kind for each in measures]
-    return (
-        kinds.count(Applicability.DISPLAY),
-        kinds.count(Applicability.UNSAFE),
-        len(measures),
-        sum(each.time for each in measures),
-    )
+def _cost(measures: Sequence[Measure]) -> tuple[float, int]:
+    return round(sum(each.effort for each in measures), 3), len(measures)
+
+
+def _fits(run: Run, measures: Sequence[Measure]) -> bool:
+    return ends(_peak(run, measures))[1] <= run.room
 
 
 def _agree(measures: Sequence[Measure]) -> bool:
@@ -239,7 +283,7 @@ def _peak(run: Run, measures: Sequence[Measure]) -> int:
 
 def _least(run: Run, measures: Sequence[Measure]) -> tuple[Measure, ...]:
     """The set with the lowest peak, the cheapest of those."""
-    return min(_sets(measures), key=lambda each: (_peak(run, each), _cost(each)))
+    return min(_sets(run, measures), key=lambda each: (_peak(run, each), _cost(each)))
 
 
 def _largest(run: Run, changes: Changes, name: str, limit: int) -> int:
@@ -247,7 +291,7 @@ def _largest(run: Run, changes: Changes, name: str, limit: int) -> int:
 
     def fits(value: int) -> bool:
         try:
-            return run.peak(merged((changes, ((name, value),)))) <= run.room
+            return ends(run.peak(merged((changes, ((name, value),)))))[1] <= run.room
         except SettingsError:
             return False
 

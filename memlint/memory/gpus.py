@@ -24,8 +24,13 @@ class Gpu(Record):
     hopper: bool = False
     blackwell: bool = False
 
+    @property
+    def room(self) -> int:
+        """Bytes that torch may allocate."""
+        return self.bytes - self.context
+
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "bytes": self.bytes}
+        return {"name": self.name, "bytes": self.bytes, "room": self.room}
 
 
 @cache

@@ -16,6 +16,7 @@ from memlint.memory.checkpoints import find_architecture
 from memlint.memory.estimates import single_tensors
 from memlint.memory.lifetimes import Tensor
 from memlint.memory.settings import Settings, replace
+from memlint.memory.trainer_kinds import kind_of
 from memlint.source.record import Record
 
 FIXED, LINEAR, SQUARE = 0, 1, 2
@@ -64,7 +65,7 @@ def table_of(settings: Settings) -> Table:
     run = settings if settings.micro_batch else replace(settings, micro_batch=1)
     usual = {"loss": "full_logits", "attention": "eager", "optimizer": "adamw_torch"}
     usual = {key: value for key, value in usual.items() if getattr(settings, key) is None}
-    rows = (run.micro_batch or 1) * (2 if run.trainer == "trl.DPOTrainer" else 1)
+    rows = (run.micro_batch or 1) * kind_of(run.trainer).rows
     items = list(_grown(run, length, architecture, 1.0))
     items += _grown(replace(run, **usual), length, architecture, 0.7) if usual else ()
     items += _by_tokens(architecture, rows * length)
@@ -98,7 +99,7 @@ def _grown(run: Settings, length: int, architecture: Architecture, prior: float)
 
 
 def _at(run: Settings, length: int) -> Settings:
-    if run.trainer == "trl.GRPOTrainer":
+    if kind_of(run.trainer).generates:
         # The completion has the logits, so it takes what the prompt leaves.
         prompt = min(run.prompt_len or 512, length // 2)
         return replace(run, seq_len=length, prompt_len=prompt, completion_len=length - prompt)
@@ -311,7 +312,7 @@ def likelihood(item: Sized, run: Settings) -> float:
     if kind == "weight_gradient" and "flat parameter" in item.tensor:
         return 1.0 if sharding == "fsdp" else _of_strategy(run)
     if kind == "reference_model":
-        return 1.0 if run.trainer in ("trl.DPOTrainer", "trl.GRPOTrainer") else _RARE
+        return 1.0 if kind_of(run.trainer).preference else _RARE
     if kind == "dequantized_weight" or (kind == "weights" and run.quantization is not None):
         return _beside_quantized(item, run)
     return _RARE if kind in _HELD_FLAT.get(sharding, ()) and not is_flat else 1.0

@@ -62,6 +62,7 @@ _TABLE: dict[str, Optimizer] = {
         Optimizer("adamw_torch_8bit", moments=2, bits=8, block=256, single=3.0),
         Optimizer("ademamix", moments=3, fixed=4),
         Optimizer("sgd"),
+        Optimizer("sgd_momentum", moments=1),
         Optimizer("adagrad", moments=1, foreach=1.0),
         Optimizer("rmsprop", moments=1, foreach=1.0),
         _bnb("adamw_bnb_8bit", 2, 8),
@@ -113,12 +114,19 @@ ALIASES = {
     "adam8bit": "adamw_8bit",
 }
 NAMES = tuple(_TABLE)
+IN_BACKWARD = "_in_backward"  # after a name: weights are stepped as their gradients come
 
 
 def find_optimizer(name: str) -> Optimizer | None:
     """The optimizer of transformers' name, or of a common other one; None if unknown."""
     lowered = name.strip().lower()
-    return _TABLE.get(ALIASES.get(lowered, lowered))
+    plain = lowered.removesuffix(IN_BACKWARD)
+    found = _TABLE.get(ALIASES.get(plain, plain))
+    if found is None or plain == lowered:
+        return found
+    # One weight after the other: a root and a quotient of the one at hand.
+    single = found.single or 2 * found.foreach
+    return found._replace(name=lowered, in_backward=True, foreach=0.0, single=single)
 
 
 def state_bytes(

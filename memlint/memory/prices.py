@@ -16,8 +16,7 @@ from typing import Any
 
 from memlint.memory.architecture import Architecture
 from memlint.memory.assume import assume
-from memlint.memory.checkpoints import find_config
-from memlint.memory.config_reader import read_config
+from memlint.memory.checkpoints import find_config, with_head
 from memlint.memory.config_values import ConfigError
 from memlint.memory.effects import Changes, effect_of
 from memlint.memory.gpus import Gpu, find_gpu
@@ -30,6 +29,7 @@ from memlint.memory.settings import (
     with_assumption,
 )
 from memlint.memory.timeline import Phase, Timeline
+from memlint.memory.trainer_kinds import head_of, kind_of
 from memlint.memory.training_run import TrainingRun
 from memlint.rule.findings import Applicability, Finding
 from memlint.rule.savings import Footprint, Pricing, Saving
@@ -38,7 +38,6 @@ from memlint.source.record import NamedTuple
 _WIDTH = 0.05  # of a saving: the model's own width over measured runs
 _LEAST = 32 * 2**20  # bytes that are worth a word,
 _SHARE = 0.005  # and their least share of the peak
-_FRAGMENTS = 1.03  # of what is allocated, for what the allocator cannot hand out
 _MEASURES = ("seq_len", "micro_batch", "prompt_len", "completion_len")
 
 
@@ -72,9 +71,7 @@ class Run:
     @property
     def room(self) -> int:
         """Bytes that may be allocated on the GPU; 0 where none is named."""
-        if self.gpu is None:
-            return 0
-        return int((self.gpu.bytes - self.gpu.context) / _FRAGMENTS)
+        return self.gpu.room if self.gpu is not None else 0
 
     @property
     def depth(self) -> int:
@@ -157,16 +154,18 @@ def read_run(values: Mapping[str, Any], pricing: Pricing) -> Run | None:
     """The run of a script; None where its model's shape or a setting is not known."""
     try:
         settings = with_pricing(values, pricing)
+        head = head_of(settings.trainer, settings.head, settings.labels)
         model = settings.model
-        architecture = _named(model) if isinstance(model, str) else read_config(model)
-        return Run(settings, architecture)
+        if isinstance(model, str):
+            return Run(settings, _named(model, *head))
+        return Run(settings, with_head(model, *head))
     except (KeyError, ConfigError, SettingsError):
         return None
 
 
 @lru_cache(maxsize=64)
-def _named(model: str) -> Architecture:
-    return read_config(find_config(model))
+def _named(model: str, head: str | None, labels: int) -> Architecture:
+    return with_head(find_config(model), head, labels)
 
 
 def with_pricing(values: Mapping[str, Any], pricing: Pricing) -> Settings:
@@ -229,7 +228,7 @@ def _open(settings: Settings, known: Settings) -> list[str]:
 def _is_default(name: str, known: Settings) -> bool:
     """True if what is assumed is what the library does where nobody says anything."""
     trainer = known.trainer or ""
-    if trainer == "trl.GRPOTrainer":
+    if kind_of(trainer).generates:
         return name in ("seq_len", "completion_len")
     return name == "seq_len" and trainer.startswith("trl.")
 

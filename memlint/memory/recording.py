@@ -11,6 +11,7 @@ from memlint.memory.blocks import layer as record_layer
 from memlint.memory.lifetimes import Tensor, Trace, Value
 from memlint.memory.linear_maps import Weight, Weights, Work
 from memlint.memory.tape import Replay, Tape
+from memlint.memory.trainer_kinds import kind_of
 from memlint.memory.training_run import TrainingRun
 from memlint.memory.weights import Stock
 from memlint.source.record import Record
@@ -166,9 +167,8 @@ class Recording:
         )
 
     def _encoder_tokens(self) -> int:
-        for tower in self.architecture.towers:
-            return tower.tokens or self.run.length
-        return self.run.length
+        tokens = [tower.tokens for tower in self.architecture.towers[:1]]
+        return next(filter(None, tokens), self.run.source_length)
 
     def _head(self) -> Recorded:
         settings = self.settings
@@ -177,7 +177,10 @@ class Recording:
         vocabulary = architecture.vocabulary
         tokens = self.run.head_tokens
         if architecture.head != "lm":
-            vocabulary, tokens = max(architecture.labels, 1), self.run.rows
+            vocabulary = max(architecture.labels, 1)
+            tokens = tokens if self.row.reader == "decoder" else self.run.rows
+        if architecture.head == "tokens":
+            tokens = self.run.rows * self.run.length
         return _loss(
             losses.Head(
                 vocabulary=vocabulary,
@@ -195,11 +198,11 @@ class Recording:
                 autocast=bool(settings.autocast),
                 held=trainer == "loop" and facts.holds_output(settings.versions, settings.loss),
                 one_sequence=self.run.rows == 1,
-                preference=trainer in ("trl.DPOTrainer", "trl.GRPOTrainer"),
+                preference=kind_of(trainer).preference,
                 norm_kind=architecture.norm,
                 softcap=architecture.logit_softcap,
                 scaled=architecture.logit_scale,
-                tiled_by_trl=trainer.startswith("trl."),
+                tiled_by_trl=kind_of(trainer).tiled,
                 widened=facts.widens_outputs(settings.versions, trainer),
                 softmax_keeps_input=self.work.softmax_keeps_input,
             ),

@@ -93,7 +93,8 @@ class Saved:
             )
             if not trained:
                 continue
-            tokens = self.run.rows * (tower.tokens or self.run.length)
+            length = tower.tokens or self.run.source_length
+            tokens = self.run.rows * length
             width = self.recording.hidden_width()
             for layer, count in tower.layers:
                 if self.settings.checkpointing in ("full", "reentrant"):
@@ -101,7 +102,7 @@ class Saved:
                 else:
                     tape = Tape()
                     x = tape.input("layer input", tokens * tower.hidden, width)
-                    work = self.recording.work._replace(length=tower.tokens or self.run.length)
+                    work = self.recording.work._replace(length=length)
                     size = tape.replay(
                         record_layer(tape, x, layer, tower.norm, self.holding.weights(layer), work)
                     ).saved

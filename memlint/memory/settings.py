@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from memlint.memory.trainer_kinds import KINDS
 from memlint.source.record import Record
 
 
@@ -39,9 +40,18 @@ class Quantization(Record):
 
 
 class Settings(Record):
-    """Everything that the memory of a run depends on; ``None`` where nobody said."""
+    """Everything that the memory of a run depends on; ``None`` where nobody said.
+
+    head: what the last layer's states go into; labels: outputs of a classifier. label_len: tokens
+    of a row of labels, where a decoder has its own. fixed_length: whether all rows have one length.
+    logits_copies: float32 tensors as large as the logits that a loss of the script's own keeps
+    beside what the library's would. eval_rows: rows whose logits an evaluation keeps, for metrics.
+    notes: why the settings of these names are open, in the words of who read them.
+    """
 
     model: str | Mapping[str, Any]
+    head: str | None = None
+    labels: int | None = None
     method: str | None = None
     lora: Lora | None = None
     quantization: Quantization | None = None
@@ -50,12 +60,15 @@ class Settings(Record):
     optimizer: str | None = None
     micro_batch: int | None = None
     seq_len: int | None = None
+    label_len: int | None = None
+    fixed_length: bool | None = None
     packed: bool | None = None
     longest_first: bool | None = None
     gradient_accumulation: int | None = None
     checkpointing: str | None = None
     attention: str | None = None
     loss: str | None = None
+    logits_copies: int | None = None
     trainer: str | None = None
     group_size: int | None = None
     prompt_len: int | None = None
@@ -74,7 +87,10 @@ class Settings(Record):
     versions: Mapping[str, str] = {}
     autocast: bool | None = None
     evaluation: bool | None = None
+    eval_batch: int | None = None
+    eval_rows: int | None = None
     generation: Mapping[str, Any] = {}
+    notes: Mapping[str, str] = {}
 
 
 QUANTIZATIONS = ("nf4", "fp4", "int8", "gptq", "awq")
@@ -102,10 +118,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "checkpointing": ("none", "full", "reentrant", "selective"),
     "attention": ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"),
     "loss": ("full_logits", "fused", "chunked", "liger"),
-    "trainer": (
-        *("transformers.Trainer", "trl.SFTTrainer", "trl.DPOTrainer", "trl.GRPOTrainer"),
-        "loop",
-    ),
+    "trainer": tuple(KINDS),
+    "head": ("lm", "classes", "tokens", "none"),
     "offload": ("none", "activations", "optimizer", "parameters"),
     "sharding": ("none", "ddp", "fsdp", "fsdp2", "zero1", "zero2", "zero3"),
     "quantization.type": QUANTIZATIONS,
@@ -118,8 +132,7 @@ _ALIASES: Mapping[str, Mapping[str, str]] = {
     "checkpointing": {"true": "full", "false": "none", "non_reentrant": "full"},
     "sharding": {"fsdp1": "fsdp", "deepspeed_zero3": "zero3", "deepspeed_zero2": "zero2"},
     "trainer": {
-        "Trainer": "transformers.Trainer",
-        **{name: f"trl.{name}" for name in ("SFTTrainer", "DPOTrainer", "GRPOTrainer")},
+        **{name.rpartition(".")[2]: name for name in KINDS},
         "custom": "loop",
     },
 }
@@ -229,40 +242,37 @@ def _is_number(value: object) -> bool:
 # What a row's values are: each of these gives the value as it is kept, or raises SettingsError.
 
 
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise _wrong(name, "a string", value)
-    return value
+def _kind(
+    holds: Callable[[Any], bool], expected: str, read: Callable[[Any], Any] = lambda value: value
+) -> Callable[[str, Any], Any]:
+    """What reads values for which ``holds`` is true, and refuses others."""
+
+    def check(name: str, value: Any) -> Any:
+        if not holds(value):
+            raise _wrong(name, expected, value)
+        return read(value)
+
+    return check
 
 
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _wrong(name, "true or false", value)
-    return value
-
-
-def _share(name: str, value: Any) -> float:
-    if not _is_number(value) or not 0 <= value < 1:
-        raise _wrong(name, "a number from 0 to 1", value)
-    return float(value)
+_flag = _kind(lambda value: isinstance(value, bool), "true or false")
+_share = _kind(lambda value: _is_number(value) and 0 <= value < 1, "a number from 0 to 1", float)
+_dtype = _kind(
+    lambda value: str(value) in _DTYPES,
+    "bfloat16, float16, float32 or float8",
+    lambda value: _DTYPES[str(value)],
+)
 
 
 def _count(name: str, value: Any) -> int:
     if not _is_number(value) or not math.isfinite(value) or value != int(value):
         raise _wrong(name, "a whole number", value)
-    least = 0 if name == "prompt_len" else 1
+    least = 0 if name in ("prompt_len", "logits_copies") else 1
     if value < least:
         raise _wrong(name, f"at least {least}", value)
     if value > _MOST:
         raise _wrong(name, f"at most {_MOST:,}", value)
     return int(value)
-
-
-def _dtype(name: str, value: Any) -> str:
-    dtype = _DTYPES.get(str(value))
-    if dtype is None:
-        raise _wrong(name, "bfloat16, float16, float32 or float8", value)
-    return dtype
 
 
 def _choice(name: str, value: Any) -> str:
@@ -284,10 +294,6 @@ def _names(name: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
         return tuple(value)
     raise _wrong(name, "a list of module names", value)
-
-
-def _targets(name: str, value: Any) -> tuple[str, ...] | str:
-    return value if isinstance(value, str) else _names(name, value)
 
 
 def _model(name: str, value: Any) -> str | Mapping[str, Any]:
@@ -354,9 +360,11 @@ _BY_TYPE: Mapping[str, Callable[[str, Any], Any]] = {
     "bool": _flag,
     "int": _count,
     "float": _share,
-    "str": _text,
+    "str": _kind(lambda value: isinstance(value, str), "a string"),
     "tuple[str, ...]": _names,
-    "tuple[str, ...] | str": _targets,
+    "tuple[str, ...] | str": lambda name, value: (
+        value if isinstance(value, str) else _names(name, value)
+    ),
     "str | Mapping[str, Any]": _model,
     "Mapping[str, Any]": _options,
     **dict.fromkeys(("Lora", "Quantization"), _record),
@@ -367,6 +375,7 @@ _BY_NAME: Mapping[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(("lora.dtype", "quantization.compute_dtype"), _dtype),
     "frozen_models": _frozen,
     "versions": _versions,
+    "notes": _versions,
     "generation": _generation,
     "generation.vllm": _flag,
     "generation.vllm_gpu_memory_utilization": _share,

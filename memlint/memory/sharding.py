@@ -73,7 +73,7 @@ _READ = frozenset(
     (
         *_TENSOR, *_SEQUENCE, *_PIPELINE, *_EXPERTS, *_SHARDS, *_STRATEGY, *_HOST_OPTIMIZER,
         *_HOST_PARAMETERS, "device_map", "gradient_as_bucket_view", "reduce_bucket_size",
-        "activation_checkpointing", "master_weights", "stage3_max_live_parameters", "fixed_length",
+        "activation_checkpointing", "master_weights", "stage3_max_live_parameters",
     )
 )  # fmt: skip
 # Options that change no byte, or less than a bucket.

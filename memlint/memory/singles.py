@@ -5,6 +5,7 @@ from __future__ import annotations
 from memlint.memory.lifetimes import Tensor
 from memlint.memory.optimizers import state_bytes
 from memlint.memory.timeline import Timeline, cache_bytes
+from memlint.memory.trainer_kinds import kind_of
 
 
 def singles_of(timeline: Timeline) -> tuple[tuple[str, Tensor], ...]:
@@ -60,7 +61,7 @@ def singles_of(timeline: Timeline) -> tuple[tuple[str, Tensor], ...]:
             ),
         )
         for stack in timeline.recording.stacks[:1]
-        if timeline.settings.trainer == "trl.GRPOTrainer"
+        if kind_of(timeline.settings.trainer).generates
     )
     unique = {(phase, tensor.name, tensor.bytes): (phase, tensor) for phase, tensor in found}
     return tuple(sorted(unique.values(), key=lambda item: -item[1].bytes))

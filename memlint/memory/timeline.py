@@ -17,6 +17,7 @@ from memlint.memory.lifetimes import Tensor
 from memlint.memory.recording import Recording, Stack
 from memlint.memory.saved import Saved
 from memlint.memory.standing import TURN, Standing
+from memlint.memory.trainer_kinds import kind_of
 from memlint.memory.training_run import TrainingRun
 from memlint.memory.weights import Stock
 from memlint.source.record import Record
@@ -73,7 +74,7 @@ class Timeline:
                 ),
             )
         ]
-        if self.settings.trainer == "trl.GRPOTrainer":
+        if kind_of(self.settings.trainer).generates:
             phases.append(self._generation(resident))
         kept = self._kept_prompts()
         phases.append(self._forward(resident + kept + held))
@@ -102,7 +103,14 @@ class Timeline:
         moment = self.standing.head_arrived(base) + self.saved.upto()
         moment += self.saved.of_towers() + self.standing.gather()
         moment += [*only, *forward.tensors] if before >= backward.bytes else backward.tensors
+        moment += self._own_loss()
         return Phase("loss", tuple(moment))
+
+    def _own_loss(self) -> list[Tensor]:
+        """What a loss of the script's own keeps beside the library's, as large as the logits."""
+        size = 4 * self.run.head_tokens * self.architecture.vocabulary
+        copies = self.settings.logits_copies or 0
+        return [Tensor("copies that the loss makes", size * copies, "logits")] if copies else []
 
     def _forward_only(self) -> list[Tensor]:
         """What stands until the model's forward pass is over."""
@@ -138,7 +146,8 @@ class Timeline:
         gradients, which gather until the last of them."""
         settings = self.settings
         micro, group = settings.micro_batch or 1, settings.group_size or 1
-        if settings.trainer != "trl.GRPOTrainer" or not settings.shared_prompt or micro >= group:
+        generates = kind_of(settings.trainer).generates
+        if not generates or not settings.shared_prompt or micro >= group:
             return []
         rows, length = self.run.rows, settings.prompt_len or 0
         size = sum(
@@ -324,13 +333,25 @@ class Timeline:
         return Phase("optimizer step", tuple(moment))
 
     def _evaluation(self, resident: list[Tensor]) -> Phase:
-        architecture = self.architecture
-        tokens = self.run.rows * self.run.length
-        logits = tokens * architecture.vocabulary
+        """One batch without gradients, and the logits that are kept for metrics."""
+        settings, architecture = self.settings, self.architecture
+        rows = settings.eval_batch or settings.micro_batch or 1
+        share = rows / (settings.micro_batch or 1)
+        outputs = architecture.vocabulary if architecture.head == "lm" else architecture.labels
         moment = self.standing.head_arrived(resident) + self.standing.gather()
-        moment.append(Tensor("evaluation logits", logits * self.run.compute, "logits"))
-        moment.append(Tensor("evaluation logits in float32", logits * 4, "logits"))
-        moment.append(Tensor("log-softmax", logits * 4, "logits"))
+        work = max(stack.replay.forward.bytes for stack in self.recording.stacks)
+        moment.append(Tensor("layer at work", int(share * work), "activations"))
+        if settings.loss != "chunked" or not kind_of(settings.trainer).tiled:
+            logits = int(share * self.run.head_tokens) * outputs
+            moment.append(Tensor("evaluation logits", logits * self.run.compute, "logits"))
+            moment.append(Tensor("evaluation logits in float32", logits * 4, "logits"))
+            moment.append(Tensor("log-softmax", logits * 4, "logits"))
+        if settings.eval_rows:
+            # Each batch is joined to those before it, so that both stand for a moment. Outputs of
+            # a pass under autocast are converted to float32.
+            kept = settings.eval_rows * self.run.length * outputs
+            width = 4 if settings.autocast else self.run.compute
+            moment.append(Tensor("logits kept for metrics", 2 * kept * width, "logits"))
         return Phase("evaluation", tuple(moment))
 
     def _generation(self, resident: list[Tensor]) -> Phase:

@@ -8,6 +8,7 @@ from memlint.memory.gpus import find_gpu
 from memlint.memory.optimizers import Optimizer, find_optimizer
 from memlint.memory.settings import Settings, SettingsError, dtype_width
 from memlint.memory.sharding import fullest_part, plan
+from memlint.memory.trainer_kinds import kind_of
 from memlint.memory.weights import Holding
 
 
@@ -15,6 +16,7 @@ class TrainingRun:
     """A run with complete settings.
 
     rows, length, head_tokens: of a micro-batch on one GPU: rows, tokens a row, tokens with logits.
+    source_length: tokens a row of an encoder that has no number of its own.
     compute: bytes of one number in the compute dtype. own_loop: whether the loop is a library's.
     """
 
@@ -45,6 +47,10 @@ class TrainingRun:
         self.rows, self.length, self.head_tokens = _batch(settings)
         # Tensor parallelism with sequence-parallel norms divides activations as sequences do.
         parts = self.sharding.sequence * self.sharding.tensor
+        self.source_length = -(-self.length // parts)
+        if architecture.encoder_decoder and settings.label_len:
+            self.length = settings.label_len
+            self.head_tokens = self.rows * self.length
         self.length = -(-self.length // parts)
         self.head_tokens = -(-self.head_tokens // parts)
         self.compute = dtype_width(settings.compute_dtype or "bfloat16")
@@ -65,12 +71,11 @@ def _batch(settings: Settings) -> tuple[int, int, int]:
     """Rows, tokens a row and tokens with logits of one micro-batch."""
     micro = settings.micro_batch or 1
     length = settings.seq_len or 1
-    if settings.trainer == "trl.DPOTrainer":
-        if settings.shared_prompt:
-            answer = max(length - (settings.prompt_len or 0), 1)
-            return micro, length + answer, 2 * micro * answer
-        return 2 * micro, length, 2 * micro * length
-    if settings.trainer == "trl.GRPOTrainer":
+    kind = kind_of(settings.trainer)
+    if settings.shared_prompt and not kind.generates:
+        answer = max(length - (settings.prompt_len or 0), 1)
+        return micro, length + answer, 2 * micro * answer
+    if kind.generates:
         prompt, completion = settings.prompt_len or 0, settings.completion_len or 1
         group = settings.group_size or 1
         if settings.shared_prompt:
@@ -78,4 +83,5 @@ def _batch(settings: Settings) -> tuple[int, int, int]:
             groups = -(-micro // group)
             return groups, prompt + -(-micro // groups) * completion, micro * completion
         return micro, prompt + completion, micro * (completion + 1)
-    return micro, length, micro * length
+    rows = kind.rows * micro
+    return rows, length, rows * length

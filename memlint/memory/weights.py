@@ -335,7 +335,7 @@ class Holding:
         if self.quantizes_head and self.quantization is not None:
             matrix = Linear("lm_head", architecture.hidden, architecture.vocabulary)
             base = quantized_bytes(matrix, self.quantization)
-        trainable = numel if self.full or architecture.head == "classes" else 0
+        trainable = numel if self.full or architecture.head != "lm" else 0
         if self.saves_head and not architecture.tied:
             trainable = numel
             base += numel * width
@@ -364,7 +364,7 @@ class Holding:
     def head_weight(self) -> Weight:
         """The output matrix as the loss sees it."""
         weight = Weight(
-            trainable=self.full or self.saves_head or self.architecture.head == "classes",
+            trainable=self.full or self.saves_head or self.architecture.head != "lm",
             rank=self._head_rank(),
             adapter_width=self.adapter_width,
             adapter_dropout=self.adapter_dropout,

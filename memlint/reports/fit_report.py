@@ -21,7 +21,8 @@ def lines(fitted: Fitted, script: str | None, assumptions: Sequence[str] = ()) -
     if not fitted.chosen:
         yield f"peak {before}: fits the {room} as it is"
     elif fitted.fits:
-        yield f"peak {before}, more than the {room}; with {_count(len(fitted.chosen))} {after}:"
+        changes = f"{_count(len(fitted.chosen))} ({fitted.tier})"
+        yield f"peak {before}, more than the {room}; with {changes} {after}:"
     else:
         yield f"peak {before}, and {after} with all that helps: more than the {room}"
     for measure in fitted.chosen:

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from memlint.memory import Estimate, Interval
+    from memlint.memory import Assumption, Estimate, Interval
 
 _GIB = 2**30
-_WIDTH = 40
 _KINDS = 6
 
 
@@ -32,6 +31,7 @@ def _lines(estimate: Estimate) -> Iterator[str]:
         f"{name}: {_count(estimate.parameters)} parameters, {_count(estimate.trainable)} trained"
         + (f" ({trained:.1%})" if trained < 1 else "")
     )
+    yield f"read: {'; '.join(_read(estimate))}"
     yield f"peak: {estimate.peak.name}"
     yield ""
     for label, interval in (
@@ -42,24 +42,60 @@ def _lines(estimate: Estimate) -> Iterator[str]:
         yield f"  {label:12}{_gib(interval.estimate):>9}   ({_range(interval)})"
     yield ""
     yield from _table(estimate)
-    yield ""
-    yield from _bars(estimate)
     yield from _largest(estimate)
     if estimate.gpu is not None:
         yield ""
-        gpu = estimate.gpu
-        needed = (estimate.allocated.estimate + gpu.context) / gpu.bytes
-        held = estimate.nvidia_smi.estimate / gpu.bytes
-        verdict = "fits" if estimate.fits else "does not fit"
+        gpu, allocated = estimate.gpu, estimate.allocated
         yield (
-            f"{verdict} {gpu.name} ({_gib(gpu.bytes)}): {needed:.0%} needed, "
-            f"up to {held:.0%} with what the allocator keeps"
+            f"{estimate.verdict} {gpu.name}: {_range(allocated)} GiB of the {_gib(gpu.room)} that "
+            f"torch gets of {_gib(gpu.bytes)}"
         )
     if estimate.assumptions:
         yield ""
-        yield "assumed (settle each with its flag):"
+        yield "assumed (each is settled by its flag; ? above), what matters most first:"
         for assumption in estimate.assumptions:
-            yield f"  {assumption.flag:44} {assumption.reason}"
+            yield f"  {assumption.flag:44} {assumption.reason}{_swing(assumption)}"
+
+
+def _swing(assumption: Assumption) -> str:
+    """What another value would make of the peak."""
+    if not assumption.peak:
+        return ""
+    return f" ({assumption.name}={assumption.other}: {_gib(assumption.peak)})"
+
+
+def _read(estimate: Estimate) -> Iterator[str]:
+    """The settings in force, in words; those that are assumed with a question mark."""
+    settings, open_ = estimate.settings, {each.name for each in estimate.assumptions}
+
+    def shown(name: str, value: object = None) -> str:
+        found = getattr(settings, name) if value is None else value
+        text = f"{found:,}" if type(found) is int else str(found)
+        return f"{text}?" if name in open_ else text
+
+    yield shown("trainer")
+    yield _HEADS[settings.head or "lm"].format(settings.labels or estimate.architecture.labels)
+    length = f"{shown('micro_batch')} x {shown('seq_len')} tokens"
+    yield length + (" packed" if settings.packed else " each" if settings.fixed_length else "")
+    weights = f"weights {shown('weights_dtype')}, compute {shown('compute_dtype')}"
+    quantization, lora = settings.quantization, settings.lora
+    yield weights + (f", base {quantization.type}" if quantization is not None else "")
+    targets = lora.target_modules if lora is not None else ()
+    names = targets if isinstance(targets, str) else ",".join(targets or ())
+    yield f"adapters r={lora.r} on {names}" if lora is not None else "all weights trained"
+    yield shown("optimizer")
+    yield f"loss {shown('loss')}"
+    yield f"checkpointing {shown('checkpointing')}"
+    world = settings.world_size or 1
+    yield "1 GPU" if world == 1 else f"{shown('sharding')} over {shown('world_size')} GPUs"
+
+
+_HEADS = {
+    "lm": "language model",
+    "classes": "classifier of {} labels",
+    "tokens": "classifier of tokens, {} labels",
+    "none": "no head",
+}
 
 
 def _table(estimate: Estimate) -> Iterator[str]:
@@ -78,13 +114,6 @@ def _table(estimate: Estimate) -> Iterator[str]:
         rest = sum(size for kind, size in held.items() if kind not in kinds)
         mark = " <- peak" if phase is estimate.peak else ""
         yield f"{phase.name:16}{cells}{_cell(rest):>10}{_cell(phase.total):>10}{mark}"
-
-
-def _bars(estimate: Estimate) -> Iterator[str]:
-    most = max(phase.total for phase in estimate.phases) or 1
-    for phase in estimate.phases:
-        length = round(_WIDTH * phase.total / most)
-        yield f"{phase.name:16}{'#' * length:{_WIDTH}} {_gib(phase.total):>9}"
 
 
 def _largest(estimate: Estimate) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from memlint.reports import Report
 from memlint.reports.style import LEVEL_COLOURS, Style, shown_path, visible
-from memlint.rule.savings import Footprint, Saving
+from memlint.rule.savings import Footprint, Saving, ends, verdict
 from memlint.run.results import Rendered
 from memlint.source.diagnostics import FileError
 
@@ -71,12 +71,12 @@ def footprint_line(path: str, footprint: Footprint) -> str:
     peak = _size(footprint.peak, (footprint.low, footprint.high) if wide else None)
     parts = [f"{shown_path(path)}: peak {peak} {_AT.get(footprint.phase, footprint.phase)}"]
     parts[0] += _verdict(footprint, footprint.peak)
-    for words, size, ends in (
+    for words, size, interval in (
         ("with safe fixes", footprint.safe, footprint.safe_range),
         ("with every fix and advice", footprint.every, footprint.every_range),
     ):
         if size is not None:
-            shown = _size(size, ends if wide else None)
+            shown = _size(size, interval if wide else None)
             parts.append(f"{shown} {words}{_verdict(footprint, size)}")
     line = "; ".join(parts) + "."
     if footprint.assumed:
@@ -96,9 +96,7 @@ def _size(size: int, ends: tuple[int, int] | None) -> str:
 def _verdict(footprint: Footprint, size: int) -> str:
     if not footprint.gpu:
         return ""
-    return (
-        f" (fits {footprint.gpu})" if size <= footprint.room else f" (does not fit {footprint.gpu})"
-    )
+    return f" ({verdict(*ends(size), footprint.room)} {footprint.gpu})"
 
 
 def footprint_lines(report: Report) -> Iterator[str]:

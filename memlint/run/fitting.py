@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memlint.memory import Settings
-from memlint.memory.checkpoints import find_architecture
+from memlint.memory.checkpoints import architecture_of
 from memlint.memory.fit import Fitted, fit
 from memlint.memory.prices import Run, with_pricing
 from memlint.rule import registry
@@ -48,4 +48,4 @@ def fit_source(
 
 def run_of(settings: Settings) -> Run:
     """The run of settings, its model's shape found as for an estimate."""
-    return Run(settings, find_architecture(settings.model))
+    return Run(settings, architecture_of(settings))

@@ -93,12 +93,19 @@ def test_a_script_is_read_with_its_project(
     assert twice["allocated"]["estimate"] > result["allocated"]["estimate"]
 
 
-def test_the_text_has_phases_bars_and_a_verdict(
+def test_the_text_has_phases_what_was_read_and_a_verdict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(["estimate", written(tmp_path, SCRIPT), "--gpu", "t4"])
     text = capsys.readouterr().out
-    for part in ("peak:", "nvidia-smi", "optimizer step", "####", "t4-16gb", "assumed"):
+    for part in (
+        "peak:",
+        "nvidia-smi",
+        "optimizer step",
+        "read: trl.SFTTrainer",
+        "t4-16gb",
+        "assumed",
+    ):
         assert part in text
 
 

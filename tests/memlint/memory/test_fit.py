@@ -12,7 +12,7 @@ from memlint.cli.main import run
 from memlint.memory.fit import Fitted, candidates, fit
 from memlint.memory.prices import Run, merged, with_pricing
 from memlint.rule.findings import Applicability, Finding, Fix, Level
-from memlint.rule.savings import Pricing
+from memlint.rule.savings import Pricing, ends
 from memlint.run.fitting import run_of
 from memlint.source import Span
 from memlint.source.edits import SetKeyword
@@ -59,7 +59,7 @@ def test_the_set_fits_and_no_smaller_one_of_safe_fixes_does(case: object) -> Non
     assert all(each.kind is Applicability.SAFE for each in found.chosen)
     for size in range(len(found.chosen)):
         for fewer in combinations(safe, size):
-            assert run_.peak(merged(each.changes for each in fewer)) > found.room
+            assert ends(run_.peak(merged(each.changes for each in fewer)))[1] > found.room
 
 
 def test_safe_fixes_come_before_unsafe_ones_and_those_before_the_hand() -> None:
@@ -71,8 +71,31 @@ def test_safe_fixes_come_before_unsafe_ones_and_those_before_the_hand() -> None:
     found = fit(made(**values), [unsafe, shorter, checkpointing, logits])
     assert {code for each in found.chosen for code in each.codes} == {"MEM301", "MEM201"}
     found = fit(made(**values), [shorter, checkpointing])
-    assert found.by_hand == ()
-    assert any(each.kind is Applicability.UNSAFE for each in found.chosen)
+    assert "seq_len" not in dict(merged(each.changes for each in found.chosen))
+    assert found.tier == "leaves what is learned alone"
+
+
+def test_a_smaller_batch_that_is_accumulated_comes_before_the_bus() -> None:
+    lora = {"r": 16, "target_modules": ["q_proj", "v_proj"], "dtype": "float32"}
+    values = {"model": "meta-llama/Llama-3.1-8B", "method": "lora", "lora": lora}
+    for checkpointing in ("full", "none"):
+        run_ = made(**values, micro_batch=16, seq_len=4096, loss="liger",
+                    checkpointing=checkpointing)  # fmt: skip
+        found = fit(run_, [finding("MEM412", Applicability.UNSAFE, ("streamed", True))])
+        changes = dict(merged(each.changes for each in found.chosen))
+        assert found.fits
+        assert {"offload", "streamed", "method"}.isdisjoint(changes)
+        assert changes["micro_batch"] * changes["gradient_accumulation"] == 16
+        assert found.tier == "leaves what is learned alone"
+
+
+def test_the_method_changes_last() -> None:
+    small = fit(made(micro_batch=1, seq_len=512, model="Qwen/Qwen2.5-3B"), ())
+    assert small.fits
+    assert small.tier == "changes numerics"
+    large = fit(made(micro_batch=1, seq_len=512, model="Qwen/Qwen2.5-7B"), ())
+    assert large.fits
+    assert large.tier == "changes the method"
 
 
 def test_where_nothing_fits_the_least_is_said() -> None:
@@ -100,8 +123,8 @@ def test_fixes_of_one_effect_are_one_change() -> None:
 def test_the_largest_batch_fits_and_the_next_does_not() -> None:
     run_ = made(micro_batch=8, seq_len=1024, checkpointing="full", loss="liger")
     found: Fitted = fit(run_, ())
-    assert run_.peak((("micro_batch", found.micro_batch),)) <= found.room
-    assert run_.peak((("micro_batch", found.micro_batch + 1),)) > found.room
+    peaks = [run_.peak((("micro_batch", found.micro_batch + more),)) for more in (0, 1)]
+    assert ends(peaks[0])[1] <= found.room < ends(peaks[1])[1]
 
 
 def test_fix_applies_the_set_and_no_more(
