@@ -59,7 +59,6 @@ def recipe_rules() -> tuple[RuleId, ...]:
     return tuple(sorted(_files(RECIPES)))
 
 
-@cache
 def rules_on_versions() -> frozenset[str]:
     """Return the codes of rules that speak of tests too: those on versions, and on files."""
     of_files = {each.code for each in FILE_RULES}
