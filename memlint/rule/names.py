@@ -13,7 +13,14 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from memlint import rule
-from memlint.rule import Rule, Skip, interface
+from memlint.recipes.kinds import Kind
+from memlint.rule import Rule, Skip, TrainingRun, interface
+from memlint.runs.by_loop import LoopRun
+from memlint.runs.by_recipe import TorchtuneRecipe
+from memlint.runs.by_torchtune import TorchtuneRun
+from memlint.runs.by_trainer import OPTIONS as TRAINER_OPTIONS
+from memlint.runs.by_trainer import TrainerRun
+from memlint.runs.program_options import OPTIONS
 from memlint.source.record import Record
 
 _GROUPS = (
@@ -103,6 +110,9 @@ def _entry(name: str, value: object) -> Iterator[str]:
         return
     yield f"- `{name}{_signature(value)}`: {_sentence(value)}"
     if inspect.isclass(value) and not issubclass(value, enum.Enum):
+        if value is TrainingRun:
+            for member, doc in _fields(value):
+                yield f"    - `.{member}`: {doc}. Read from {', '.join(_readers(member))}"
         for member, doc in _members(value):
             yield f"    - `.{member}`: {doc}" if doc else f"    - `.{member}`"
 
@@ -125,6 +135,27 @@ def _members(cls: type) -> Iterator[tuple[str, str]]:
             if function.__qualname__.split(".")[0] in (Record.__name__, Rule.__name__):
                 continue
             yield name + called, _sentence(function)
+
+
+def _fields(cls: type) -> Iterator[tuple[str, str]]:
+    """The fields of a class with the comments behind them."""
+    lines = inspect.getsource(cls).splitlines()
+    for name in cls.__annotations__:
+        line = next(line for line in lines if line.strip().startswith(f"{name}:"))
+        yield name, line.partition("#")[2].strip()
+
+
+def _readers(field: str) -> Iterator[str]:
+    """What a field of a run is read from; elsewhere it is UNSURE."""
+    fronts = (("trainers", TrainerRun), ("loops", LoopRun), ("torchtune's Python", TorchtuneRun))
+    for words, front in fronts:
+        if hasattr(front, f"read_{field}") or (front is TrainerRun and field in TRAINER_OPTIONS):
+            yield words
+    for kind, rows in OPTIONS.items():
+        if any(row.field == field for row in rows) or (
+            kind is Kind.TORCHTUNE and hasattr(TorchtuneRecipe, f"read_{field}")
+        ):
+            yield kind.value
 
 
 def _sentence(value: object) -> str:

@@ -21,12 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Rule, Script, advise, triggers
+from memlint.rule import Finding, Level, Rule, TrainingRun, by_change
 
 
-def check(script: Script) -> Iterator[Finding]:
-    for trainer in script.trainers:
-        yield Finding(trainer.span, "TODO: what is wrong here", advise("TODO: what to do"))
+def check(run: TrainingRun) -> Iterator[Finding]:
+    rows = run.micro_batch
+    if rows.is_value(0):
+        yield Finding(rows.span, f"{{rows.said}}: TODO: cost", by_change(run.set(micro_batch=1)))
 
 
 RULE = Rule(
@@ -34,8 +35,7 @@ RULE = Rule(
     name="{name}",
     level=Level.WASTE,
     summary="TODO: one line for the table of rules",
-    check=check,
-    triggers=(triggers.LIBRARIES, frozenset({{"TODO: a word that every faulty script contains"}})),
+    of_run=check,
 )
 '''
 _PAGE = """## Why it matters

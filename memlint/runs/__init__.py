@@ -27,11 +27,10 @@ def _read(script: Script) -> Iterator[TrainingRun]:
 
     for trainer in script.training:
         yield TrainerRun(script, trainer)
-    if script.steps and script.on_gpu:
-        for model in script.loop_models:
-            yield LoopRun(script, model)
-        if script.torchtune is not None:
-            yield TorchtuneRun(script, script.torchtune)
+    for model in script.loop_models if script.steps else ():
+        yield LoopRun(script, model)
+    if script.steps and script.on_gpu and script.torchtune is not None:
+        yield TorchtuneRun(script, script.torchtune)
 
 
 def run_of_recipe(recipe: Recipe) -> TrainingRun | None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 import ast
 
 from memlint.engine.project import is_elsewhere
+from memlint.runs.changes import set_option
 from memlint.runs.precision import FLOAT32, may_lack_bf16, read_load, write_load
 from memlint.runs.run import Change, Field, TrainingRun
 from memlint.script.call_settings import UNSURE, Setting
 from memlint.script.called import Call
+from memlint.script.datasets import Dataset
 from memlint.script.loop_models import LoopModel
 from memlint.script.model import Script
+from memlint.script.purpose import Purpose
 from memlint.source.edits import InsertStatement
 
 # Ways to turn checkpointing on, newest first: the method and its keyword.
@@ -31,16 +34,51 @@ _SHORT = {"bfloat16": "bf16", "float16": "fp16"}
 
 
 class LoopRun(TrainingRun):
-    """A language model that a loop trains on a GPU."""
+    """A language model that a loop trains."""
 
     def __init__(self, script: Script, model: LoopModel) -> None:
         self.script = script
         self.model = model
 
+    def has_billions(self, least: float, most: float) -> bool:
+        billions = self.model.facts.billions
+        return billions is not None and least <= billions <= most
+
+    @property
+    def _loader(self) -> Dataset | None:
+        """The loader that training reads."""
+        loaders = (data for data in self.script.datasets if data.loader is not None)
+        return next((data for data in loaders if data.purpose is Purpose.TRAINING), None)
+
+    def read_micro_batch(self) -> Field:
+        """The rows of the loader that training reads."""
+        data = self._loader
+        rows = data.batch_size if data is not None else None
+        if data is None or rows is None:
+            return Field()
+        node = rows.node if rows.node is not None else data.call.node.func
+        place = data.call.node.func if is_elsewhere(node) else node
+        return Field(rows.value, self.script.span(place), f"`{rows.name}={rows.value}`")
+
+    def write_micro_batch(self, value: int) -> Change:
+        """The loader's option; what else counts batches is left as it is."""
+        data, script = self._loader, self.script
+        edits = set_option(script, data.call, "batch_size", str(value)) if data else None
+        return Change({"micro_batch": value}, f"Set `batch_size={value}`", edits, True)
+
+    def read_gradient_accumulation(self) -> Field:
+        """How many backward passes a step of the optimizer has, where several are counted."""
+        steps = self.script.accumulation
+        return Field() if steps is None else Field(steps, said=f"{steps} batches make a step")
+
+    def write_gradient_accumulation(self, value: int) -> Change:
+        """By hand."""
+        return Change({"gradient_accumulation": value}, f"accumulate {value} times")
+
     def read_checkpointing(self) -> Field:
         """By a call of the script."""
         script, model = self.script, self.model
-        decided = script.may_use("checkpointing", "torch.utils.checkpoint")
+        decided = not script.on_gpu or script.may_use("checkpointing", "torch.utils.checkpoint")
         off = not decided and script.owner_of_checkpointing(model.facts).on is False
         return Field(
             "none" if off and not model.in_evaluation_mode else UNSURE,
@@ -81,7 +119,12 @@ class LoopRun(TrainingRun):
         """That of the load, where nothing casts it and no trainer has it."""
         script, model = self.script, self.model
         narrow = [name for name in script.casts_of(model.facts) if name != FLOAT32]
-        if narrow or script.may_use("GradScaler") or script.is_trained(model.load):
+        if (
+            not script.on_gpu
+            or narrow
+            or script.may_use("GradScaler")
+            or script.is_trained(model.load)
+        ):
             return Field()
         return read_load(script, model.load, frozen=model.facts.peft is True)
 
@@ -92,7 +135,9 @@ class LoopRun(TrainingRun):
     def read_compute_dtype(self) -> Field:
         """float32 where no pass of the step can be under autocast."""
         script, model = self.script, self.model
-        if not script.holds_float32(model.facts) or not model.without_autocast:
+        if not script.on_gpu or not script.holds_float32(model.facts):
+            return Field()
+        if not model.without_autocast:
             return Field()
         accelerators = [one.setting("mixed_precision") for one in self._accelerators]
         places = [

@@ -24,20 +24,20 @@ class RecipeRun(TrainingRun):
     def is_sharded(self) -> bool:
         return is_sharded(self.recipe)
 
-    def by_rows(self, name: str) -> Field:
+    def _by_rows(self, name: str) -> Field:
         row = self._row(name)
         if row is None or row.unsure(self.recipe):
             return Field()
         option = self.recipe.option(row.key)
         value = UNSURE if option.value is UNKNOWN else row.read(option.value)
-        said = row.said or f"`{option.key}` is {'on' if option.value is True else 'off'}"
+        said = row.said or _said(option.key, option.value)
         shown = option if option.given or not row.at else self.recipe.option(row.at)
         return Field(value, shown.span, said.format(_last(option.value)))
 
-    def write_row(self, name: str, value: object) -> Change:
+    def _write_row(self, name: str, value: object) -> Change:
         row = self._row(name)
         if row is None:
-            return super().write_row(name, value)
+            return super()._write_row(name, value)
         recipe = self.recipe
         if row.advice(recipe):
             return Change({name: value}, row.advice(recipe))
@@ -64,6 +64,12 @@ class RecipeRun(TrainingRun):
         """The row of a field: of several, the first whose option is given."""
         rows = [row for row in OPTIONS.get(self.recipe.kind, ()) if row.field == name]
         return next((row for row in rows if self.recipe.has(row.key)), rows[0] if rows else None)
+
+
+def _said(key: str, value: object) -> str:
+    if isinstance(value, bool) or value is None:
+        return f"`{key}` is {'on' if value else 'off'}"
+    return f"`{key}: {value}`".replace("{", "{{").replace("}", "}}")
 
 
 def _last(value: object) -> str:

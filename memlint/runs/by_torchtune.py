@@ -244,9 +244,7 @@ class TorchtuneRun(TrainingRun):
 
     def write_gradient_accumulation(self, value: int) -> Change:
         """By hand."""
-        return Change(
-            {"gradient_accumulation": value}, "Accumulate the gradients of smaller batches"
-        )
+        return Change({"gradient_accumulation": value}, f"accumulate {value} times")
 
     def read_micro_batch(self) -> Field:
         """The loader's, of training."""
@@ -258,7 +256,7 @@ class TorchtuneRun(TrainingRun):
 
     def write_micro_batch(self, value: int) -> Change:
         """By hand."""
-        return Change({"micro_batch": value}, "Accumulate the gradients of smaller batches")
+        return Change({"micro_batch": value}, f"Set `batch_size={value}`")
 
     def read_seq_len(self) -> Field:
         """None where a tokenizer of torchtune cuts nothing, and nothing else may."""

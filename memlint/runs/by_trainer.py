@@ -14,14 +14,22 @@ from memlint.runs.precision import (
     write_load,
 )
 from memlint.runs.run import Change, Field, TrainingRun
-from memlint.script.call_settings import UNSURE, Setting
+from memlint.script.call_settings import MISSING, UNSURE, Setting
 from memlint.script.calls import Config, Trainer
 from memlint.script.checkpointing import ARGUMENTS, SWITCHES
 from memlint.script.model import Script
+from memlint.script.owners import Owner
 
 _NON_REENTRANT = '{"use_reentrant": False}'
 
 _MIXED = ("bf16", "fp16")
+# Options whose values are those of a field.
+OPTIONS = {
+    "micro_batch": "per_device_train_batch_size",
+    "gradient_accumulation": "gradient_accumulation_steps",
+    "clipping": "max_grad_norm",
+}
+_BY_TOKEN = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.SFTTrainer")
 
 
 class TrainerRun(TrainingRun):
@@ -36,6 +44,51 @@ class TrainerRun(TrainingRun):
     @property
     def trains_language_model(self) -> bool:
         return all(trainer.trains_language_model for trainer in self.trainers)
+
+    def has_billions(self, least: float, most: float) -> bool:
+        billions = self.trainer.model.billions
+        return self.trains_language_model and billions is not None and least <= billions <= most
+
+    # -- options that say one thing by themselves ------------------------------------------------
+
+    def _by_rows(self, name: str) -> Field:
+        """The option's value, by the version's default too."""
+        option, config = OPTIONS.get(name), self.config
+        if option is None or config is None or not config.has_option(option):
+            return Field()
+        given, setting = config.setting(option), config.effective(option)
+        node = given.node if given.node is not None else self.trainer.node.func
+        by = f" ({given.origin})" if given.is_overridable_default else ""
+        value = UNSURE if setting.value is MISSING else setting.value
+        return Field(value, self.script.span(node), f"`{option}={value}`{by}")
+
+    def _write_row(self, name: str, value: object) -> Change:
+        """The option, where its value lives."""
+        if name not in OPTIONS or self.config is None:
+            return super()._write_row(name, value)
+        option = OPTIONS[name]
+        edits = set_option(self.script, self.config, option, str(value))
+        message = f"Set `{option}={value}`"
+        return Change({name: value}, message, edits, not self._counts_tokens_alike)
+
+    @property
+    def _counts_tokens_alike(self) -> bool:
+        """True if each token of a step counts alike, however its rows are split."""
+        script, trainer, config = self.script, self.trainer, self.config
+        return (
+            config is not None
+            and trainer.kind in _BY_TOKEN
+            and script.owner_of_loss(trainer).owner in (Owner.TRANSFORMERS, Owner.TRL)
+            and config.setting("dataloader_drop_last").given is False
+            and not trainer.model.family.experts
+            and script.api.accepts("transformers.Trainer.compute_loss", "num_items_in_batch")
+            is True
+        )
+
+    def read_packed(self) -> Field:
+        """True where rows are packed, or padding-free."""
+        packs = self.config is not None and self.config.packing is not None
+        return Field(True) if packs else Field()
 
     # -- checkpointing ---------------------------------------------------------------------------
 

@@ -74,8 +74,8 @@ class TrainingRun:
     clipping: Field  # the norm that gradients are cut to, None for none
     offload: Field  # none, activations
     sharded_load: Field  # False where each process loads the whole model first
-    micro_batch: Field
-    gradient_accumulation: Field
+    micro_batch: Field  # rows that go through the model at once
+    gradient_accumulation: Field  # micro-batches for each step of the optimizer
     seq_len: Field  # None where nothing cuts samples
     packed: Field  # True, False
 
@@ -89,11 +89,16 @@ class TrainingRun:
         """True if weights or optimizer states may be spread over several GPUs."""
         return False
 
+    def has_billions(self, least: float, most: float) -> bool:
+        """True if its model has so many billions of parameters, as far as its program trains
+        others."""
+        return True
+
     def __getattr__(self, name: str) -> Field:
         if name not in TrainingRun.__annotations__:
             raise AttributeError(name)
         reader = getattr(type(self), f"read_{name}", None)
-        field: Field = self.by_rows(name) if reader is None else reader(self)
+        field: Field = self._by_rows(name) if reader is None else reader(self)
         vars(self)[name] = field
         return field
 
@@ -105,17 +110,28 @@ class TrainingRun:
             changed |= change.settings
             message += f" and {change.message.removeprefix('Set ')}" if change.message else ""
             edits = None if edits is None or change.edits is None else (*edits, *change.edits)
-        return Change(changed, message, edits, any(one.unsafe for one in (first, *others)))
+        unsafe = any(one.unsafe for one in (first, *others)) or not self._keeps_rows(settings)
+        return Change(changed, message, edits, unsafe)
+
+    def _keeps_rows(self, settings: Mapping[str, object]) -> bool:
+        """True if the optimizer's steps certainly have as many rows as before."""
+        counts = ("micro_batch", "gradient_accumulation")
+        if not settings.keys() & set(counts):
+            return True
+        before = [getattr(self, name).value for name in counts]
+        after = [settings.get(name, value) for name, value in zip(counts, before, strict=True)]
+        numbers = [value for value in (*before, *after) if type(value) is int]
+        return len(numbers) == 4 and numbers[0] * numbers[1] == numbers[2] * numbers[3]
 
     def _set(self, name: str, value: object) -> Change:
         writer = getattr(self, f"write_{name}", None)
-        change: Change = self.write_row(name, value) if writer is None else writer(value)
+        change: Change = self._write_row(name, value) if writer is None else writer(value)
         return change
 
-    def by_rows(self, name: str) -> Field:
+    def _by_rows(self, name: str) -> Field:
         """Return a field as the front end's table reads it."""
         return Field()
 
-    def write_row(self, name: str, value: object) -> Change:
+    def _write_row(self, name: str, value: object) -> Change:
         """Return the change of a field as the front end's table writes it."""
         raise NotImplementedError(f"{type(self).__name__} sets no {name}")

@@ -9,119 +9,48 @@ and gradient accumulation).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
-from memlint.rule import (
-    Config,
-    Finding,
-    Fix,
-    Level,
-    Rule,
-    Script,
-    Skip,
-    TrainingRun,
-    advise,
-    by_change,
-    edits,
-    facts,
-    fix,
-    triggers,
-)
+from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, advise, by_change, triggers
 
-_BY_TOKEN = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.SFTTrainer")
-_BATCH, _STEPS = "per_device_train_batch_size", "gradient_accumulation_steps"
-# Rows that are many for one forward pass of a language model, and what they are split into.
-_MANY, _SPLIT = 32, 8
+# Rows that are many for one forward pass: of a large language model, and of a smaller one.
+_MANY_OF_LARGE, _MANY = 16, 32
+_SPLITS = (8, 4, 3, 2)
 # Accumulated single rows that are many, and the rows to try together.
 _OFTEN, _TOGETHER = 16, 4
 # Billions of parameters: a smaller model takes many rows at once; of a larger one a row may do.
-_LEAST, _MOST = 0.5, 10.0
+_LEAST, _LARGE, _MOST = 0.5, 4.0, 10.0
 
 
-def check(script: Script) -> Iterator[Finding]:
-    for one in script.trained:
-        size = one.facts.billions
-        if size is None:
-            continue
-        if one.config is not None:
-            yield from _of_config(script, one, one.config, size)
-        elif one.forward is not None and size <= _MOST:
-            yield from _of_loop(script)
+def check(run: TrainingRun) -> Iterator[Finding]:
+    rows, batches = run.micro_batch.number or 0, run.gradient_accumulation.number or 0
+    large = run.has_billions(_LARGE, inf)
+    many = rows >= (_MANY_OF_LARGE if large else _MANY) and batches == 1
+    single = rows == 1 and batches >= _OFTEN and not run.packed.is_value(True)
+    if many and run.has_billions(_LEAST, inf) and not run.in_backward.is_value(True):
+        few = next((number for number in _SPLITS if rows % number == 0), 1)
+        yield _many_rows(run, rows, few)
+    elif single and run.has_billions(0, _MOST):
+        yield _single_rows(run, batches)
 
 
-def _of_config(
-    script: Script, one: facts.Trained, config: Config, size: float
-) -> Iterator[Finding]:
-    rows, steps = config.effective(_BATCH).value, config.effective(_STEPS).value
-    if type(rows) is not int or type(steps) is not int:
-        return
-    given = config.setting(_BATCH)
-    place = script.span(given.node if given.node is not None else one.place)
-    if rows >= _MANY and steps == 1 and size >= _LEAST:
-        yield Finding(
-            place,
-            f"{rows} rows go through the model at once, and nothing is accumulated: activations "
-            f"and logits take {rows // _SPLIT} times the memory of {_SPLIT} rows",
-            _set(script, one, config, rows, _SPLIT),
-        )
-    elif rows == 1 and steps >= _OFTEN and config.packing is None and size <= _MOST:
-        yield Finding(place, _words(steps), _set(script, one, config, steps, _TOGETHER))
-
-
-def _words(steps: int) -> str:
-    return (
-        f"one row at a time, accumulated {steps} times: where {_TOGETHER} rows fit, the same step "
-        "takes a quarter of the passes"
-    )
-
-
-def _set(script: Script, one: facts.Trained, config: Config, total: int, wanted: int) -> Fix:
-    """The same rows a step, ``total``. More rows at once may not fit."""
-    message = f"Set `{_BATCH}={wanted}` and `{_STEPS}={total // wanted}`"
-    if total % wanted:
-        return advise(message)
-    changes = edits.together(
-        edits.set_option(script, config, _BATCH, str(wanted)),
-        edits.set_option(script, config, _STEPS, str(total // wanted)),
-    )
-    unsafe = wanted != _SPLIT or not _is_exact(script, one, config)
-    effect = {"micro_batch": wanted, "gradient_accumulation": total // wanted}
-    return fix(message, changes, unsafe=unsafe, effect=effect)
-
-
-def _is_exact(script: Script, one: facts.Trained, config: Config) -> bool:
-    """True if each token of a step counts alike, however its rows are split."""
-    return (
-        one.trainer is not None
-        and one.trainer.kind in _BY_TOKEN
-        and script.owner_of_loss(one.trainer).owner in (facts.Owner.TRANSFORMERS, facts.Owner.TRL)
-        and config.setting("dataloader_drop_last").given is False
-        and not one.facts.family.experts
-        and script.api.accepts("transformers.Trainer.compute_loss", "num_items_in_batch") is True
-    )
-
-
-def _of_loop(script: Script) -> Iterator[Finding]:
-    steps = script.accumulation
-    for data in script.datasets:
-        batch = data.batch_size
-        if data.loader is None or data.purpose.value != "training" or batch is None:
-            continue
-        if steps is not None and steps >= _OFTEN and batch.is_value(1):
-            made = advise(f"Try `batch_size={_TOGETHER}`, accumulated {steps // _TOGETHER} times")
-            place = batch.node if batch.node is not None else data.loader.node.func
-            yield Finding(script.span(place), _words(steps), made)
-
-
-def of_run(run: TrainingRun) -> Iterator[Finding]:
-    rows = run.micro_batch.number or 0
-    if rows < 16 or not run.gradient_accumulation.is_value(1) or run.in_backward.is_value(True):
-        return
-    few = next((one for one in (4, 3, 2) if rows % one == 0), 1)
-    yield Finding(
+def _many_rows(run: TrainingRun, rows: int, few: int) -> Finding:
+    return Finding(
         run.micro_batch.span,
-        f"the activations of {rows} samples are on the GPU at once: accumulating gradients over "
-        "smaller batches learns the same",
+        f"{rows} rows go through the model at once, and nothing is accumulated: activations and "
+        f"logits take {rows // few} times the memory of {few} rows",
         by_change(run.set(micro_batch=few, gradient_accumulation=rows // few)),
+    )
+
+
+def _single_rows(run: TrainingRun, batches: int) -> Finding:
+    """More rows at once may not fit, so that the fix is unsafe."""
+    change = run.set(micro_batch=_TOGETHER, gradient_accumulation=batches // _TOGETHER)
+    return Finding(
+        run.micro_batch.span,
+        f"one row at a time, accumulated {batches} times: where {_TOGETHER} rows fit, the same "
+        "step takes a quarter of the passes",
+        advise(change.message) if batches % _TOGETHER else by_change(change, unsafe=True),
     )
 
 
@@ -130,9 +59,11 @@ RULE = Rule(
     name="micro-batch-mismatch",
     level=Level.HINT,
     summary="a micro-batch that does not fit the accumulation beside it",
-    check=check,
-    of_run=of_run,
+    of_run=check,
     on_request=True,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.VISION),
-    triggers=(triggers.LIBRARIES, frozenset({_BATCH, "batch_size"})),
+    triggers=(
+        triggers.LIBRARIES,
+        frozenset({"per_device_train_batch_size", "batch_size"}),
+    ),
 )
