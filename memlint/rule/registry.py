@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from memlint.recipes.kinds import Kind
     from memlint.recipes.recipe import Recipe
     from memlint.rule import Finding, Rule
-    from memlint.script import Script
 
 # The folder of checks of recipes; those of scripts are in the others.
 RECIPES = "recipes"
@@ -73,16 +72,6 @@ def recipe_check(code: str, kind: Kind) -> Callable[[Recipe], Iterable[Finding]]
             checks: dict[Kind, Callable[[Recipe], Iterable[Finding]]]
             checks = importlib.import_module(rule_id.module).CHECKS
             return checks.get(kind)
-    return None
-
-
-def python_check(code: str) -> Callable[[Script], Iterable[Finding]] | None:
-    """What finds the fault of a code in a script of torchtune's own classes; None for nothing."""
-    for rule_id in recipe_rules():
-        if rule_id.code == code:
-            check: Callable[[Script], Iterable[Finding]] | None
-            check = getattr(importlib.import_module(rule_id.module), "IN_PYTHON", None)
-            return check
     return None
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from memlint.rule.file_rules import UNUSED_SUPPRESSION
 from memlint.rule.findings import Applicability, Finding, Fix, Level
-from memlint.rule.registry import python_check
 from memlint.rule.savings import Footprint, Pricing
 from memlint.run.prefilter import Prefilter, may_train_torchtune
 from memlint.run.pricing import is_too_large, priced, run_of
@@ -114,7 +113,7 @@ def examine(
         chosen = _speaking(chosen, read.tree, own)
     if chosen or woken:
         script = _script(read, api, options)
-        findings, run = _found_in_run(script, chosen, woken, pricing, on_error, own=own)
+        findings, run = _found_in_run(script, chosen, woken, pricing, on_error)
         findings = _without_tests(script, findings, options.get("in_tests"))
         script.forget()
     findings = _settled(findings, source, rules, api, options)
@@ -145,20 +144,17 @@ def _found_in_run(
     woken: Sequence[Rule],
     pricing: Pricing | None,
     on_error: OnError | None,
-    *,
-    own: bool,
 ) -> tuple[list[Finding], Mapping[str, Any] | None]:
     """What the rules find, and the script's run where it has to be priced.
 
-    woken: rules that speak only where the run does not fit its GPU. own: what is said of
-    torchtune's own classes is asked too.
+    woken: rules that speak only where the run does not fit its GPU.
     """
-    findings = _found(chosen, script, on_error, own=own)
+    findings = _found(chosen, script, on_error)
     if pricing is None or not (findings or woken):
         return findings, None
     run = run_of(script)
     if run is not None and woken and is_too_large(run, pricing):
-        findings += _found(woken, script, on_error, own=own)
+        findings += _found(woken, script, on_error)
     return findings, run
 
 
@@ -193,12 +189,7 @@ def _speaking(rules: Sequence[Rule], tree: ast.Module, own: bool) -> list[Rule]:
     from memlint.script import packages_at_top
 
     packages = packages_at_top(tree)
-    return [
-        rule
-        for rule in rules
-        if rule.may_speak(packages)
-        or (own and (rule.is_of_run or python_check(rule.code) is not None))
-    ]
+    return [rule for rule in rules if rule.may_speak(packages) or (own and rule.is_of_run)]
 
 
 def read_script(source: Source, api: Api, options: Options) -> Script:
@@ -272,15 +263,10 @@ def unsuppressed(
     return apply(source, findings, codes)
 
 
-def _found(
-    rules: Sequence[Rule], script: Script, on_error: OnError | None, *, own: bool
-) -> list[Finding]:
+def _found(rules: Sequence[Rule], script: Script, on_error: OnError | None) -> list[Finding]:
     findings: list[Finding] = []
     for rule in rules:
         findings += findings_of(rule, rule.findings, script, on_error)
-        check = python_check(rule.code) if own else None
-        if check is not None:
-            findings += findings_of(rule, check, script, on_error)
     return findings
 
 

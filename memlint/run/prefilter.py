@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from memlint.rule.registry import python_check
-
 if TYPE_CHECKING:
     from memlint.rule import Rule
 
@@ -64,7 +62,7 @@ class Prefilter:
                 continue
             if own is None:
                 own = may_train_torchtune(data)
-            if own and (rule.is_of_run or python_check(rule.code) is not None):
+            if own and rule.is_of_run:
                 yield rule
 
     def _lacks_part(self, word: bytes, seen: Mapping[bytes, bool]) -> bool:

@@ -18,8 +18,6 @@ from operator import itemgetter
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
-from memlint.source import record_constructors
-
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
 
@@ -120,15 +118,6 @@ class _Definition(type):
 @cache
 def _template(name: str, count: int) -> CodeType:
     """Return the code of a constructor of ``count`` fields, whatever they are called."""
-    written = getattr(record_constructors, f"{name.strip('_')}_{count}", None)
-    if written is not None:
-        code: CodeType = written.__code__
-        return code
-    return compiled(name, count)
-
-
-def compiled(name: str, count: int) -> CodeType:
-    """Return the same code, compiled from text: for numbers of fields that few records have."""
     names = [f"_{index}" for index in range(count)]
     if name == "__new__":
         body = f"return new(self, ({''.join(f'{each}, ' for each in names)}))"

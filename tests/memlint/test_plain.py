@@ -7,8 +7,7 @@ from functools import cached_property
 
 import pytest
 
-from memlint.source import record_constructors
-from memlint.source.record import NamedTuple, Record, compiled
+from memlint.source.record import NamedTuple, Record
 
 
 class Point(Record):
@@ -135,14 +134,3 @@ def test_a_named_tuple_refuses_wrong_values_and_changes() -> None:
     for name in ("first", "third"):
         with pytest.raises(AttributeError):
             setattr(pair, name, 2)
-
-
-@pytest.mark.parametrize(("name", "most"), [("__new__", 13), ("__init__", 20)])
-def test_constructors_that_are_written_out_do_what_their_text_says(name: str, most: int) -> None:
-    for count in range(name == "__init__", most + 1):
-        written = getattr(record_constructors, f"{name.strip('_')}_{count}").__code__
-        text = compiled(name, count)
-        assert written.co_code == text.co_code, count
-        assert written.co_varnames == text.co_varnames
-        assert written.co_names == text.co_names
-        assert written.co_consts == text.co_consts
