@@ -24,6 +24,8 @@ def effect_of(finding: Finding, known: Settings) -> Changes:
     if changes.get("checkpointing") == "non_reentrant":
         reentrant = known.checkpointing == "reentrant"
         changes["checkpointing"] = "full" if reentrant else known.checkpointing
+    if changes.get("eval_batch") == "micro_batch":
+        changes["eval_batch"] = known.micro_batch
     if changes.get("method") == "qlora" and (known.method != "lora" or known.quantization):
         return ()
     changed = replace(known, **changes) if changes else known

@@ -31,7 +31,7 @@ from memlint.memory.settings import (
 from memlint.memory.timeline import Phase, Timeline
 from memlint.memory.trainer_kinds import head_of, kind_of
 from memlint.memory.training_run import TrainingRun
-from memlint.rule.findings import Applicability, Finding
+from memlint.rule.findings import Applicability, Finding, Level
 from memlint.rule.savings import Footprint, Pricing, Saving
 from memlint.source.record import NamedTuple
 
@@ -115,20 +115,26 @@ class Run:
         found = [self.peak(_both(scale, changes)) for scale in self._scales]
         return int(min(found) * (1 - _WIDTH)), int(max(found) * (1 + _WIDTH))
 
-    def saving(self, changes: Changes) -> Saving | None:
-        """What the changes save; None where it is nothing, or costs memory."""
-        before, after = self.phases(), self.phases(changes)
+    def saving(self, changes: Changes, done: Changes = ()) -> Saving | None:
+        """What the changes save once others are done; None: nothing, or they cost memory."""
+        changes = merged((done, changes))
+        before, after = self.phases(done), self.phases(changes)
         top = max(before, key=lambda phase: phase.total)
         least = max(_LEAST, _SHARE * top.total)
         if top.total - max(phase.total for phase in after) >= least:
-            gains = [self.peak(scale) - self.peak(_both(scale, changes)) for scale in self._scales]
+            gains = [
+                self.peak(_both(scale, done)) - self.peak(_both(scale, changes))
+                for scale in self._scales
+            ]
             return _interval(gains, top.name, True)
         left = {phase.name: phase.total for phase in after}
         cut = max(before, key=lambda phase: phase.total - left.get(phase.name, phase.total))
-        if cut.total - left.get(cut.name, cut.total) < least:
+        rises = max(left.values(), default=0) > top.total
+        if rises or cut.total - left.get(cut.name, cut.total) < least:
             return None
         gains = [
-            _of(self.phases(scale), cut.name) - _of(self.phases(_both(scale, changes)), cut.name)
+            _of(self.phases(_both(scale, done)), cut.name)
+            - _of(self.phases(_both(scale, changes)), cut.name)
             for scale in self._scales
         ]
         return _interval(gains, cut.name, False)
@@ -140,14 +146,42 @@ def price(values: Mapping[str, Any], findings: Sequence[Finding], pricing: Prici
     if run is None or run.is_guess:
         return Priced(list(findings))
     try:
-        effects = [run.settled(effect_of(each, run.known)) for each in findings]
-        priced = [
-            each._replace(saving=run.saving(effect)) if effect else each
-            for each, effect in zip(findings, effects, strict=True)
-        ]
-        return Priced(priced, _footprint(run, priced, effects))
+        return _priced(run, findings)
     except SettingsError:
         return Priced(list(findings))
+
+
+def _priced(run: Run, findings: Sequence[Finding]) -> Priced:
+    """Each saving follows those before it: safe fixes first, the largest first. A hint that would
+    raise the peak is left out."""
+    alone: list[tuple[Finding, Changes, Saving | None]] = []
+    for each in findings:
+        effect = run.settled(effect_of(each, run.known))
+        if each.level is Level.HINT and effect and run.peak(effect) > run.peak():
+            continue
+        alone.append((each, effect, run.saving(effect) if effect else None))
+    found = {id(each): each for each, _, _ in alone}
+    done: Changes = ()
+    safe: Changes | None = None
+    for each, effect, saving in sorted(alone, key=_place):
+        if saving is None:
+            continue
+        after = run.saving(effect, done)
+        found[id(each)] = each._replace(saving=after)
+        if after is not None:
+            done = merged((done, effect))
+            safe = done if _is_safe(each) else safe
+    return Priced([found[id(each)] for each, _, _ in alone], _footprint(run, safe, done))
+
+
+def _place(one: tuple[Finding, Changes, Saving | None]) -> tuple[bool, bool, int]:
+    finding, _, saving = one
+    of_peak = saving is not None and saving.of_peak
+    return not _is_safe(finding), not of_peak, -saving.high if saving is not None else 0
+
+
+def _is_safe(finding: Finding) -> bool:
+    return finding.fix is not None and finding.fix.applicability is Applicability.SAFE
 
 
 def read_run(values: Mapping[str, Any], pricing: Pricing) -> Run | None:
@@ -246,31 +280,20 @@ def _interval(gains: Sequence[int], phase: str, of_peak: bool) -> Saving:
     return Saving(int(low * (1 - _WIDTH)), int(high * (1 + _WIDTH)), phase, of_peak)
 
 
-def _footprint(run: Run, findings: Sequence[Finding], effects: Sequence[Changes]) -> Footprint:
+def _footprint(run: Run, safe: Changes | None, every: Changes) -> Footprint:
+    """The peak as it is, with the safe fixes that save something, and with everything."""
     top = max(run.phases(), key=lambda phase: phase.total)
     low, high = run.peaks()
-    useful = [
-        (each, effect)
-        for each, effect in zip(findings, effects, strict=True)
-        if each.saving is not None
-    ]
-    safe = [
-        effect
-        for each, effect in useful
-        if each.fix is not None and each.fix.applicability is Applicability.SAFE
-    ]
-    every = [effect for _, effect in useful]
-    after_safe = merged(safe) if safe else None
-    after_every = merged(every) if len(every) > len(safe) else None
+    more = every if every != (safe or ()) else None
     return Footprint(
         peak=top.total,
         low=low,
         high=high,
         phase=top.name,
-        safe=None if after_safe is None else run.peak(after_safe),
-        every=None if after_every is None else run.peak(after_every),
-        safe_range=None if after_safe is None else run.peaks(after_safe),
-        every_range=None if after_every is None else run.peaks(after_every),
+        safe=None if safe is None else run.peak(safe),
+        every=None if more is None else run.peak(more),
+        safe_range=None if safe is None else run.peaks(safe),
+        every_range=None if more is None else run.peaks(more),
         gpu=run.gpu.name if run.gpu else "",
         room=run.room,
         assumed=run.assumed,

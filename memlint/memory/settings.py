@@ -90,6 +90,7 @@ class Settings(Record):
     eval_batch: int | None = None
     eval_rows: int | None = None
     generation: Mapping[str, Any] = {}
+    vllm_sleep: bool | None = None
     notes: Mapping[str, str] = {}
 
 
@@ -267,7 +268,7 @@ _dtype = _kind(
 def _count(name: str, value: Any) -> int:
     if not _is_number(value) or not math.isfinite(value) or value != int(value):
         raise _wrong(name, "a whole number", value)
-    least = 0 if name in ("prompt_len", "logits_copies") else 1
+    least = 0 if name in ("prompt_len", "logits_copies", "eval_rows") else 1
     if value < least:
         raise _wrong(name, f"at least {least}", value)
     if value > _MOST:

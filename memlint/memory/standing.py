@@ -61,6 +61,7 @@ class Standing:
             *self._communication(),
             *self._reference(),
             *self._frozen(),
+            *([] if self.settings.vllm_sleep else self.vllm()),
             Tensor("cuBLAS workspace", _CUBLAS_HOPPER if hopper else _CUBLAS, "workspace"),
             Tensor("batch (ids, labels, mask, positions)", 8 * 4 * tokens, "batch"),
         ]
@@ -156,6 +157,12 @@ class Standing:
             )
             for name, stored in settings.frozen_models.items()
         ]
+
+    def vllm(self) -> list[Tensor]:
+        """What an engine in the trainer's process takes of the GPU, awake for all of the run."""
+        options, gpu = self.settings.generation, self.run.gpu
+        share = options.get("vllm_gpu_memory_utilization") if options.get("vllm") else None
+        return [Tensor("vLLM", int(gpu.bytes * float(share)), "vLLM")] if share and gpu else []
 
     def streams(self) -> bool:
         """True if the runtime keeps a frozen base on the host, block by block."""

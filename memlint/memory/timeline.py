@@ -358,12 +358,9 @@ class Timeline:
         """Sampling with a key/value cache, or vLLM's share of the GPU."""
         settings = self.settings
         moment = list(resident) + self.standing.gather()
-        utilization = settings.generation.get("vllm_gpu_memory_utilization")
-        if settings.generation.get("vllm") and utilization and self.run.gpu:
-            moment.append(Tensor("vLLM", int(self.run.gpu.bytes * float(utilization)), "vLLM"))
-            return Phase("generation", tuple(moment))
         if settings.generation.get("vllm"):
-            return Phase("generation", tuple(moment))
+            woken = self.standing.vllm() if settings.vllm_sleep else []
+            return Phase("generation", (*moment, *woken))
         rows = self.run.rows * int(settings.generation.get("steps_per_generation", 1))
         size = 0
         for layer, count in self.architecture.layers:

@@ -133,4 +133,5 @@ RULE = Rule(
     summary="evaluation keeps the logits of the whole evaluation set on the GPU",
     check=check,
     triggers=(triggers.LIBRARIES, frozenset({"compute_metrics"})),
+    effect={"eval_rows": 0},
 )

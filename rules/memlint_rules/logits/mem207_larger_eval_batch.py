@@ -93,4 +93,5 @@ RULE = Rule(
     summary="evaluation batch larger than the training batch, over full logits",
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
+    effect={"eval_batch": "micro_batch"},
 )

@@ -71,4 +71,5 @@ RULE = Rule(
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
     triggers=(triggers.LIBRARIES, frozenset({"use_vllm", "vllm"})),
+    effect={"vllm_sleep": True},
 )

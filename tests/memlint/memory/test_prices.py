@@ -92,11 +92,52 @@ def test_a_finding_has_the_price_of_what_its_fix_or_its_rule_says() -> None:
     by_rule = advise("Train adapters")
     rule = Rule("MEM999", "name", Level.WASTE, "summary", effect={"method": "lora"})
     found = [_of_rule(rule, Finding(Span(0, 1), "message", one)) for one in (by_fix, by_rule)]
-    priced, _ = price(RUN, found, Pricing())
-    first, second = (each.saving for each in priced)
+    first, second = (price(RUN, [each], Pricing()).findings[0].saving for each in found)
     assert first is not None
     assert second is not None
     assert second.low > first.high > 10 * GIB
+
+
+@pytest.mark.parametrize("codes", [("MEM201", "MEM301"), ("MEM301", "MEM501", "MEM201", "MEM305")])
+def test_savings_add_up_to_the_drop_that_is_announced(codes: tuple[str, ...]) -> None:
+    effects = {"MEM501": {"optimizer": "adamw_8bit"}, "MEM305": {"offload": "activations"}}
+    found = [finding(code, **effects.get(code, {})) for code in codes]
+    priced, footprint = price(RUN, found, Pricing())
+    assert footprint is not None
+    assert footprint.every is not None
+    savings = [each.saving for each in priced if each.saving is not None and each.saving.of_peak]
+    drop = footprint.peak - footprint.every
+    assert sum(each.low for each in savings) <= drop <= sum(each.high for each in savings)
+    assert sum(each.high for each in savings) < 1.15 * drop
+
+
+def test_a_second_finding_of_one_effect_saves_nothing_more() -> None:
+    priced, _ = price(RUN, [finding("MEM201"), finding("MEM204", loss="no_logits")], Pricing())
+    assert [each.saving is None for each in priced] == [False, True]
+
+
+def test_a_hint_that_raises_the_peak_is_none() -> None:
+    lean = {**RUN, "checkpointing": "full", "method": "lora", "micro_batch": 1, "loss": "liger"}
+    worse = finding("MEM305", Level.HINT, checkpointing="none")
+    assert price(lean, [worse], Pricing()).findings == []
+    assert price(lean, [worse._replace(level=Level.WASTE)], Pricing()).findings != []
+
+
+def test_evaluations_and_engines_beside_have_prices() -> None:
+    evaluated = {**RUN, "evaluation": True, "eval_batch": 64, "checkpointing": "full",
+                 "notes": {"eval_rows": "compute_metrics keeps all logits"}}  # fmt: skip
+    kept = price(evaluated, [finding("MEM205", eval_rows=0)], Pricing()).findings[0].saving
+    smaller = price(evaluated, [finding("MEM207", eval_batch="micro_batch")], Pricing())
+    assert kept is not None
+    assert kept.phase == "evaluation"
+    assert smaller.findings[0].saving is not None
+    engine = {"vllm": True, "vllm_gpu_memory_utilization": 0.3}
+    sampled = {**RUN, "trainer": "trl.GRPOTrainer", "completion_len": 256, "prompt_len": 256,
+               "generation": engine}  # fmt: skip
+    awake = finding("MEM604", vllm_sleep=True)
+    saving = price(sampled, [awake], Pricing("h100-80gb")).findings[0].saving
+    assert saving is not None
+    assert saving.of_peak
 
 
 def test_what_saves_nothing_or_is_a_guess_has_no_price() -> None:
