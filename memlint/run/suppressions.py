@@ -187,11 +187,12 @@ def _suppressions(source: Source) -> Iterator[_Suppression]:
 
 
 def _next_code_line(source: Source, line: int) -> int:
+    """Return the next line of code below a line; where there is none, that behind the last."""
     for below in range(line + 1, len(source.line_starts)):
         text = source.line_text(below).strip()
         if text and not text.startswith("#"):
             return below
-    return line
+    return len(source.line_starts)
 
 
 def _comments(source: Source) -> Iterator[tuple[int, str]]:

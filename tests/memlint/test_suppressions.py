@@ -177,3 +177,21 @@ def test_in_a_notebook() -> None:
 
 def test_codes_without_brackets_do_not_silence_the_others() -> None:
     assert left("alpha  # memlint: ignore MEM401\n")[0] == "MEM301"
+
+
+@pytest.mark.parametrize("end", ["", "alpha\n"])
+def test_lines_below_many_suppressions_are_read_once(
+    end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 300
+    source = Source("a.yaml", "alpha: 1\n" + "# memlint: ignore\n" * count + end)
+    read: list[int] = []
+    line_text = Source.line_text
+
+    def counted(self: Source, line: int) -> str:
+        read.append(line)
+        return line_text(self, line)
+
+    monkeypatch.setattr(Source, "line_text", counted)
+    apply(source, [finding(source, "alpha")], ASKED)
+    assert len(read) <= 3 * count
