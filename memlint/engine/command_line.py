@@ -1,18 +1,16 @@
-"""Settings that a launch command gives to the script that it starts.
-
-They are appended to the script's text as a dict, so that each has a place like any other setting:
-option names to strings (``'1e-5'``), lists of strings, True (an option without a value) or None (a
-value that nobody can tell). Parsers of the script take theirs; no rule sees the dict itself.
-"""
+"""Settings that a launch command gives to the script that it starts: its parsers take theirs."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+from memlint.engine.project import put
 from memlint.engine.values import UNKNOWN, Constant, Provenance, Value
+from memlint.source import Place, Span
 from memlint.source.patterns import lazy_pattern
+from memlint.source.record import NamedTuple
 
 _TRUE = frozenset({"true", "yes", "t", "y", "1"})
 _FALSE = frozenset({"false", "no", "f", "n", "0"})
@@ -21,37 +19,66 @@ _NUMBER = lazy_pattern(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCI
 _TEXT = lazy_pattern(r"[\w./ :+-]*", re.ASCII)
 
 
+class Given(NamedTuple):
+    """A setting that a script is given from outside.
+
+    value: a string (``1e-5``), or True for an option without a value; all else stands for a value
+    that nobody can tell. place, name: where the value and the option's name are written.
+    """
+
+    value: object = None
+    place: Place = Place(Span(0, 0))
+    name: Place = Place(Span(0, 0))
+
+
 class CommandLine:
-    """The dict of one command. takes: whether a class of a library has, or had, an option.
-    complete: the script gets nothing else, so that defaults of other options hold."""
+    """What one command gives.
+
+    takes: whether a class of a library has, or had, an option; accepts: whether it has. complete:
+    the script gets nothing else, so that defaults of other options hold.
+
+    ``node`` holds all settings, as a dict in ``module`` would that is handed to the script.
+    """
 
     def __init__(
-        self, node: ast.Dict, takes: Callable[[str, str], bool], *, complete: bool = False
+        self,
+        settings: Mapping[str, Given],
+        takes: Callable[[str, str], bool],
+        accepts: Callable[[str, str], bool],
+        *,
+        complete: bool = False,
     ) -> None:
-        self.node = node
         self.takes = takes
+        self.accepts = accepts
         self.complete = complete
-        self._given: dict[str, ast.expr] = {
-            key.value: value
-            for key, value in zip(node.keys, node.values, strict=True)
-            if isinstance(key, ast.Constant) and isinstance(key.value, str)
-        }
+        self._values: dict[str, ast.Constant] = {}
+        names: list[ast.expr | None] = []
+        for order, (name, given) in enumerate(settings.items(), start=1):
+            told = given.value if isinstance(given.value, str | bool) else None
+            key, value = ast.Constant(name), ast.Constant(told)
+            put(key, given.name, order)
+            put(value, given.place, order)
+            names.append(key)
+            self._values[name] = value
+        self.node = ast.Dict(names, [*self._values.values()])
+        statement = ast.Assign([ast.Name("command_line", ast.Store())], self.node)
+        for node in (self.node, statement, *statement.targets):
+            put(node, Place(Span(0, 0), settings), 0)
+        self.module = ast.Module([statement], [])
 
     @property
     def names(self) -> Iterable[str]:
         """The options that the command gives."""
-        return self._given.keys()
+        return self._values.keys()
 
     def value(self, name: str, kind: str) -> Value | None:
         """The value of an option; None where the command does not give it.
 
         kind: ``int``, ``float``, ``str``, ``bool``, or empty where the type is not known.
         """
-        node = self._given.get(name)
+        node = self._values.get(name)
         if node is None:
             return None
-        if not isinstance(node, ast.Constant):
-            return UNKNOWN
         text = node.value
         if text is True:
             return (

@@ -7,7 +7,8 @@ memlint. Bounded in number, size and depth; what is beyond is unknown, as all th
 
 The nodes of each file have lines of their own, far behind those of the script: a node carries its
 file. What comes from there is knowledge about the script's own calls: nothing is reported or edited
-there, and no place in one file is compared with a place in another.
+there, and no place in one file is compared with a place in another. Settings that recipes and
+launch commands give have nodes, too, which know their places.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
+from memlint.source.text import Span
 
 MAX_MODULES = 12
 MAX_DEPTH = 3
@@ -101,6 +103,22 @@ class ElsewhereError(LookupError):
 def is_elsewhere(node: object) -> bool:
     """True if a node is of another file of the project."""
     return getattr(node, "lineno", 0) > _LINES
+
+
+def place_of_setting(node: object) -> Span | None:
+    """Return where a node is written that stands for a setting of another file; None for code."""
+    return getattr(node, "place", None)
+
+
+def put(node: ast.AST, place: Span, order: int) -> None:
+    """Let a node stand for a setting that is written at a place of another file.
+
+    It comes after all code of the script, and after what has a lower number.
+    """
+    line = _LINES - 1
+    vars(node).update(
+        place=place, lineno=line, end_lineno=line, col_offset=order, end_col_offset=order
+    )
 
 
 def are_of_one_file(*nodes: ast.AST) -> bool:

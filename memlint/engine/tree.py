@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from memlint.engine.name_uses import parameters
 from memlint.engine.nodes import CHILDREN, walk
-from memlint.engine.project import ElsewhereError, are_of_one_file, is_elsewhere
+from memlint.engine.project import ElsewhereError, are_of_one_file, is_elsewhere, place_of_setting
 from memlint.engine.values import FunctionNode
 from memlint.source import Source, Span
 
@@ -66,10 +66,13 @@ class Tree:
     # -- places ----------------------------------------------------------------------------------
 
     def span(self, node: ast.AST) -> Span:
-        """Return the bytes that a node covers.
+        """Return the bytes that a node covers; a setting's place in the file that gives it.
 
-        Raises ElsewhereError for a node of another file, which has no place in this one.
+        Raises ElsewhereError for code of another file, which has no place in this one.
         """
+        place = place_of_setting(node)
+        if place is not None:
+            return place
         if is_elsewhere(node):
             raise ElsewhereError(f"{type(node).__name__} of another file")
         source = self.source
@@ -87,7 +90,7 @@ class Tree:
 
     def text(self, node: ast.AST) -> str:
         """The source of a node, as it is written; of another file's, as Python would write it."""
-        if is_elsewhere(node):
+        if is_elsewhere(node) or place_of_setting(node) is not None:
             return ast.unparse(node)
         return self.source.slice(self.span(node))
 

@@ -15,6 +15,7 @@ from memlint.fix.outcome import Applied, FixError, TextEdit
 from memlint.fix.splicing import spliced
 from memlint.recipes.commands import document_of, kind_of_command
 from memlint.recipes.document import MappingNode
+from memlint.recipes.kinds import Kind
 from memlint.recipes.launch import Command, Flag, kind_of, read_commands
 from memlint.source import Source, Span
 from memlint.source.edits import Edit, RemoveItem, RenameItem, ReplaceExpression, SetItem
@@ -81,15 +82,17 @@ def _splice(source: Source, commands: Sequence[Command], edit: Edit) -> Splice:
         case ReplaceExpression(span=span, source=text):
             return Splice(span, text)
         case SetItem(mapping=span, key=key, source=text):
-            return _changed(_flag(commands, span, key), text)
+            return _changed(*_flag(commands, span, key), text)
         case RemoveItem(mapping=span, key=key):
-            return _removed(source, _flag(commands, span, key))
+            return _removed(source, _flag(commands, span, key)[0])
         case RenameItem(mapping=span, old=old, new=new):
-            return _renamed(source, _flag(commands, span, old), new)
+            return _renamed(source, _flag(commands, span, old)[0], new)
     raise FixError("a command cannot be changed that way")
 
 
-def _changed(flag: Flag, text: str) -> Splice:
+def _changed(flag: Flag, kind: Kind, text: str) -> Splice:
+    if kind is Kind.TRL and text == "None":
+        raise FixError("no word of a command stands for None")
     if not flag.is_plain_word or not isinstance(flag.value, str):
         raise FixError(_ADVICE)
     return Splice(flag.span, _word(text, flag.value))
@@ -132,18 +135,19 @@ def _renamed(source: Source, flag: Flag, new: str) -> Splice:
     return Splice(flag.option_span, written[: name.start()] + text)
 
 
-def _flag(commands: Sequence[Command], span: Span, key: str) -> Flag:
-    """Return the flag that an edit names; raises FixError where the command does not give it."""
+def _flag(commands: Sequence[Command], span: Span, key: str) -> tuple[Flag, Kind]:
+    """Return the flag that an edit names, and the kind of its command.
+
+    Raises FixError where the command does not give it.
+    """
     for command in commands:
-        kind = kind_of_command(command)
-        if kind is None:
-            continue
+        kind = kind_of_command(command) or Kind.TRL  # scripts take options as TRL does
         for mapping in _mappings(document_of(command, kind).root):
             entry = mapping.entry(key) if mapping.span == span else None
             if entry is not None:
                 for flag in command.settings:
                     if flag.option_span == entry.key.span:
-                        return flag
+                        return flag, kind
     raise FixError("the command does not give the option")
 
 

@@ -7,16 +7,12 @@ is at hand, and unknown otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from memlint.recipes.document import (
     Document,
     DocumentError,
     Entry,
     MappingNode,
-    Node,
     Scalar,
-    merged,
     read_document,
 )
 from memlint.recipes.kinds import Kind
@@ -135,42 +131,3 @@ def recipe_of(source: Source, command: Command, base: Recipe | None) -> Recipe |
 
 def _is_trl(base: Recipe, kind: Kind) -> bool:
     return kind is Kind.TRL and base.kind is Kind.ALIGNMENT_HANDBOOK
-
-
-def merged_root(recipe: Recipe, offset: int) -> MappingNode:
-    """The settings of a command over those of its recipe, whose places are ``offset`` further on:
-    beyond the end of the command's file."""
-    own = recipe.document.root
-    if recipe.base is None:
-        return own
-    keys = {entry.key.value for entry in own.entries}
-    below = [one for one in recipe.base.document.root.entries if one.key.value not in keys]
-    moved = [Entry(_moved_key(one.key, offset), _moved(one.value, offset)) for one in below]
-    return MappingNode(own.span, (*own.entries, *moved))
-
-
-def with_entries(root: MappingNode, entries: Sequence[Entry], offset: int) -> MappingNode:
-    """A recipe's settings with those of another file that it does not have, ``offset`` further
-    on."""
-    keys = set(merged(root))
-    added = [
-        Entry(_moved_key(one.key, offset), _moved(one.value, offset))
-        for one in entries
-        if one.key.value not in keys
-    ]
-    return root._replace(entries=(*root.entries, *added)) if added else root
-
-
-def _moved_key(key: Scalar, offset: int) -> Scalar:
-    return key._replace(span=Span(key.span.start + offset, key.span.end + offset))
-
-
-def _moved(node: Node, offset: int) -> Node:
-    span = Span(node.span.start + offset, node.span.end + offset)
-    match node:
-        case MappingNode(entries=entries):
-            inner = tuple(Entry(_moved_key(k, offset), _moved(v, offset)) for k, v in entries)
-            return node._replace(span=span, entries=inner)
-        case Scalar():
-            return node._replace(span=span)
-    return node._replace(span=span)

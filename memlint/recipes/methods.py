@@ -8,10 +8,9 @@ checked as each of them, and only what holds for all of them is reported.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from memlint.recipes.document import MappingNode, merged
 from memlint.source import Source
 from memlint.source.record import Record
 
@@ -30,7 +29,7 @@ class Method(Record):
     words: tuple[str, ...] = ()
 
 
-_ONLINE = ("reward_funcs=reward_functions",)
+_ONLINE = ("reward_funcs",)
 METHODS = (
     Method("sft", "trl.SFTConfig", "trl.SFTTrainer", words=("sft",)),
     Method("dpo", "trl.DPOConfig", "trl.DPOTrainer", words=("dpo",)),
@@ -69,9 +68,8 @@ def method_of_classes(classes: Sequence[str], api: Api) -> tuple[Method, ...]:
     return ()
 
 
-def methods_of(source: Source, root: MappingNode, api: Api) -> tuple[Method, ...]:
-    """The methods that a recipe may train by, most likely first; never empty."""
-    keys = {key for key in merged(root) if isinstance(key, str)}
+def methods_of(source: Source, keys: Iterable[str], api: Api) -> tuple[Method, ...]:
+    """The methods that a recipe with these keys may train by, most likely first; never empty."""
     options = {each.name: _own_options(api, each, keys) for each in METHODS}
     most = max(len(found) for found in options.values())
     likely = [each for each in METHODS if len(options[each.name]) == most]
@@ -84,7 +82,7 @@ def methods_of(source: Source, root: MappingNode, api: Api) -> tuple[Method, ...
     return tuple(dict.fromkeys([*likely, *named]))
 
 
-def _own_options(api: Api, method: Method, keys: set[str]) -> set[str]:
+def _own_options(api: Api, method: Method, keys: Iterable[str]) -> set[str]:
     """Those of ``keys`` that are options of the method's configuration and not of every one."""
     return {
         key

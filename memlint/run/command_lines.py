@@ -1,30 +1,27 @@
-"""What the launch commands of a project give to a script, and what their launchers decide.
-
-The settings are a dict that stands behind the script's text (``memlint.engine.command_line``).
-"""
+"""What the launch commands of a project give to a script, and what their launchers decide."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from memlint.engine.command_line import Given
 from memlint.recipes.launch_kinds import kind_of, may_launch
 from memlint.rule.findings import Applicability, Finding, Fix
 from memlint.script.launcher import Launcher, joined
-from memlint.source import Source, Span
+from memlint.source import Place, Source, Span
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of
-from memlint.source.edits import Edit
 from memlint.source.patterns import lazy_pattern
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.recipes.launch import Command, Flag
+    from memlint.recipes.launch import Command
     from memlint.run.runs import Runs
 
 PARSERS = lazy_pattern(
@@ -34,7 +31,6 @@ PARSERS = lazy_pattern(
 # A script without any of these is the same under all launchers.
 LAUNCHED = lazy_pattern(rb"Trainer\b|Accelerator\b")
 MAX_BYTES = 300_000
-LEAD = "\n_memlint_command_line = "
 _MAX_COMMANDS = 40
 _MAX_PARENTS = 4
 _MAX_FILES = 200
@@ -42,50 +38,44 @@ _MAX_FOLDERS = 60
 _ROOTS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
 
 
-def appended(script: Source, command_line: str) -> Source:
-    """``script`` with settings as a dict at its end."""
-    return Source(script.path, f"{script.text}{LEAD}{command_line}\n")
+def in_script(findings: Sequence[Finding]) -> list[Finding]:
+    """What is found in the script itself; fixes that reach what commands give become advice.
 
-
-def in_script(findings: Sequence[Finding], end: int) -> list[Finding]:
-    """What is found in the first ``end`` bytes; fixes that reach beyond them become advice.
-
-    What is found at a value beyond them and fixed before them stands where it is fixed.
+    What is found at a setting of theirs and fixed in the script stands where it is fixed.
     """
     found: list[Finding] = []
     for each in findings:
         fix = each.fix
-        if each.span.end > end:
-            place = place_of_fix(each, end)
+        if isinstance(each.span, Place):
+            place = place_of_fix(each)
             if place is not None:
                 found.append(each._replace(span=place))
             continue
-        if fix is not None and any(span.end > end for edit in fix.edits for span in _spans(edit)):
+        if fix is not None and any(isinstance(span, Place) for span in _spans(fix)):
             fix = Fix(fix.message, (), Applicability.DISPLAY)
         found.append(each._replace(fix=fix))
     return found
 
 
-def place_of_fix(finding: Finding, end: int) -> Span | None:
-    """Where the fix begins, if all of it is in the first ``end`` bytes; else None."""
-    edits = finding.fix.edits if finding.fix is not None else ()
-    spans = [span for edit in edits for span in _spans(edit)]
-    return spans[0] if spans and all(span.end <= end for span in spans) else None
+def place_of_fix(finding: Finding) -> Span | None:
+    """Where the fix begins, if all of it is in the script; else None."""
+    spans = _spans(finding.fix) if finding.fix is not None else []
+    return spans[0] if spans and not any(isinstance(span, Place) for span in spans) else None
 
 
-def _spans(edit: Edit) -> list[Span]:
-    return [one for one in vars(edit).values() if isinstance(one, Span)]
+def _spans(fix: Fix) -> list[Span]:
+    return [one for edit in fix.edits for one in vars(edit).values() if isinstance(one, Span)]
 
 
 class CommandSettings(NamedTuple):
     """What launch commands give to a script.
 
-    text: as a dict of Python; empty where they give nothing. relied_on: the files of these
+    settings: None where they may give nothing. relied_on: the files of these
     commands, those that they name, and the folders that were searched for more. launcher: what is
     decided beside the settings.
     """
 
-    text: str
+    settings: Mapping[str, Given] | None
     relied_on: tuple[str, ...]
     launcher: Launcher = Launcher()
 
@@ -122,7 +112,7 @@ class Launches:
         script = os.path.abspath(place)
         starting, is_sure = self._starting(script)
         if not starting:
-            return CommandSettings("", tuple(_watched(script)), joined([]))
+            return CommandSettings(None, tuple(_watched(script)), joined([]))
         from memlint.run.launchers import launcher_of
 
         runs = self._runs.at(script)
@@ -133,13 +123,15 @@ class Launches:
             for file, one in starting
         ]
         launcher = joined(launchers)
-        given = [{**runs.settings_of(one, file), **_flags(one)} for file, one in starting]
+        given = [
+            {**runs.settings_of(one, file), **{flag.name: flag.value for flag in one.settings}}
+            for file, one in starting
+        ]
         settings = _joined_settings(given) if parses else {}
-        inner = ", ".join(f"{name!r}: {value}" for name, value in sorted(settings.items()))
         files = dict.fromkeys(file for file, _ in starting)
         folders = dict.fromkeys((*_watched(script), *map(os.path.dirname, files)))
         return CommandSettings(
-            f"{{{inner}}}" if settings or launcher.complete else "",
+            settings if settings or launcher.complete else None,
             (*folders, *files, *runs.used),
             launcher,
         )
@@ -191,16 +183,12 @@ class Launches:
         return self._commands[path]
 
 
-def _flags(command: Command) -> dict[str, str]:
-    return {flag.name: written(flag) for flag in command.settings}
-
-
-def _joined_settings(every: Sequence[dict[str, str]]) -> dict[str, str]:
-    """The settings that commands give, as Python; ``None`` where they differ."""
+def _joined_settings(every: Sequence[Mapping[str, object]]) -> dict[str, Given]:
+    """The settings that commands give; not known where they differ."""
     return {
-        name: value if all(other.get(name) == value for other in every) else "None"
+        name: Given(value if all(other.get(name) == value for other in every) else None)
         for given in every
-        for name, value in given.items()
+        for name, value in sorted(given.items())
     }
 
 
@@ -222,11 +210,6 @@ def _may_start(command: Command, file: str, script: str) -> bool:
     if not paths:
         return True
     return next(filter(os.path.isfile, paths), None) == script
-
-
-def written(flag: Flag) -> str:
-    """A value as Python; that of an option that may be followed by others is not known."""
-    return repr(list(flag.value) if isinstance(flag.value, tuple) else flag.value)
 
 
 def commands_of(source: Source) -> list[Command]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import ast
 
     from memlint.api import Api
+    from memlint.engine.command_line import Given
     from memlint.engine.project import Project
     from memlint.rule import Rule
     from memlint.run.command_lines import CommandSettings
@@ -55,8 +56,6 @@ class Options(TypedDict, total=False):
     in_tests: the rules that speak of functions that are tests; None: all (the default).
     runtime: whether fixes may import the runtime package (the default).
     project: the files around the script, where what it calls there is followed.
-    launched: the text ends with what a launch command gives to the script. launcher: what the
-        command decides beside it.
     command_line: what all launch commands of the project give to it; what is found at one of these
         settings belongs to them.
     pricing: what prices are computed for; without it there are none.
@@ -68,8 +67,6 @@ class Options(TypedDict, total=False):
     in_tests: frozenset[str] | None
     runtime: bool
     project: Project | None
-    launched: bool
-    launcher: Launcher
     command_line: CommandSettings | None
     pricing: Pricing | None
 
@@ -109,10 +106,10 @@ def examine(
     run: Mapping[str, Any] | None = None
     own = may_train_torchtune(source.data)
     if chosen or woken:
-        read = _read(source, options)
-        chosen = _speaking(chosen, read.tree, own)
+        tree = parsed(source)
+        chosen = _speaking(chosen, tree, own)
     if chosen or woken:
-        script = _script(read, api, options)
+        script = _script(source, tree, api, options)
         findings, run = _found_in_run(script, chosen, woken, pricing, on_error)
         findings = _without_tests(script, findings, options.get("in_tests"))
         script.forget()
@@ -163,27 +160,6 @@ def is_unrequested(rule: Rule, by_code: frozenset[str] | None) -> bool:
     return rule.on_request and by_code is not None and rule.code not in by_code
 
 
-class _Read(NamedTuple):
-    """A script that is parsed and not run. launched: its text ends with what its project's launch
-    commands give to it."""
-
-    source: Source
-    launched: bool
-    tree: ast.Module
-
-
-def _read(source: Source, options: Options) -> _Read:
-    from memlint.script import parse_script
-
-    command_line = options.get("command_line")
-    launched = options.get("launched", False)
-    if command_line is not None and command_line.text:
-        from memlint.run.command_lines import appended
-
-        source, launched = appended(source, command_line.text), True
-    return _Read(source, launched, _quietly(lambda: parse_script(source)))
-
-
 def _speaking(rules: Sequence[Rule], tree: ast.Module, own: bool) -> list[Rule]:
     """The rules that may say something of a script, by its first imports."""
     from memlint.script import packages_at_top
@@ -197,20 +173,51 @@ def read_script(source: Source, api: Api, options: Options) -> Script:
 
     Raises ``SyntaxError`` as ``ast.parse`` does, and RecursionError.
     """
-    return _script(_read(source, options), api, options)
+    return _script(source, parsed(source), api, options)
 
 
-def _script(read: _Read, api: Api, options: Options) -> Script:
+def parsed(source: Source) -> ast.Module:
+    """The syntax tree of a script; raises as ``ast.parse`` does."""
+    from memlint.script import parse_script
+
+    return _quietly(lambda: parse_script(source))
+
+
+def _script(source: Source, tree: ast.Module, api: Api, options: Options) -> Script:
     from memlint.script import build_script
 
-    project = options.get("project")
-    command_line = options.get("command_line")
-    launcher = command_line.launcher if command_line is not None else options.get("launcher")
+    project, command_line = options.get("project"), options.get("command_line")
+    given = command_line.settings if command_line is not None else None
+    launcher = command_line.launcher if command_line is not None else None
     return _quietly(
-        lambda: build_script(
-            read.source, api, project, launched=read.launched, launcher=launcher, tree=read.tree
-        )
+        lambda: build_script(source, api, project, given=given, launcher=launcher, tree=tree)
     )
+
+
+def check_program(
+    source: Source,
+    tree: ast.Module,
+    rules: Sequence[Rule],
+    api: Api,
+    *,
+    given: Mapping[str, Given] | None = None,
+    launcher: Launcher | None = None,
+    by_code: frozenset[str] | None = None,
+    on_error: OnError | None = None,
+) -> list[Finding]:
+    """What ``rules`` find in a program that a recipe configures, or a script with what one of its
+    commands gives to it; at settings of these too."""
+    from memlint.script import build_script
+
+    own = may_train_torchtune(source.data)
+    asked = [rule for rule in rules if not is_unrequested(rule, by_code)]
+    speaking = _speaking(asked, tree, own)
+    if not speaking:
+        return []
+    script = _quietly(lambda: build_script(source, api, given=given, launcher=launcher, tree=tree))
+    findings = _found(speaking, script, on_error)
+    script.forget()
+    return _fitting(findings, source, api, by_code)
 
 
 def _quietly(work: Callable[[], Result]) -> Result:
@@ -229,23 +236,35 @@ def _settled(
     api: Api,
     options: Options,
 ) -> list[Finding]:
-    """Return findings in order, without doubles and without fixes that cannot be applied."""
-    command_line = options.get("command_line")
-    if command_line is not None and command_line.text:
+    """Return findings in order, without doubles, those that a comment suppresses and those of
+    launch commands."""
+    if options.get("command_line") is not None:
         from memlint.run.command_lines import in_script
 
-        findings = in_script(findings, len(source.data))
-    findings = hints_as_advice(once(findings), options.get("by_code"))
+        findings = in_script(findings)
+    wanted = options.get("runtime", True)
+    findings = _fitting(findings, source, api, options.get("by_code"), wanted)
+    return unsuppressed(source, findings, rules, options.get("unused_suppressions", True))
+
+
+def _fitting(
+    findings: list[Finding],
+    source: Source,
+    api: Api,
+    by_code: frozenset[str] | None,
+    runtime: bool = True,
+) -> list[Finding]:
+    """Return findings in order, without doubles and without fixes that cannot be applied."""
+    findings = hints_as_advice(once(findings), by_code)
     if any(finding.fix is not None for finding in findings):
         from memlint.run.runtime_fixes import without_runtime
         from memlint.run.shared_lines import with_advice_on_shared_lines
 
-        wanted = options.get("runtime", True)
-        findings = without_runtime(findings, api.target, wanted=wanted)
+        findings = without_runtime(findings, api.target, wanted=runtime)
         findings = with_advice_on_shared_lines(source, findings)
     if findings and api.target.too_old:
         findings = _of_old_targets(findings, api.target.too_old)
-    return unsuppressed(source, findings, rules, options.get("unused_suppressions", True))
+    return findings
 
 
 def unsuppressed(

@@ -1,21 +1,21 @@
 """Recipes against the rules.
 
-A recipe of TRL is checked as the script that its program runs (``memlint.recipes.lowering``): the
-same rules look at it, and their findings and edits go back to the places of the recipe. Recipes of
-other programs have checks of their own in ``memlint_rules.recipes``.
+A recipe of TRL is checked as the script that its program runs (``memlint.run.trl_recipes``).
+Recipes of other programs have checks of their own in ``memlint_rules.recipes``.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlint.recipes.document import DocumentError, MappingNode, read_document
 from memlint.recipes.files import is_document, may_be_recipe, may_run_recipe
-from memlint.recipes.kinds import Kind, Reader, reader_by_keys
+from memlint.recipes.kinds import reader_by_keys
 from memlint.recipes.launch import commands_in
 from memlint.recipes.recipe import Recipe, read_recipe
-from memlint.rule.findings import Applicability, Finding, Fix
+from memlint.rule.findings import Applicability, Finding
 from memlint.rule.registry import recipe_check
 from memlint.run.agreement import OfCommand, agreed
 from memlint.run.around import Around
@@ -23,7 +23,7 @@ from memlint.run.checked import Checked, defect
 from memlint.run.command_lines import commands_of
 from memlint.run.engine import (
     OnError,
-    check_source,
+    check_program,
     findings_of,
     hints_as_advice,
     is_unrequested,
@@ -31,17 +31,14 @@ from memlint.run.engine import (
     unsuppressed,
 )
 from memlint.run.launches import LIBRARIES, NO_COMMANDS, check_launch_source
-from memlint.run.lowered import in_recipe
-from memlint.run.prefilter import Prefilter
+from memlint.run.trl_recipes import KINDS, as_advice, check_trl_recipe, edits_of
 from memlint.script.launcher import Launcher
 from memlint.source import Source, Span
 from memlint.source.diagnostics import FileError, ReadError
-from memlint.source.edits import Edit
 from memlint.source.reading import read_source
 
 if TYPE_CHECKING:
     from memlint.api import Api
-    from memlint.recipes.methods import Method
     from memlint.rule import Rule
     from memlint.run.runs import Runs
 
@@ -49,8 +46,6 @@ NO_RECIPE = (
     "is not a training recipe that memlint knows: TRL, alignment-handbook, torchtune, "
     "LLaMA-Factory, axolotl, accelerate and DeepSpeed are read"
 )
-Check = Callable[[Source, Launcher], list[Finding]]
-_LOWERED = frozenset({Kind.TRL, Kind.ALIGNMENT_HANDBOOK})
 
 
 def check_recipe_data(
@@ -61,7 +56,6 @@ def check_recipe_data(
     *,
     named: bool = False,
     unused_suppressions: bool = True,
-    prefilter: Prefilter | None = None,
     by_code: frozenset[str] | None = None,
     runs: Runs | None = None,
 ) -> Checked:
@@ -92,11 +86,10 @@ def check_recipe_data(
         tables,
         unused_suppressions=unused_suppressions,
         on_error=failed,
-        prefilter=prefilter,
         by_code=by_code,
         runs=runs,
     )
-    libraries = LIBRARIES if commands or _are_lowered(recipes) else frozenset[str]()
+    libraries = LIBRARIES if commands or _are_of_trl(recipes) else frozenset[str]()
     assumed = tables.target.assumed_of(libraries) if findings else ()
     naming = tables.target.naming(LIBRARIES) if assumed else ""
     relied_on = runs.relied_on(path) if runs is not None else ()
@@ -112,9 +105,9 @@ def check_recipe_data(
     )
 
 
-def _are_lowered(recipes: Sequence[Recipe]) -> bool:
+def _are_of_trl(recipes: Sequence[Recipe]) -> bool:
     """True if one of the recipes fills classes of TRL, whose versions matter."""
-    return any(recipe.kind in _LOWERED for recipe in recipes)
+    return any(recipe.kind in KINDS for recipe in recipes)
 
 
 def _is_candidate(source: Source, runs: Runs | None) -> bool:
@@ -166,7 +159,6 @@ def with_commands(
     rules: Sequence[Rule],
     api: Api,
     *,
-    prefilter: Prefilter | None = None,
     by_code: frozenset[str] | None = None,
     runs: Runs,
 ) -> Checked:
@@ -184,18 +176,12 @@ def with_commands(
         api,
         unused_suppressions=False,
         on_error=lambda rule, error: None,
-        prefilter=prefilter,
         by_code=by_code,
         runs=runs,
     )
-    findings = [each._replace(fix=as_advice(each.fix)) for each in found]
+    findings = [as_advice(each) for each in found]
     relied_on = dict.fromkeys((*notebook.relied_on, *runs.relied_on(notebook.path)))
     return notebook._replace(findings=[*notebook.findings, *findings], relied_on=tuple(relied_on))
-
-
-def as_advice(fix: Fix | None) -> Fix | None:
-    """A fix that is said and not made."""
-    return fix and Fix(fix.message, (), Applicability.DISPLAY)
 
 
 def check_recipe_source(
@@ -206,30 +192,23 @@ def check_recipe_source(
     *,
     unused_suppressions: bool = True,
     on_error: OnError | None = None,
-    prefilter: Prefilter | None = None,
     by_code: frozenset[str] | None = None,
     runs: Runs | None = None,
 ) -> list[Finding]:
     """What ``rules`` find in the recipes of ``source``, in order of place, suppressed findings
     left out."""
 
-    def check(script: Source, launcher: Launcher) -> list[Finding]:
-        return check_source(
-            script,
-            rules,
-            api,
-            launcher=launcher,
-            unused_suppressions=False,
-            on_error=on_error,
-            prefilter=prefilter,
-            by_code=by_code,
+    def check(program: ast.Module, launcher: Launcher) -> list[Finding]:
+        script = Source(f"{source.path}.py", "")  # what is written is in the nodes
+        return check_program(
+            script, program, rules, api, launcher=launcher, on_error=on_error, by_code=by_code
         )
 
     def own(recipe: Recipe, around: Around) -> list[Finding]:
-        if recipe.kind in _LOWERED:
-            found = check_recipe(recipe, api, check, around)
+        if recipe.kind in KINDS:
+            found = check_trl_recipe(recipe, api, check, around)
             if runs is not None and _any_safe(found) and runs.may_train_own_code(recipe.reader):
-                return check_recipe(recipe, api, check, around._replace(own_code=True))
+                return check_trl_recipe(recipe, api, check, around._replace(own_code=True))
             return found
         known = recipe.run_with(around.overridden) if around.overridden else recipe
         return _in_own_words(known, rules, by_code, on_error)
@@ -249,7 +228,6 @@ def check_recipe_source(
             api,
             place=runs.place if runs is not None else source.path,
             on_error=on_error,
-            prefilter=prefilter,
             by_code=by_code,
             relied_on=runs.scripts if runs is not None else None,
         )
@@ -277,7 +255,7 @@ def _of_recipe(
             alone[path] = {each.code for each in _in_file(base, beside, check)}
         return list(_by_command(recipe, findings, alone[path]))
     if recipe.command is None:
-        return [each for each in findings if each.span.end <= len(recipe.source.data)]
+        return findings
     return [each for each in findings if _is_of_command(recipe, each)]
 
 
@@ -372,88 +350,15 @@ def duplicate_keys(recipe: Recipe) -> Iterator[FileError]:
         )
 
 
-def check_recipe(recipe: Recipe, api: Api, check: Check, around: Around) -> list[Finding]:
-    """What the rules find in a recipe of TRL, in order of place.
-
-    check: the rules, asked of a script. around: what the rest of the run decides.
-    """
-    from memlint.recipes.commands import merged_root, with_entries
-    from memlint.recipes.lowering import lower
-
-    beyond = len(recipe.source.data) + 1
-    added = {str(each.key.value) for each in around.entries}.difference(recipe.keys)
-    root = with_entries(merged_root(recipe, beyond), around.entries, beyond)
-    common: dict[tuple[str, Span], Finding] | None = None
-    for reader, method in _readings(recipe, root, api, around):
-        lowered = lower(
-            root,
-            method,
-            api,
-            around.options,
-            complete=recipe.is_complete,
-            unknown=around.overridden - added,
-            reader=reader,
-            by_trl=around.by_trl,
-            own_code=around.own_code,
-        )
-        script = Source(f"{recipe.source.path}.py", lowered.text)
-        found = [
-            in_recipe(recipe, reader, method, lowered, each, api)
-            for each in check(script, around.launcher)
-        ]
-        here = {(each.code, each.span): each for each in found if each is not None}
-        common = here if common is None else _common(common, here)
-        if not common:
-            return []
-    return sorted((common or {}).values(), key=lambda each: (each.span, each.code))
-
-
-def _readings(
-    recipe: Recipe, root: MappingNode, api: Api, around: Around
-) -> Iterator[tuple[Reader, Method]]:
-    """What may read the recipe, with each method that it may train by."""
-    from memlint.recipes.methods import method_named, method_of_classes, methods_of
-
-    first = recipe.reader or Reader(recipe.kind, "")
-    for reader in (first, *first.also):
-        certain = method_of_classes(reader.classes, api)
-        named = certain or method_named(recipe.name or around.method)
-        for method in named or methods_of(recipe.source, root, api):
-            yield reader, method
-
-
 def _any_safe(findings: Sequence[Finding]) -> bool:
     return any(each.fix and each.fix.applicability is Applicability.SAFE for each in findings)
-
-
-Places = dict[tuple[str, Span], Finding]
-
-
-def _common(first: Places, second: Places) -> Places:
-    """What is found both ways; what is not mended alike is not mended."""
-    return {
-        place: each if _edits(each) == _edits(second[place]) else _as_advice(each)
-        for place, each in first.items()
-        if place in second
-    }
-
-
-def _edits(finding: Finding) -> Sequence[Edit]:
-    return finding.fix.edits if finding.fix is not None else ()
-
-
-def _as_advice(finding: Finding) -> Finding:
-    """A finding whose fix is not applied."""
-    if finding.fix is None:
-        return finding
-    return finding._replace(fix=Fix(finding.fix.message, (), Applicability.DISPLAY))
 
 
 def _with_single_keys(recipe: Recipe, finding: Finding) -> Finding:
     """A finding without a fix where that names a key that stands twice: which one is meant?"""
     doubled = {str(each.value) for each in recipe.document.duplicates}
     is_unsure = bool(doubled) and not doubled.isdisjoint(_keys_of(recipe, finding))
-    return _as_advice(finding) if is_unsure else finding
+    return as_advice(finding) if is_unsure else finding
 
 
 def _beside_others(
@@ -475,7 +380,7 @@ def _beside_others(
 
 def _keys_of(recipe: Recipe, finding: Finding) -> Iterator[str]:
     """Yield the keys of a recipe that the edits of a finding rewrite or add."""
-    for edit in _edits(finding):
+    for edit in edits_of(finding):
         names = {getattr(edit, name, None) for name in ("key", "old")}
         span = getattr(edit, "span", None) or getattr(edit, "mapping", None)
         yield from (each for each in names if isinstance(each, str))

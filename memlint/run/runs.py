@@ -42,7 +42,7 @@ _SKIPPED = frozenset(
 _MAX_FOLDERS, _MAX_FILES, _MAX_DEPTH, _MAX_BYTES = 1500, 200, 6, 256 << 10
 _MAX_SCRIPTS = 2000
 _TRAINER = lazy_pattern(r"\b((?:SFT|DPO|GRPO|KTO|ORPO|CPO|Reward|RLOO)Trainer)\s*\(")
-_ZERO_3 = '{"zero_optimization": {"stage": 3}}'
+_ZERO_3 = {"zero_optimization": {"stage": 3}}
 
 
 # The release of a program (``torchtune``) for a recipe at a place.
@@ -242,9 +242,9 @@ class Runs:
             if changed is not None:
                 yield self.of_release(changed)
 
-    def settings_of(self, command: Command, beside: str) -> dict[str, str]:
-        """What the recipe that a command hands to its script gives to it, as Python: texts, as on
-        a command line, and ``None`` for what none can say."""
+    def settings_of(self, command: Command, beside: str) -> dict[str, object]:
+        """What the recipe that a command hands to its script gives to it: texts, as on a command
+        line, and None for what none can say."""
         path = self._find(command.recipe, beside) if command.recipe else None
         if path is None:
             return {}
@@ -340,11 +340,11 @@ class Runs:
         return self._here
 
 
-def _as_flag(value: object) -> str:
-    """A recipe's value as Python, written as on a command line."""
+def _as_flag(value: object) -> str | None:
+    """A recipe's value as it would stand on a command line."""
     if isinstance(value, bool):
-        return repr(str(value).lower())
-    return repr(str(value)) if isinstance(value, str | int | float) else "None"
+        return str(value).lower()
+    return str(value) if isinstance(value, str | int | float) else None
 
 
 def root_of(place: str) -> str:

@@ -146,7 +146,6 @@ class Session:
                 api,
                 named=job.named,
                 unused_suppressions=rules.unused_suppressions,
-                prefilter=rules.prefilter,
                 by_code=job.by_code,
                 runs=self._runs_around(job),
             )
@@ -161,7 +160,6 @@ class Session:
             checked,
             rules.rules,
             api(checked.source),
-            prefilter=rules.prefilter,
             by_code=job.by_code,
             runs=self._runs_around(job),
         )
@@ -183,7 +181,6 @@ class Session:
         """What the rules (those of ``codes``) find in a version of a job's file."""
         chosen = [each for each in rules.rules if codes is None or each.code in codes]
         unused = rules.unused_suppressions and codes is None
-        prefilter = rules.prefilter if codes is None else None
         if is_recipe_file(job.path):
             from memlint.run.recipes import check_recipe_source, recipes_of
 
@@ -195,7 +192,6 @@ class Session:
                 api,
                 unused_suppressions=unused,
                 on_error=lambda rule, error: None,
-                prefilter=prefilter,
                 by_code=job.by_code if codes is None else None,
                 runs=runs,
             )

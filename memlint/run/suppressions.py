@@ -20,7 +20,7 @@ from memlint.recipes.files import is_recipe_file
 from memlint.rule.file_rules import UNUSED_SUPPRESSION
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.registry import check_specifiers, matches
-from memlint.source import Source, Span
+from memlint.source import Place, Source, Span
 from memlint.source.patterns import lazy_pattern
 
 _COMMENT = lazy_pattern(
@@ -86,6 +86,8 @@ def apply(
     for finding in findings:
         first = source.line(finding.span.start)
         last = source.line(max(finding.span.start, finding.span.end - 1))
+        if isinstance(finding.span, Place):
+            first = last = -1  # a setting of another file
         # Every comment is asked, so that of two that cover one finding both count as used.
         covering = [each for each in suppressions if each.covers(finding.code, first, last)]
         if not covering:

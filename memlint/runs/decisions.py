@@ -10,7 +10,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from memlint.engine.project import is_elsewhere
+from memlint.engine.project import is_elsewhere, place_of_setting
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
@@ -31,7 +31,7 @@ _PRECISION = frozenset(
 
 def is_explained(script: Script, option: str, node: ast.AST | None) -> bool:
     """True if a comment says why ``option`` has the value that is written at ``node``."""
-    if node is None or is_elsewhere(node):
+    if node is None or is_elsewhere(node) or place_of_setting(node) is not None:
         return False
     statement = script.statement(node)
     begins = script.source.line(script.span(statement).start)

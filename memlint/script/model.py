@@ -8,11 +8,11 @@ in source order and computed when first asked for.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memlint.engine.command_line import CommandLine
+from memlint.engine.command_line import CommandLine, Given
 from memlint.engine.growth import starts_of
 from memlint.engine.interpreter import Interpreter
 from memlint.engine.project import Project, is_elsewhere
@@ -343,30 +343,29 @@ def build_script(
     api: Api,
     project: Project | None = None,
     *,
-    launched: bool = False,
+    given: Mapping[str, Given] | None = None,
     launcher: Launcher | None = None,
     tree: ast.Module | None = None,
 ) -> Script:
     """Read a script; with ``project``, what it calls of the files around it as well.
 
-    launched: the text ends with an assignment of the dict that a launch command gives to the
-    script (``memlint.engine.command_line``). launcher: what the command decides beside it. tree:
-    that of the script, where it is parsed already.
+    given: the settings of its launch command; None where no command is known. launcher: what the
+    command decides beside them. tree: that of the script, where it is parsed already.
 
     Raises as ``parse_script`` does.
     """
     tree = parse_script(source) if tree is None else tree
     launcher = Launcher() if launcher is None else launcher
     command_line: CommandLine | None = None
-    if launched:
-        given = tree.body[-1]
-        assert isinstance(given, ast.Assign)
-        assert isinstance(given.value, ast.Dict)
+    if given is not None:
         command_line = CommandLine(
-            given.value,
+            given,
             lambda name, option: api.history(api.canonical(name), option) is not None,
+            lambda name, option: api.accepts(api.canonical(name), option) is True,
             complete=launcher.complete,
         )
     run = Interpreter(_EFFECTS, project, command_line, source.text.split("\n"))
     run.run(tree)
+    if command_line is not None:
+        run.trees.append(command_line.module)
     return Script(source, tree, api, run, launcher)

@@ -13,6 +13,7 @@ from memlint.engine.command_line import CommandLine, kind_of_annotation, settled
 from memlint.engine.command_options import given_by_look
 from memlint.engine.functions import call_function
 from memlint.engine.interpreter import CallEffect, Interpreter
+from memlint.engine.project import is_library
 from memlint.engine.values import (
     UNKNOWN,
     Binding,
@@ -29,6 +30,7 @@ from memlint.engine.values import (
     library_base,
     truth,
 )
+from memlint.source.record import NamedTuple
 
 
 def _add_argument(run: Interpreter, invocation: Invocation) -> Value | None:
@@ -183,26 +185,41 @@ def _parse_dataclasses(run: Interpreter, invocation: Invocation) -> Value | None
     if isinstance(given, Sequence) and given.open:
         return UNKNOWN
     declared = {name for cls in classes if isinstance(cls, Class) for name, _ in run.fields(cls)}
+    hidden = not all(isinstance(cls, Class) or _is_of_library(cls) for cls in classes)
     wants_rest = invocation.keywords.get("return_remaining_strings")
-    strict = wants_rest is None
-    made = tuple(_parsed_class(run, invocation, cls, declared, strict) for cls in classes)
+    options = _Options(declared, hidden) if wants_rest is None else None
+    made = tuple(_parsed_class(run, invocation, cls, options) for cls in classes)
     if wants_rest is not None:
         return Sequence((*made, UNKNOWN), "tuple")
     return Sequence(made, "tuple")
 
 
+class _Options(NamedTuple):
+    """What a parser takes that stops at all else.
+
+    declared: the fields of all classes of the script that it fills. hidden: it fills others, whose
+    fields are out of sight.
+    """
+
+    declared: set[str]
+    hidden: bool
+
+
+def _is_of_library(cls: Value) -> bool:
+    return isinstance(cls, Symbol) and is_library(cls.name)
+
+
 def _parsed_class(
-    run: Interpreter, invocation: Invocation, cls: Value, declared: set[str], strict: bool
+    run: Interpreter, invocation: Invocation, cls: Value, options: _Options | None
 ) -> Value:
     """An instance whose fields a command line or a file may set; their defaults are a default.
 
-    declared: the fields of all classes of the script that the parser fills. strict: what no class
-    takes stops the script.
+    options: None where the parser passes over what no class takes.
     """
     complete = (
         run.command_line is not None
         and run.command_line.complete
-        and strict
+        and options is not None
         and not _reads_file(invocation)
     )
     if isinstance(cls, Class):
@@ -222,7 +239,7 @@ def _parsed_class(
         return UNKNOWN
     made.open = not complete
     if run.command_line is not None:
-        _launched_fields(run, run.command_line, made, declared if strict else None)
+        _launched_fields(run, run.command_line, made, options)
     return made
 
 
@@ -235,12 +252,12 @@ def _reads_file(invocation: Invocation) -> bool:
 
 
 def _launched_fields(
-    run: Interpreter, given: CommandLine, made: Object, declared: set[str] | None
+    run: Interpreter, given: CommandLine, made: Object, options: _Options | None
 ) -> None:
     """Give an instance what the launch command sets.
 
-    declared: fields of the script's classes, which are no options of a library's; None: an option
-    that the class no longer has would be passed over, and is left out.
+    What the script's classes declare is no option of a library's. An option that a class no longer
+    has may be that of a class out of sight, or be passed over.
     """
     own = dict(run.fields(made.cls)) if made.cls is not None else {}
     for option in given.names:
@@ -251,12 +268,10 @@ def _launched_fields(
                 # No place of the name: what the script declares itself, no release renames.
                 run.set_binding(made, option, Binding(value, How.FIELD))
             continue
-        if (
-            declared is None
-            or option in declared
-            or made.type is None
-            or not given.takes(made.type, option)
-        ):
+        if options is None or option in options.declared or made.type is None:
+            continue
+        takes = given.accepts if options.hidden else given.takes
+        if not takes(made.type, option):
             continue
         value = given.value(option, "")
         if value is not None:

@@ -3,6 +3,6 @@
 The lowest package: it imports nothing else of memlint.
 """
 
-from memlint.source.text import Cell, Location, Source, Span
+from memlint.source.text import Cell, Location, Place, Source, Span
 
-__all__ = ["Cell", "Location", "Source", "Span"]
+__all__ = ["Cell", "Location", "Place", "Source", "Span"]

@@ -13,7 +13,7 @@ import re
 from bisect import bisect_right
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from memlint.source.record import NamedTuple, Record
 
@@ -34,6 +34,28 @@ class Span(NamedTuple):
 
     def overlaps(self, other: Span) -> bool:
         return self.start < other.end and other.start < self.end
+
+    def beginning(self, text: str) -> Span:
+        """The part that holds ``text``, which it begins with."""
+        return Span(self.start, self.start + len(text.encode()))
+
+
+class Place(Span):
+    """Where a setting is written that a script is given: bytes of another file than the script's.
+
+    setting: what is written there, for who gave it; None for a piece of it.
+    """
+
+    setting: object = None
+
+    def __new__(cls, span: Span, setting: object = None) -> Self:
+        made = super().__new__(cls, *span)
+        made.setting = setting
+        return made
+
+    def beginning(self, text: str) -> Span:
+        """All of it: a recipe may call a keyword otherwise."""
+        return self
 
 
 class Location(NamedTuple):

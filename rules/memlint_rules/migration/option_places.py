@@ -76,8 +76,7 @@ def option_span(script: Script, call: Call, setting: Setting) -> Span:
         (one for one in getattr(setting.owner, "keywords", ()) if one.arg == setting.name), None
     )
     if keyword is not None:
-        start = script.span(keyword)
-        return Span(start.start, start.start + len(setting.name.encode()))
+        return script.span(keyword).beginning(setting.name)
     place = places.place_of(script, setting)
     key = place.key if isinstance(place, places.InDict) else None
     if key is not None:

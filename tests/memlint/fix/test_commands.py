@@ -37,7 +37,6 @@ def applied(text: str, *fixes: Sequence[Edit]) -> Applied:
         (SetItem(span(TRL), "learning_rate", "0.0002"), "1e-05", "0.0002"),
         (SetItem(span(TRL), "packing", "False"), "--packing true", "--packing false"),
         (SetItem(span(TRL), "dtype", "torch.float16"), '"bfloat16"', '"float16"'),
-        (SetItem(span(TRL), "learning_rate", "None"), "1e-05", "null"),
         (RemoveItem(span(TRL), "learning_rate"), " --learning_rate 1e-05", ""),
         (RemoveItem(span(TRL), "dtype"), ' --dtype "bfloat16"', ""),
         (RemoveItem(span(TRL), "bf16"), " --bf16", ""),
@@ -69,6 +68,12 @@ def test_an_override_of_a_section_is_changed_where_it_stands() -> None:
     assert applied(TUNE, [edit]).text == TUNE.replace("AdamW", "SGD")
 
 
+def test_only_overrides_have_a_word_for_none() -> None:
+    start = TUNE.index("optimizer.lr")
+    assert " optimizer.lr=null " in applied(TUNE, [SetItem(Span(start, start), "lr", "None")]).text
+    assert applied(TRL, [SetItem(span(TRL), "learning_rate", "None")]).text == TRL
+
+
 QUOTED = "A=5\ntrl sft \"--bf16\" --seed $A '--max_steps' 3\n"
 
 
@@ -91,9 +96,9 @@ def test_what_cannot_be_done_is_refused(text: str, edit: Edit, reason: str) -> N
     assert reason in result.refused[0]
 
 
-def test_a_command_of_a_script_has_no_such_options() -> None:
+def test_what_a_command_does_not_give_stays_away() -> None:
     text = "python train.py --packing true\n"
-    result = applied(text, [RemoveItem(span(text, "python"), "packing")])
+    result = applied(text, [RemoveItem(span(text, "python"), "padding_free")])
     assert result.refused == {0: "the command does not give the option"}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from memlint.cli.main import run
+from memlint.engine.command_line import Given
 from memlint.script import UNSURE, build_script
 from memlint.source import Source
 from tests.memlint.script.scripts import api
@@ -213,9 +214,9 @@ def test_types_of_arguments(declared: str, given: str, value: bool) -> None:
     text = (
         "import argparse, torch\np = argparse.ArgumentParser()\n"
         f"p.add_argument('--a', {declared})\n"
-        f"torch.save(x=p.parse_args().a)\ncommand = {{'a': {given!r}}}\n"
+        "torch.save(x=p.parse_args().a)\n"
     )
-    script = build_script(Source("t.py", text), api(), launched=True)
+    script = build_script(Source("t.py", text), api(), given={"a": Given(given)})
     (call,) = (one for one in script.calls_to("torch.save"))
     assert (call.setting("x").value is not UNSURE) is value
 
@@ -349,7 +350,56 @@ def test_other_parsers_get_what_the_command_gives(
 
 
 def test_a_switch_of_click_may_be_off() -> None:
-    given = f"{CLICK}\n_memlint_command_line = {{'no_bf16': True, 'rows': '8'}}\n"
-    (config,) = build_script(Source("t.py", given), api(), launched=True).configs
+    given = {"no_bf16": Given(True), "rows": Given("8")}
+    (config,) = build_script(Source("t.py", CLICK), api(), given=given).configs
     assert config.setting("bf16").value is False
     assert config.setting("per_device_eval_batch_size").value == 512  # no option is called so
+
+
+def test_an_option_that_nothing_replaces_goes_with_its_value(here: Path) -> None:
+    (here / "train.py").write_text(PARSED)
+    (here / "run.sh").write_text(
+        "python train.py --seed 1 --save_safetensors 'True' --max_steps 9\n"
+    )
+    after = fixed(here, "run.sh", "--select", "MEM901")
+    assert after == "python train.py --seed 1 --max_steps 9\n"
+
+
+def test_an_option_may_be_that_of_a_class_out_of_sight(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "python train.py --save_safetensors True --per_device_eval_batch_size 64\n"
+    (here / "run.sh").write_text(text)
+    hidden = PARSED.replace("parser = ", "from company.options import Others\nparser = ")
+    (here / "train.py").write_text(hidden.replace("SFTConfig, Extra", "SFTConfig, Others"))
+    assert not [line for line in found(capsys) if "run.sh" in line and "MEM901" in line]
+    assert fixed(here, "run.sh", "--select", "MEM901") == text
+
+
+def test_an_option_that_an_environment_takes_over_is_advised(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "train.py").write_text(PARSED)
+    text = "python train.py --seed 1 --logging_dir runs/one --report_to tensorboard\n"
+    (here / "run.sh").write_text(text)
+    assert found(capsys).count("run.sh:1:26: MEM901") == 1
+    assert fixed(here, "run.sh", "--select", "MEM901") == text
+
+
+def test_a_value_keeps_the_way_in_which_the_command_spells_switches(here: Path) -> None:
+    (here / "t.py").write_text(PARSED)
+    (here / "run.sh").write_text("python t.py --bf16=false --tf32=True\n")
+    after = fixed(here, "run.sh", "--select", "MEM402", "--unsafe-fixes")
+    assert after == "python t.py --bf16=true --tf32=True\n"
+
+
+def test_a_comment_of_the_script_holds_for_its_commands_where_it_is_of_the_whole_file(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "t.py").write_text(ARGPARSE)
+    (here / "run.sh").write_text("python t.py --attn eager\n")
+    assert "run.sh:1:20: MEM304" in found(capsys, "--select", "MEM304")
+    (here / "t.py").write_text(f"# memlint: ignore[MEM304]\n{ARGPARSE}")
+    assert "run.sh:1:20: MEM304" in found(capsys, "--select", "MEM304")
+    (here / "t.py").write_text(f"# memlint: ignore-file[MEM304]\n{ARGPARSE}")
+    assert found(capsys, "--select", "MEM304") == []

@@ -296,3 +296,18 @@ def test_a_key_of_a_later_release(
     (tmp_path / "requirements.txt").write_text("llamafactory==0.7.1\n")
     run(["check", "--no-cache", "--select", "MEM901", "--output-format", "concise"])
     assert "does not take `pref_beta` (new in 0.8.0)" in capsys.readouterr().out
+
+
+def test_two_keys_of_a_recipe_that_a_command_makes_wrong_are_two_findings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("")
+    keys = "max_completion_length: 64\nmask_truncated_completions: true\n"
+    (tmp_path / "one.yaml").write_text(f"model_name_or_path: m/m\n{keys}")
+    (tmp_path / "run.sh").write_text("trl rloo --config one.yaml --max_steps -1\n")
+    (tmp_path / "other.sh").write_text("trl sft --config one.yaml --max_steps -1\n")
+    run(["check", "--no-cache", "--target", "trl=0.12.0,transformers=4.46.0",
+         "--output-format", "concise", "run.sh"])  # fmt: skip
+    lines = [line for line in capsys.readouterr().out.splitlines() if "run.sh:1:1: MEM901" in line]
+    assert len({line for line in lines if "does not take `m" in line}) == 2
