@@ -7,11 +7,10 @@ tables, same fixes. The nodes are places of the recipe, so that findings and edi
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from memlint.engine.project import put
+from memlint.engine.written_program import NOWHERE, Argument, WrittenProgram
 from memlint.recipes.document import (
     Entry,
     MappingNode,
@@ -29,6 +28,7 @@ from memlint.source.record import Record
 
 if TYPE_CHECKING:
     from memlint.api import Api
+    from memlint.engine.nodes import CallNode, Expression, Module
 
 _PROGRAM = Reader(Kind.TRL, "")
 MODEL_CONFIG = "trl.ModelConfig"
@@ -44,10 +44,6 @@ _QUANTIZATION = {
 }  # fmt: skip
 _DTYPES = ("dtype", "torch_dtype")
 _WIDTHS = ("bfloat16", "float16", "float32")
-# Of what stands nowhere in the recipe.
-_NOWHERE = Span(0, 0)
-
-Expression = TypeVar("Expression", bound=ast.AST)
 
 
 class Written(Record):
@@ -80,7 +76,7 @@ def program_of(
     reader: Reader | None = None,
     by_trl: bool = False,
     own_code: bool = False,
-) -> ast.Module:
+) -> Module:
     """Return the script that trains by the settings of a recipe with ``method``.
 
     options: those of the configuration that files around the recipe decide. entries: settings that
@@ -90,8 +86,7 @@ def program_of(
     transformers'.
     """
     reader = reader or _PROGRAM
-    program = _Program(recipe, method, api, entries, unknown, reader, by_trl, own_code)
-    return program.module(options)
+    return _Program(recipe, method, api, entries, unknown, reader, by_trl, own_code).module(options)
 
 
 class _Program:
@@ -106,7 +101,7 @@ class _Program:
         by_trl: bool,
         own_code: bool,
     ) -> None:
-        self._root = recipe.document.root
+        self._root = root = recipe.document.root
         self._reader = reader
         self._complete = recipe.is_complete and not reader.computes
         self._unknown = unknown
@@ -114,52 +109,43 @@ class _Program:
         self._method = method
         self._api = api
         self._default_dtype = self._dtype_of_program() if by_trl else {}
-        self._places: dict[ast.AST, Span] = {}
+        self._program = WrittenProgram()
         # A command's settings go over its recipe's, and those over what is given beside it.
         base = recipe.base.document.root.entries if recipe.base is not None else ()
-        top = {**_by_name(entries), **_by_name(base), **merged(self._root)}
+        own, below, given = merged(root), _by_name(base), _by_name(entries)
+        top = {**given, **below, **own}
         self._top = {k: v for k, v in top.items() if isinstance(k, str) and k not in reader.own}
+        # Of keys in other files: what a command makes of its recipe is said at the command.
         self._elsewhere: dict[object, Span] = {
-            **dict.fromkeys(_by_name(entries), _NOWHERE),
-            **{key: self._at_command(str(key)) for key in _by_name(base)},
+            **dict.fromkeys(given, NOWHERE),
+            **{key: Place(root.span, Written(root.span, str(key))) for key in below},
         }
-        for key in merged(self._root):
+        for key in own:
             self._elsewhere.pop(key, None)
 
-    def module(self, options: Mapping[str, object]) -> ast.Module:
+    def module(self, options: Mapping[str, object]) -> Module:
         config, trainer = self._method.config, self._method.trainer
         model = self._method.model
-        body: list[ast.stmt] = [ast.Import([ast.alias("torch")])]
+        program = self._program
         imported = (f"transformers.{model}", "transformers.BitsAndBytesConfig", "peft.LoraConfig")
-        for name in (*imported, MODEL_CONFIG, config, trainer):
-            package, _, cls = name.rpartition(".")
-            body.append(ast.ImportFrom(package, [ast.alias(cls)], 0))
+        program.imports("torch", *imported, MODEL_CONFIG, config, trainer)
         loads = self._reader.has_class("ModelConfig")
         of_model = self._keys_of_model(config) if loads else {}
-        keys = {key: key for key in self._keys_of(config) if key not in of_model}
         if loads:
-            body.append(_assign("model_args", self._call(MODEL_CONFIG, of_model, open_names=True)))
-        decided = {name: _name("value_of_the_project") for name in sorted(self._decided(config))}
-        given = {**decided, **{name: _literal(value) for name, value in options.items()}}
-        made = self._call(config, keys, given, open_names=True)
-        body.append(_assign("args", made))
-        body.append(_assign("model", self._load(model) if loads else _name("model_of_the_program")))
-        body.append(_assign("trainer", self._trainer(trainer)))
-        train = ast.Attribute(_name("trainer"), "train", ast.Load())
-        body.append(ast.Expr(ast.Call(train, [], [])))
-        module = ast.Module(body, [])
-        for order, (node, place) in enumerate(self._in_order(module, _NOWHERE), start=1):
-            put(node, place, order)
-        return module
-
-    def _in_order(self, node: ast.AST, around: Span) -> Iterator[tuple[ast.AST, Span]]:
-        """Yield the nodes with their places; a piece of what is written is where that is."""
-        place = self._places.get(node, around)
-        if "lineno" in node._attributes:
-            yield node, place
-        inner = Place(place) if isinstance(place, Place) else place
-        for child in ast.iter_child_nodes(node):
-            yield from self._in_order(child, inner)
+            program.assigns("model_args", self._call(MODEL_CONFIG, of_model, open_names=True))
+        decided = dict.fromkeys(sorted(self._decided(config)), "value_of_the_project")
+        given = {
+            **{name: program.name(value) for name, value in decided.items()},
+            **{name: program.value(value) for name, value in options.items()},
+        }
+        keys = {key: key for key in self._keys_of(config) if key not in of_model}
+        program.assigns("args", self._call(config, keys, given, open_names=True))
+        program.assigns(
+            "model", self._load(model) if loads else program.name("model_of_the_program")
+        )
+        program.assigns("trainer", self._trainer(trainer))
+        program.does(program.call("trainer.train"))
+        return program.module()
 
     def _decided(self, config: str) -> set[str]:
         """Options of the configuration that a class of the project defines anew, or a command
@@ -200,66 +186,69 @@ class _Program:
         self,
         qualname: str,
         names: Mapping[str, str],
-        options: Mapping[str, ast.expr] = {},
+        options: Mapping[str, Expression] = {},
         *,
         open_names: bool = False,
-    ) -> ast.Call:
+    ) -> CallNode:
         """``name(key=value, ...)``. names: keyword -> key of the recipe. options: more keywords,
         which go before those of the recipe."""
-        keywords = []
-        for name, key in names.items():
-            if key in self._top and name not in options:
-                keyword = ast.keyword(name, self._value(key))
-                self._places[keyword] = self._place_of(key)
-                keywords.append(keyword)
-        keywords += [ast.keyword(name, value) for name, value in options.items()]
-        if not self._complete and open_names:
-            keywords.append(ast.keyword(None, _name("other_options")))
-        call = ast.Call(_name(qualname.rpartition(".")[2]), [], keywords)
-        return self._at(call, self._first_key(), names, open_names)
+        rest = "other_options" if open_names else ""
+        keywords = self._keywords(names, options, rest, self._place_of)
+        written = Written(self._root.span, names=names, open_names=open_names)
+        place = Place(self._first_key(), written)
+        return self._program.call(qualname.rpartition(".")[2], keywords=keywords, place=place)
 
-    def _load(self, model: str) -> ast.Call:
-        path = "model_name_or_path"
-        names = {}
-        keywords = []
-        if "attn_implementation" in self._top:
-            names["attn_implementation"] = "attn_implementation"
-            keywords.append(ast.keyword("attn_implementation", self._value("attn_implementation")))
+    def _keywords(
+        self,
+        names: Mapping[str, str],
+        options: Mapping[str, Expression],
+        rest: str = "",
+        place: Callable[[str], Span | None] = lambda key: None,
+    ) -> list[Argument]:
+        """The keywords of a call. rest: what stands for more where the recipe is not complete."""
+        keywords: list[Argument] = [
+            (name, self._value(key), place(key))
+            for name, key in names.items()
+            if key in self._top and name not in options
+        ]
+        keywords += [(name, value, None) for name, value in options.items()]
+        if rest and not self._complete:
+            keywords.append((None, self._program.name(rest), None))
+        return keywords
+
+    def _load(self, model: str) -> CallNode:
+        path, program = "model_name_or_path", self._program
         given = next((name for name in _DTYPES if name in self._top), None)
         option = "dtype" if self._api.version("transformers").minor >= (4, 56) else "torch_dtype"
         by = given or next(iter(self._default_dtype), "")
-        names |= {option: by} if by else {}
-        keywords.append(ast.keyword(option, self._dtype(given)))
-        remote = "trust_remote_code"
+        alike = ("attn_implementation", *(() if self._own_code else ("trust_remote_code",)))
+        names = {name: name for name in alike if name in self._top} | ({option: by} if by else {})
+        more = {option: self._dtype(given)}
         if self._own_code:
-            keywords.append(ast.keyword(remote, _name("code_of_the_project")))
-        elif remote in self._top:
-            names[remote] = remote
-            keywords.append(ast.keyword(remote, self._value(remote)))
-        if self._is_on("load_in_4bit") or self._is_on("load_in_8bit"):
-            keywords.append(ast.keyword("quantization_config", self._quantization(given)))
-        if not self._complete:
-            keywords.append(ast.keyword(None, _name("model_options")))
-        checkpoint = self._value(path) if path in self._top else _name(path)
-        load = ast.Attribute(_name(model), "from_pretrained", ast.Load())
-        return self._at(ast.Call(load, [checkpoint], keywords), self._key_span(path), names)
+            more["trust_remote_code"] = program.name("code_of_the_project")
+        if self._is_on("load_in_4bit", "load_in_8bit"):
+            more["quantization_config"] = self._quantization(given)
+        keywords = self._keywords(names, more, "model_options")
+        checkpoint = self._value(path) if path in self._top else program.name(path)
+        place = Place(self._key_span(path), Written(self._root.span, names=names))
+        return program.call(f"{model}.from_pretrained", [checkpoint], keywords, place)
 
-    def _quantization(self, dtype: str | None) -> ast.Call:
+    def _quantization(self, dtype: str | None) -> CallNode:
         names = {name: key for name, key in _QUANTIZATION.items() if key in self._top}
-        keywords = [ast.keyword(name, self._value(key)) for name, key in names.items()]
-        keywords.append(ast.keyword("bnb_4bit_compute_dtype", self._dtype(dtype)))
+        keywords = self._keywords(names, {"bnb_4bit_compute_dtype": self._dtype(dtype)})
         key = "load_in_4bit" if "load_in_4bit" in self._top else "load_in_8bit"
-        call = ast.Call(_name("BitsAndBytesConfig"), [], keywords)
-        return self._at(call, self._key_span(key), names)
+        place = Place(self._key_span(key), Written(self._root.span, names=names))
+        return self._program.call("BitsAndBytesConfig", keywords=keywords, place=place)
 
-    def _trainer(self, qualname: str) -> ast.Call:
-        given = ["model", "args", "train_dataset"]
+    def _trainer(self, qualname: str) -> CallNode:
+        given = ["model", "args", "train_dataset", *self._method.arguments]
         given += ["eval_dataset"] if self._evaluates() else []
-        keywords = [ast.keyword(name, _name(name)) for name in (*given, *self._method.arguments)]
+        options: dict[str, Expression] = {name: self._program.name(name) for name in given}
         if self._is_on("use_peft") and self._reader.has_class("ModelConfig"):
-            keywords.append(ast.keyword("peft_config", self._call("peft.LoraConfig", _ADAPTER)))
-        call = ast.Call(_name(qualname.rpartition(".")[2]), [], keywords)
-        return self._at(call, self._first_key(), {})
+            options["peft_config"] = self._call("peft.LoraConfig", _ADAPTER)
+        keywords = self._keywords({}, options)
+        place = Place(self._first_key(), Written(self._root.span, names={}))
+        return self._program.call(qualname.rpartition(".")[2], keywords=keywords, place=place)
 
     def _evaluates(self) -> bool:
         for key in ("eval_strategy", "evaluation_strategy"):
@@ -268,72 +257,57 @@ class _Program:
                 return getattr(resolved(node), "value", None) not in ("no", False, None)
         return False
 
-    def _is_on(self, key: str) -> bool:
-        node = self._top.get(key)
-        return node is not None and getattr(resolved(node), "value", None) is True
+    def _is_on(self, *keys: str) -> bool:
+        nodes = [self._top[key] for key in keys if key in self._top]
+        return any(getattr(resolved(node), "value", None) is True for node in nodes)
 
     # -- values ----------------------------------------------------------------------------------
 
-    def _value(self, key: str) -> ast.expr:
+    def _value(self, key: str) -> Expression:
         if key in self._unknown:
-            return _name("value_of_the_command")
+            return self._program.name("value_of_the_command")
         return self._node(self._top[key], key, self._root.span, self._elsewhere.get(key))
 
-    def _dtype(self, key: str | None) -> ast.expr:
+    def _dtype(self, key: str | None) -> Expression:
+        program = self._program
         if key is None:
-            return _dtype(next(iter(self._default_dtype.values()), None))
+            default = next(iter(self._default_dtype.values()), "")
+            return program.name(f"torch.{default}" if default else "dtype_of_the_program")
         node = resolved(self._top[key])
         value = getattr(node, "value", None)
-        made: ast.expr = _dtype(value if value in _WIDTHS else None)
         if key in self._unknown or getattr(node, "tagged", False):
-            made = _name("dtype_of_the_command")
+            made = program.name("dtype_of_the_command")
         elif value in (None, "auto"):
-            made = ast.Constant(value)
-        return self._written(made, node, key, self._root.span, self._elsewhere.get(key))
+            made = program.value(value)
+        else:
+            made = program.name(f"torch.{value}" if value in _WIDTHS else "dtype_of_the_program")
+        place = Place(node.span, Written(self._root.span, key))
+        return program.placed(made, self._elsewhere.get(key, place))
 
-    def _node(self, given: Node, key: str, mapping: Span, elsewhere: Span | None) -> ast.expr:
-        node = resolved(given)
-        made: ast.expr
+    def _node(self, given: Node, key: str, mapping: Span, elsewhere: Span | None) -> Expression:
+        """A value of the recipe; only what stands in it can be changed there."""
+        node, program = resolved(given), self._program
+        place = elsewhere or Place(given.span, Written(mapping, key))
         match node:
             case SequenceNode(items=items):
-                inner = [self._node(item, "", node.span, elsewhere) for item in items]
-                made = ast.List(inner, ast.Load())
+                return program.sequence(
+                    [self._node(item, "", node.span, elsewhere) for item in items], place
+                )
             case MappingNode():
-                pairs = merged(node)
-                values = [self._node(v, str(k), node.span, elsewhere) for k, v in pairs.items()]
-                made = ast.Dict([_scalar(name) for name in pairs], values)
-                if elsewhere is None:
-                    names = {str(name): str(name) for name in pairs}
-                    return self._at(made, node.span, names, True, node.span)
+                pairs = merged(node).items()
+                names = {str(name): str(name) for name, _ in pairs}
+                held = Place(node.span, Written(node.span, names=names, open_names=True))
+                values = [(k, self._node(v, str(k), node.span, elsewhere)) for k, v in pairs]
+                return program.mapping(values, elsewhere or held)
             case Scalar(tagged=True):
-                made = _name("value_of_a_tag")
+                made = program.name("value_of_a_tag")
             case Scalar(value=str(text)) if is_interpolated(text):
-                made = _name("value_of_a_variable")
+                made = program.name("value_of_a_variable")
             case Scalar(value=value):
-                made = _scalar(value)
-        return self._written(made, given, key, mapping, elsewhere)
+                made = program.value(value)
+        return program.placed(made, place)
 
     # -- places ----------------------------------------------------------------------------------
-
-    def _written(
-        self, made: ast.expr, node: Node, key: str, mapping: Span, elsewhere: Span | None
-    ) -> ast.expr:
-        """Return the value of a key; only one that stands in the recipe can be changed there."""
-        self._places[made] = elsewhere or Place(node.span, Written(mapping, key))
-        return made
-
-    def _at(
-        self,
-        node: Expression,
-        place: Span,
-        names: Mapping[str, str] | None = None,
-        open_names: bool = False,
-        mapping: Span | None = None,
-    ) -> Expression:
-        """Return a node that is written at a place: a keyword, or a call or dict of ``names``."""
-        written = Written(mapping or self._root.span, names=names, open_names=open_names)
-        self._places[node] = Place(place, written)
-        return node
 
     def _first_key(self) -> Span:
         """Where a finding of the whole is shown: the first key, or the command."""
@@ -353,43 +327,6 @@ class _Program:
         end = max(entry.key.span.end, entry.value.span.end if whole else 0)
         return Place(Span(entry.key.span.start, end))
 
-    def _at_command(self, key: str) -> Place:
-        """Where it is said what a command makes of a key of its recipe."""
-        return Place(self._root.span, Written(self._root.span, key))
-
 
 def _by_name(entries: Sequence[Entry]) -> dict[object, Node]:
     return {entry.key.value: entry.value for entry in entries}
-
-
-def _name(name: str) -> ast.Name:
-    """A variable; of no value that is known, where nothing binds it."""
-    return ast.Name(name, ast.Load())
-
-
-def _assign(name: str, value: ast.expr) -> ast.Assign:
-    return ast.Assign([ast.Name(name, ast.Store())], value)
-
-
-def _dtype(name: object) -> ast.expr:
-    """A dtype of torch; that which the program chooses without a name."""
-    if name is None:
-        return _name("dtype_of_the_program")
-    return ast.Attribute(_name("torch"), str(name), ast.Load())
-
-
-def _scalar(value: object) -> ast.expr:
-    """A YAML value as Python's."""
-    if isinstance(value, float) and (value != value or value in (float("inf"), -float("inf"))):
-        return ast.Call(_name("float"), [ast.Constant(str(value))], [])
-    if value is None or isinstance(value, bool | int | float | str):
-        return ast.Constant(value)
-    return _name("value_of_a_tag")
-
-
-def _literal(value: object) -> ast.expr:
-    """Plain data as Python's."""
-    if isinstance(value, Mapping):
-        values = [_literal(inner) for inner in value.values()]
-        return ast.Dict([ast.Constant(name) for name in value], values)
-    return _scalar(value)

@@ -21,10 +21,9 @@ from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    import ast
-
     from memlint.api import Api
     from memlint.engine.command_line import Given
+    from memlint.engine.nodes import Module
     from memlint.engine.project import Project
     from memlint.rule import Rule
     from memlint.run.command_lines import CommandSettings
@@ -160,7 +159,7 @@ def is_unrequested(rule: Rule, by_code: frozenset[str] | None) -> bool:
     return rule.on_request and by_code is not None and rule.code not in by_code
 
 
-def _speaking(rules: Sequence[Rule], tree: ast.Module, own: bool) -> list[Rule]:
+def _speaking(rules: Sequence[Rule], tree: Module, own: bool) -> list[Rule]:
     """The rules that may say something of a script, by its first imports."""
     from memlint.script import packages_at_top
 
@@ -176,14 +175,14 @@ def read_script(source: Source, api: Api, options: Options) -> Script:
     return _script(source, parsed(source), api, options)
 
 
-def parsed(source: Source) -> ast.Module:
+def parsed(source: Source) -> Module:
     """The syntax tree of a script; raises as ``ast.parse`` does."""
     from memlint.script import parse_script
 
     return _quietly(lambda: parse_script(source))
 
 
-def _script(source: Source, tree: ast.Module, api: Api, options: Options) -> Script:
+def _script(source: Source, tree: Module, api: Api, options: Options) -> Script:
     from memlint.script import build_script
 
     project, command_line = options.get("project"), options.get("command_line")
@@ -194,24 +193,32 @@ def _script(source: Source, tree: ast.Module, api: Api, options: Options) -> Scr
     )
 
 
+class Asked(NamedTuple):
+    """Rules for the versions of ``api``. by_code: those that the user selected by code or name;
+    None: all. on_error: takes a rule that failed; without it the exception goes through."""
+
+    rules: Sequence[Rule]
+    api: Api
+    by_code: frozenset[str] | None = None
+    on_error: OnError | None = None
+
+
 def check_program(
     source: Source,
-    tree: ast.Module,
-    rules: Sequence[Rule],
-    api: Api,
+    tree: Module,
+    asked: Asked,
     *,
     given: Mapping[str, Given] | None = None,
     launcher: Launcher | None = None,
-    by_code: frozenset[str] | None = None,
-    on_error: OnError | None = None,
 ) -> list[Finding]:
-    """What ``rules`` find in a program that a recipe configures, or a script with what one of its
+    """What the rules find in a program that a recipe configures, or a script with what one of its
     commands gives to it; at settings of these too."""
     from memlint.script import build_script
 
     own = may_train_torchtune(source.data)
-    asked = [rule for rule in rules if not is_unrequested(rule, by_code)]
-    speaking = _speaking(asked, tree, own)
+    rules, api, by_code, on_error = asked
+    requested = [rule for rule in rules if not is_unrequested(rule, by_code)]
+    speaking = _speaking(requested, tree, own)
     if not speaking:
         return []
     script = _quietly(lambda: build_script(source, api, given=given, launcher=launcher, tree=tree))

@@ -7,10 +7,8 @@ reported where the value is written, and edits go there.
 
 from __future__ import annotations
 
-import ast
 import os
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from memlint.engine.command_line import Given
@@ -26,7 +24,7 @@ from memlint.run.command_lines import (
     paths_of,
     place_of_fix,
 )
-from memlint.run.engine import OnError, check_program, parsed, unsuppressed
+from memlint.run.engine import Asked, check_program, parsed, unsuppressed
 from memlint.run.launchers import launcher_of
 from memlint.run.runs import Runs
 from memlint.run.trl_recipes import edits_where_written
@@ -36,8 +34,7 @@ from memlint.source.diagnostics import ReadError
 from memlint.source.reading import read_source
 
 if TYPE_CHECKING:
-    from memlint.api import Api
-    from memlint.rule import Rule
+    from memlint.engine.nodes import Module
 
 NO_COMMANDS = "starts no training script: nothing to check"
 # On whose versions it depends what is found.
@@ -59,51 +56,38 @@ def _settings(command: Command) -> dict[str, Given]:
     }
 
 
-def check_launch_source(
-    source: Source,
-    rules: Sequence[Rule],
-    api: Api,
-    *,
-    place: str,
-    on_error: OnError | None = None,
-    by_code: frozenset[str] | None = None,
-    relied_on: set[str] | None = None,
-) -> list[OfCommand]:
-    """What ``rules`` find in the commands of ``source``, each with its command."""
+def check_launch_source(source: Source, asked: Asked, runs: Runs) -> list[OfCommand]:
+    """What the rules find in the commands of ``source``, each with its command."""
     findings: list[OfCommand] = []
-    scripts: dict[str, tuple[Source, ast.Module] | None] = {}
-    runs = Runs(os.path.abspath(place))
+    scripts: dict[str, tuple[Source, Module] | None] = {}
+    place = runs.place
+    files = Runs(os.path.abspath(place))
     for command in commands_of(source):
         paths = list(paths_of(command, place))
         found = next(filter(os.path.isfile, paths), None)
-        if relied_on is not None:
-            relied_on.update(paths)
+        runs.scripts.update(paths)
         if found is not None and found not in scripts:
             scripts[found] = _script(found)
         script = scripts[found] if found is not None else None
         if script is None or not command.settings:
             continue
-        launcher = launcher_of(command, runs.files(place))
+        launcher = launcher_of(command, files.files(place))
         at_commands = check_program(
             *script,
-            rules,
-            api,
+            asked,
             given=_settings(command),
             launcher=launcher._replace(complete=is_complete(command, place)),
-            by_code=by_code,
-            on_error=on_error,
         )
         findings += [
             OfCommand(command.span, _at_command(each, command))
-            for each in unsuppressed(script[0], at_commands, rules, report_unused=False)
+            for each in unsuppressed(script[0], at_commands, asked.rules, report_unused=False)
             if isinstance(each.span, Place) and each.span.end and place_of_fix(each) is None
         ]
-    if relied_on is not None:
-        relied_on.update(runs.used)
+    runs.scripts.update(files.used)
     return findings
 
 
-def _script(path: str) -> tuple[Source, ast.Module] | None:
+def _script(path: str) -> tuple[Source, Module] | None:
     """The script at ``path`` if a parser of its own reads the command line."""
     try:
         data = read_regular(path, MAX_BYTES)

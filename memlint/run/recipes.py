@@ -6,13 +6,11 @@ Recipes of other programs have checks of their own in ``memlint_rules.recipes``.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlint.recipes.document import DocumentError, MappingNode, read_document
 from memlint.recipes.files import is_document, may_be_recipe, may_run_recipe
-from memlint.recipes.kinds import reader_by_keys
 from memlint.recipes.launch import commands_in
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.rule.findings import Applicability, Finding
@@ -22,7 +20,7 @@ from memlint.run.around import Around
 from memlint.run.checked import Checked, defect
 from memlint.run.command_lines import commands_of
 from memlint.run.engine import (
-    OnError,
+    Asked,
     check_program,
     findings_of,
     hints_as_advice,
@@ -39,6 +37,7 @@ from memlint.source.reading import read_source
 
 if TYPE_CHECKING:
     from memlint.api import Api
+    from memlint.engine.nodes import Module
     from memlint.rule import Rule
     from memlint.run.runs import Runs
 
@@ -53,11 +52,11 @@ def check_recipe_data(
     data: bytes | None,
     rules: Sequence[Rule],
     api: Callable[[Source], Api],
+    runs: Runs,
     *,
     named: bool = False,
     unused_suppressions: bool = True,
     by_code: frozenset[str] | None = None,
-    runs: Runs | None = None,
 ) -> Checked:
     """What is found in the recipe at ``path`` (or in ``data``), as ``check_data`` for scripts.
 
@@ -79,20 +78,13 @@ def check_recipe_data(
         diagnostics.append(defect(path, f"rule {rule.code}", error))
 
     tables = api(source)
+    asked = Asked(rules, tables, by_code, failed)
     findings = check_recipe_source(
-        source,
-        recipes,
-        rules,
-        tables,
-        unused_suppressions=unused_suppressions,
-        on_error=failed,
-        by_code=by_code,
-        runs=runs,
+        source, recipes, asked, runs, unused_suppressions=unused_suppressions
     )
     libraries = LIBRARIES if commands or _are_of_trl(recipes) else frozenset[str]()
     assumed = tables.target.assumed_of(libraries) if findings else ()
     naming = tables.target.naming(LIBRARIES) if assumed else ""
-    relied_on = runs.relied_on(path) if runs is not None else ()
     return Checked(
         path,
         source,
@@ -100,7 +92,7 @@ def check_recipe_data(
         tuple(diagnostics),
         assumed,
         naming,
-        relied_on,
+        runs.relied_on(path),
         broken=broken,
     )
 
@@ -110,58 +102,42 @@ def _are_of_trl(recipes: Sequence[Recipe]) -> bool:
     return any(recipe.kind in KINDS for recipe in recipes)
 
 
-def _is_candidate(source: Source, runs: Runs | None) -> bool:
+def _is_candidate(source: Source, runs: Runs) -> bool:
     """True if a file is to be parsed: by its words, or since a launch command names it."""
-    if not is_document(source.path) or may_be_recipe(source.raw):
-        return True
-    return runs is not None and runs.is_named
+    return not is_document(source.path) or may_be_recipe(source.raw) or runs.is_named
 
 
-def why_passed_over(source: Source, runs: Runs | None = None) -> str:
+def why_passed_over(source: Source, runs: Runs) -> str:
     """Why nothing is checked in a file that was read. Raises ``DocumentError``."""
     if not is_document(source.path):
         return NO_COMMANDS
-    root = read_document(source).root
-    reader = runs.reader_of(root) if runs is not None else reader_by_keys(root)
+    reader = runs.reader_of(read_document(source).root)
     return NO_RECIPE if reader is None else f"is passed over: {reader.evidence}"
 
 
-def _passed_over(path: str, reason: FileError, named: bool, runs: Runs | None) -> Checked:
+def _passed_over(path: str, reason: FileError, named: bool, runs: Runs) -> Checked:
     """A file in which nothing is checked: why matters to the user who named it."""
-    relied_on = runs.relied_on(path) if runs is not None else ()
-    return Checked(path, diagnostics=(reason,) if named else (), relied_on=relied_on)
+    return Checked(path, diagnostics=(reason,) if named else (), relied_on=runs.relied_on(path))
 
 
-def recipes_of(source: Source, runs: Runs | None = None) -> list[Recipe]:
+def recipes_of(source: Source, runs: Runs) -> list[Recipe]:
     """The recipes in a file: the document, or one for each launch command that gives settings.
 
     Raises ``DocumentError``.
     """
     if is_document(source.path):
-        read = read_recipe(source, runs.reader_of if runs is not None else reader_by_keys)
-        found = [] if read is None else [read]
-        return [runs.of_release(one) for one in found] if runs is not None else found
-    if not may_run_recipe(source.raw if source.is_notebook else source.data):
+        read = [read_recipe(source, runs.reader_of)]
+    elif may_run_recipe(source.raw if source.is_notebook else source.data):
+        from memlint.recipes.commands import recipe_of
+
+        commands = commands_in(source)
+        read = [recipe_of(source, one, runs.recipe_of(source.path, one)) for one in commands]
+    else:
         return []
-    from memlint.recipes.commands import recipe_of
-
-    found = []
-    for command in commands_in(source):
-        base = runs.recipe_of(source.path, command) if runs is not None else None
-        recipe = recipe_of(source, command, base)
-        if recipe is not None:
-            found.append(recipe)
-    return [runs.of_release(one) for one in found] if runs is not None else found
+    return [runs.of_release(one) for one in read if one is not None]
 
 
-def with_commands(
-    notebook: Checked,
-    rules: Sequence[Rule],
-    api: Api,
-    *,
-    by_code: frozenset[str] | None = None,
-    runs: Runs,
-) -> Checked:
+def with_commands(notebook: Checked, asked: Asked, runs: Runs) -> Checked:
     """A checked notebook with what is found in the launch commands of its cells.
 
     Nothing of a shell's line is rewritten: fixes are advice.
@@ -169,16 +145,8 @@ def with_commands(
     source = notebook.source
     if source is None or not commands_in(source):
         return notebook
-    found = check_recipe_source(
-        source,
-        recipes_of(source, runs),
-        rules,
-        api,
-        unused_suppressions=False,
-        on_error=lambda rule, error: None,
-        by_code=by_code,
-        runs=runs,
-    )
+    recipes = recipes_of(source, runs)
+    found = check_recipe_source(source, recipes, asked, runs, unused_suppressions=False)
     findings = [as_advice(each) for each in found]
     relied_on = dict.fromkeys((*notebook.relied_on, *runs.relied_on(notebook.path)))
     return notebook._replace(findings=[*notebook.findings, *findings], relied_on=tuple(relied_on))
@@ -187,31 +155,26 @@ def with_commands(
 def check_recipe_source(
     source: Source,
     recipes: Sequence[Recipe],
-    rules: Sequence[Rule],
-    api: Api,
+    asked: Asked,
+    runs: Runs,
     *,
     unused_suppressions: bool = True,
-    on_error: OnError | None = None,
-    by_code: frozenset[str] | None = None,
-    runs: Runs | None = None,
 ) -> list[Finding]:
-    """What ``rules`` find in the recipes of ``source``, in order of place, suppressed findings
+    """What the rules find in the recipes of ``source``, in order of place, suppressed findings
     left out."""
 
-    def check(program: ast.Module, launcher: Launcher) -> list[Finding]:
+    def check(program: Module, launcher: Launcher) -> list[Finding]:
         script = Source(f"{source.path}.py", "")  # what is written is in the nodes
-        return check_program(
-            script, program, rules, api, launcher=launcher, on_error=on_error, by_code=by_code
-        )
+        return check_program(script, program, asked, launcher=launcher)
 
     def own(recipe: Recipe, around: Around) -> list[Finding]:
         if recipe.kind in KINDS:
-            found = check_trl_recipe(recipe, api, check, around)
-            if runs is not None and _any_safe(found) and runs.may_train_own_code(recipe.reader):
-                return check_trl_recipe(recipe, api, check, around._replace(own_code=True))
+            found = check_trl_recipe(recipe, asked.api, check, around)
+            if _any_safe(found) and runs.may_train_own_code(recipe.reader):
+                return check_trl_recipe(recipe, asked.api, check, around._replace(own_code=True))
             return found
         known = recipe.run_with(around.overridden) if around.overridden else recipe
-        return _in_own_words(known, rules, by_code, on_error)
+        return _in_own_words(known, asked)
 
     alone: dict[str, set[str]] = {}
     found = [
@@ -222,22 +185,14 @@ def check_recipe_source(
     if is_document(source.path):
         findings = [each.finding for each in found]
     else:
-        found += check_launch_source(
-            source,
-            rules,
-            api,
-            place=runs.place if runs is not None else source.path,
-            on_error=on_error,
-            by_code=by_code,
-            relied_on=runs.scripts if runs is not None else None,
-        )
+        found += check_launch_source(source, asked, runs)
         findings = agreed(source, commands_in(source), found)
-    return unsuppressed(source, once(findings), rules, unused_suppressions)
+    return unsuppressed(source, once(findings), asked.rules, unused_suppressions)
 
 
 def _of_recipe(
     recipe: Recipe,
-    runs: Runs | None,
+    runs: Runs,
     check: Callable[[Recipe, Around], list[Finding]],
     alone: dict[str, set[str]],
 ) -> list[Finding]:
@@ -251,8 +206,7 @@ def _of_recipe(
     if base is not None and findings:
         path = base.source.path
         if path not in alone:
-            beside = runs.at(path) if runs is not None else None
-            alone[path] = {each.code for each in _in_file(base, beside, check)}
+            alone[path] = {each.code for each in _in_file(base, runs.at(path), check)}
         return list(_by_command(recipe, findings, alone[path]))
     if recipe.command is None:
         return findings
@@ -260,13 +214,13 @@ def _of_recipe(
 
 
 def _in_file(
-    recipe: Recipe, runs: Runs | None, check: Callable[[Recipe, Around], list[Finding]]
+    recipe: Recipe, runs: Runs, check: Callable[[Recipe, Around], list[Finding]]
 ) -> list[Finding]:
     """What ``check`` finds in a recipe where the keys that its commands set anew are unknown, and
     what it finds in the recipe by itself and with each command, whatever that sets."""
-    around = runs.around(recipe) if runs is not None else Around()
+    around = runs.around(recipe)
     findings = check(recipe, around)
-    if runs is None or not around.overridden:
+    if not around.overridden:
         return findings
     known = {each.code for each in findings}
     by_itself = [
@@ -319,23 +273,18 @@ def _places(root: MappingNode) -> Iterator[Span]:
                 yield Span(key.span.start, value.span.end)
 
 
-def _in_own_words(
-    recipe: Recipe,
-    rules: Sequence[Rule],
-    by_code: frozenset[str] | None,
-    on_error: OnError | None,
-) -> list[Finding]:
+def _in_own_words(recipe: Recipe, asked: Asked) -> list[Finding]:
     """What is found in a recipe that no Python stands for."""
     findings: list[Finding] = []
-    for rule in rules:
-        if is_unrequested(rule, by_code):
+    for rule in asked.rules:
+        if is_unrequested(rule, asked.by_code):
             continue
         check = recipe_check(rule.code, recipe.kind)
         if check is not None:
-            findings += findings_of(rule, check, recipe, on_error)
+            findings += findings_of(rule, check, recipe, asked.on_error)
         if rule.is_of_run:
-            findings += findings_of(rule, rule.findings_of_recipe, recipe, on_error)
-    return hints_as_advice(findings, by_code)
+            findings += findings_of(rule, rule.findings_of_recipe, recipe, asked.on_error)
+    return hints_as_advice(findings, asked.by_code)
 
 
 def duplicate_keys(recipe: Recipe) -> Iterator[FileError]:
@@ -361,14 +310,12 @@ def _with_single_keys(recipe: Recipe, finding: Finding) -> Finding:
     return as_advice(finding) if is_unsure else finding
 
 
-def _beside_others(
-    recipe: Recipe, findings: Sequence[Finding], runs: Runs | None
-) -> Iterator[Finding]:
+def _beside_others(recipe: Recipe, findings: Sequence[Finding], runs: Runs) -> Iterator[Finding]:
     """Yield findings whose fixes are unsafe where they rewrite a key that other code asks for."""
     for finding in findings:
         keys = () if recipe.command is not None else tuple(_keys_of(recipe, finding))
         fix = finding.fix
-        if runs is None or fix is None or fix.applicability is not Applicability.SAFE or not keys:
+        if fix is None or fix.applicability is not Applicability.SAFE or not keys:
             yield finding
             continue
         for key, where in runs.asked_elsewhere(recipe.document.root, keys).items():

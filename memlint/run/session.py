@@ -17,7 +17,7 @@ from memlint.rule import registry as rule_files
 from memlint.rule.file_rules import BROKEN_FILE, UNUSED_SUPPRESSION
 from memlint.rule.findings import Applicability
 from memlint.run.checked import Checked, check_data, guarded
-from memlint.run.engine import Options, check_source
+from memlint.run.engine import Asked, Options, check_source
 from memlint.run.prefilter import Prefilter
 from memlint.run.rendering import render_findings
 from memlint.run.results import FileResult, FixResult, Rendered
@@ -144,10 +144,10 @@ class Session:
                 data,
                 rules.rules,
                 api,
+                self._runs_around(job),
                 named=job.named,
                 unused_suppressions=rules.unused_suppressions,
                 by_code=job.by_code,
-                runs=self._runs_around(job),
             )
         options = self._options(job, data, rules)
         options["pricing"] = job.pricing
@@ -156,13 +156,8 @@ class Session:
             return checked
         from memlint.run.recipes import with_commands
 
-        return with_commands(
-            checked,
-            rules.rules,
-            api(checked.source),
-            by_code=job.by_code,
-            runs=self._runs_around(job),
-        )
+        asked = Asked(rules.rules, api(checked.source), job.by_code, _pass_over)
+        return with_commands(checked, asked, self._runs_around(job))
 
     def _options(self, job: Job, data: bytes, rules: _Rules) -> Options:
         return {
@@ -185,22 +180,15 @@ class Session:
             from memlint.run.recipes import check_recipe_source, recipes_of
 
             runs = self._runs_around(job)
-            return check_recipe_source(
-                source,
-                recipes_of(source, runs),
-                chosen,
-                api,
-                unused_suppressions=unused,
-                on_error=lambda rule, error: None,
-                by_code=job.by_code if codes is None else None,
-                runs=runs,
-            )
+            asked = Asked(chosen, api, job.by_code if codes is None else None, _pass_over)
+            recipes = recipes_of(source, runs)
+            return check_recipe_source(source, recipes, asked, runs, unused_suppressions=unused)
         if codes is None:
             options = self._options(job, source.data, rules)
         else:
             command_line = self._command_line(job, source.data)
             options = {"unused_suppressions": False, "command_line": command_line}
-        return check_source(source, chosen, api, on_error=lambda rule, error: None, **options)
+        return check_source(source, chosen, api, on_error=_pass_over, **options)
 
     def _fixed(
         self, job: Job, rules: _Rules, checked: Checked, source: Source
@@ -278,6 +266,10 @@ class Session:
             broken = BROKEN_FILE.code in job.codes
             known = self._rules[job.codes] = _Rules(loaded, Prefilter(loaded), unused, broken)
         return known
+
+
+def _pass_over(rule: Rule, error: Exception) -> None:
+    """A rule that failed is said once, where a file is checked first."""
 
 
 def _only(findings: Sequence[Finding], wanted: frozenset[tuple[str, str]]) -> list[Finding]:

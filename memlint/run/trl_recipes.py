@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memlint.api.successors import Replace
+from memlint.engine.nodes import Module
 from memlint.recipes.document import merged
 from memlint.recipes.kinds import Kind, Reader
 from memlint.recipes.recipe import Recipe
@@ -38,7 +39,7 @@ KINDS = frozenset({Kind.TRL, Kind.ALIGNMENT_HANDBOOK})
 _OF_PROGRAMS = re.compile(r"memlint_runtime|`\w+\([\w.]*(?:trainer|model)\b")
 _ASSIGNED = re.compile(r"`(\w+)=([^`]+)`")
 
-Check = Callable[[ast.Module, Launcher], list[Finding]]
+Check = Callable[[Module, Launcher], list[Finding]]
 # By code, place, and key where a place stands for several.
 _Places = dict[tuple[str, Span, str], Finding]
 

@@ -21,7 +21,9 @@ from memlint.recipes.kinds import Kind, Reader, reader_by_keys
 from memlint.recipes.recipe import read_recipe
 from memlint.rule.findings import Finding
 from memlint.rule.registry import load, selected
+from memlint.run.engine import Asked
 from memlint.run.recipes import check_recipe_source
+from memlint.run.runs import Runs
 from memlint.source import Source
 
 CASES = Path(__file__).parents[2] / "cases" / "recipes"
@@ -70,7 +72,8 @@ def check(case: Case, source: Source) -> list[Finding]:
     api = Api(parse_target(target) if target else newest())
     rules = load(codes)
     chosen = frozenset(rule.code for rule in rules if "select" in case.head or not rule.on_request)
-    return check_recipe_source(source, [recipe], rules, api, by_code=chosen)
+    alone = Runs(f"/nowhere/{source.path}")
+    return check_recipe_source(source, [recipe], Asked(rules, api, chosen), alone)
 
 
 def fix(case: Case, text: str) -> Fixed:
