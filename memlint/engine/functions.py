@@ -348,7 +348,7 @@ def call_function(run: Interpreter, function: Function, invocation: Invocation |
     run.state.unreachable = False
     _run_body(run, node)
     run.state.unreachable = unreachable
-    run._run_uncalled(start)
+    run.run_uncalled(start)
     value = merge(run.returns)
     run.extents.setdefault(node, []).append((first, run._order))
     run.active.discard(node)

@@ -1,7 +1,8 @@
 """What names of other files of the project stand for.
 
 A file is run when one of its names is first needed, as an import does: its names are bound, and
-nothing of it that is not called is run.
+nothing of it that is not called is run. A script that leads to the file that is checked is run as
+it runs by itself.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from memlint.engine.values import (
 if TYPE_CHECKING:
     from memlint.engine.interpreter import Interpreter
     from memlint.engine.state import State
+
+# Beyond so many statements no other script is run for a file: it has some of its own.
+MAX_STEPS_ABOVE = 10_000
 
 
 def project_value(run: Interpreter, name: str) -> Value | None:
@@ -104,8 +108,29 @@ def _scope_of(run: Interpreter, module: Module) -> int | None:
     return scope
 
 
+def run_scripts_above(run: Interpreter) -> None:
+    """Run the scripts that lead to the file, until they have called all that it defines."""
+    if run.project is None or not run.project.scripts_above:
+        return
+    run.project.lead_to(run.trees[0])
+    assert run.project.own is not None
+    run.module_scopes[run.project.own.path] = 0
+    for path in run.project.scripts_above:
+        module = run.project.script(path)
+        if module is None or path in run.module_scopes:
+            continue
+        if run.steps > MAX_STEPS_ABOVE or all(one.node in run.runs for one in run.defined):
+            return
+        first = run._order
+        run.scripts.add(path)
+        run.module_scopes[path] = None
+        run.module_scopes[path] = _run_module(run, module)
+        run.led_by.append((path, first, run._order))
+
+
 def _run_module(run: Interpreter, module: Module) -> int:
-    """Run a file as an import does: its names are bound, and nothing of it is uncalled."""
+    """Run a file as an import does: its names are bound, and nothing of it is uncalled. What a
+    script defines and never calls is run as well: something out of sight may call it."""
     state, run.state = run.state, _first_state(run)
     unreachable, run.state.unreachable = run.state.unreachable, False
     frame = frame_of(run)
@@ -115,10 +140,15 @@ def _run_module(run: Interpreter, module: Module) -> int:
     run.contexts, run.loop_nest = (), ()
     run.branches = run.loops = 0
     run.function, run.returns, run.stars = None, [], []
-    run.module_depth += 1
     run.trees.append(module.tree)
+    run.texts.append(module.text)
+    is_script = module.path in run.scripts
+    run.module_depth += not is_script
     run.block(module.tree.body)
-    run.module_depth -= 1
+    if is_script:
+        run.state.unreachable = False
+        run.run_uncalled(lengths[0])
+    run.module_depth -= not is_script
     del run.defined[lengths[0] :], run.classes[lengths[1] :], run.imports[lengths[2] :]
     return_to(run, frame)
     run.state.unreachable = unreachable

@@ -19,7 +19,7 @@ from memlint.engine.expressions import EXPRESSIONS
 from memlint.engine.fields import FIELDS, field_of
 from memlint.engine.forwards import ForwardRun, is_module
 from memlint.engine.functions import call_function
-from memlint.engine.imported import project_constant
+from memlint.engine.imported import project_constant, run_scripts_above
 from memlint.engine.modes import is_known_module
 from memlint.engine.project import Project
 from memlint.engine.setters import Setters
@@ -82,6 +82,11 @@ class Interpreter:
         # The scopes of the project's modules, None while one runs; and the file of each scope.
         self.module_scopes: dict[str, int | None] = {}
         self.homes: dict[int, str] = {}
+        # The scripts that lead to the file, those that were run with the orders of their calls, and
+        # the packages that they import.
+        self.scripts: set[str] = set()
+        self.led_by: list[tuple[str, int, int]] = []
+        self.packages_above: set[str] = set()
         self.module_depth = 0
         self.state = State()
         self.invocations: list[Invocation] = []
@@ -89,10 +94,12 @@ class Interpreter:
         self.objects: list[Object] = []
         self.imports: list[tuple[ast.Import | ast.ImportFrom, ast.alias, str]] = []
         self.classes: list[ast.ClassDef] = []
-        # All classes of all files, their instances, the files, and who sets what in them.
+        # All classes of all files, their instances, the files, the texts of the other
+        # files, and who sets what in them.
         self.class_values: list[Class] = []
         self.instances: list[Object] = []
         self.trees: list[ast.Module] = []
+        self.texts: list[str] = []
         self._setters = Setters()
         # Bindings of objects that may be something else by now.
         self.unsure: set[Binding] = set()
@@ -148,10 +155,11 @@ class Interpreter:
         self.trees.append(module)
         self.block(module.body)
         self.state.unreachable = False
+        run_scripts_above(self)
         self.end_of_top = self._order
-        self._run_uncalled(0)
+        self.run_uncalled(0)
 
-    def _run_uncalled(self, start: int) -> None:
+    def run_uncalled(self, start: int) -> None:
         """Run what was defined since ``start`` and never called, arguments unknown."""
         while start < len(self.defined):
             defined, start = self.defined[start:], len(self.defined)

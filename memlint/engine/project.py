@@ -16,8 +16,11 @@ from __future__ import annotations
 import ast
 import json
 import os
-from functools import lru_cache
+import re
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
 
+from memlint.engine.importers import MAX_SCRIPTS, Importers
 from memlint.engine.nodes import walk
 from memlint.source.bounded import read_regular, read_regular_text
 from memlint.source.diagnostics import ReadError
@@ -30,6 +33,8 @@ MAX_MODULES = 12
 MAX_DEPTH = 3
 _MAX_BYTES = 300_000
 _MAX_PARENTS = 4
+# Of folders in which scripts are looked for.
+_MOST_DEPTH = 6
 # A file's number times this is added to its lines; the script's is 0.
 _LINES = 1 << 24
 # Top-level packages that are no project's own.
@@ -54,6 +59,7 @@ class Module(NamedTuple):
 
     path: str
     tree: ast.Module
+    text: str = ""
 
 
 class Modules:
@@ -62,6 +68,8 @@ class Modules:
     def __init__(self) -> None:
         self._known: dict[str, tuple[tuple[int, int], Module | None]] = {}
         self._count = 0
+        # Who imports whom, by folder.
+        self.importers: dict[str, Importers] = {}
 
     def read(self, path: str) -> Module | None:
         """The module at ``path``; None where it cannot be read or parsed, or is too large."""
@@ -85,7 +93,7 @@ def _read(path: str, number: int) -> Module | None:
         _move(tree, number * _LINES)
     except (ReadError, OSError, SyntaxError, ValueError, RecursionError):
         return None
-    return Module(path, tree)
+    return Module(path, tree, source.text)
 
 
 def _move(tree: ast.Module, lines: int) -> None:
@@ -142,12 +150,26 @@ def is_library(name: str) -> bool:
 class Project:
     """The files around one script.
 
-    relied_on: the files that were read, and those that were looked for in vain.
+    relied_on: the files that were read, and those that were looked for in vain. is_library: the
+    file is no script: what it imports is followed where a script leads to it. trains: it trains
+    by itself, so that something out of sight may run it.
     """
 
-    def __init__(self, path: str, modules: Modules | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        modules: Modules | None = None,
+        *,
+        is_library: bool = False,
+        trains: bool = True,
+    ) -> None:
         self._path = os.path.abspath(path)
         self._modules = modules or Modules()
+        self._is_library = is_library
+        self._trains = trains
+        # The script itself, where others that import it are run for it.
+        self.own: Module | None = None
+        self._added: dict[str, tuple[str, ...]] = {}
         self._folders: dict[str, tuple[str, ...]] = {}
         self._holders: dict[tuple[str, str], tuple[str, ...]] = {}
         self._there: dict[str, bool] = {}
@@ -161,7 +183,7 @@ class Project:
 
         importer: the file whose import it is; None: the script's. Relative names keep their dots.
         """
-        if not _is_of_project(name):
+        if not _is_of_project(name) or not self.follows_imports:
             return None
         key = (importer or self._path, name)
         if key not in self._found:
@@ -169,31 +191,104 @@ class Project:
         return self._found[key]
 
     def _find(self, name: str, home: str) -> tuple[Module, str] | None:
+        for stem, rest in self._candidates(name, home):
+            module = self._module(stem)
+            if module is not None and (module.path != self._path or module is self.own):
+                return module, rest
+        return None
+
+    def _candidates(self, name: str, home: str) -> Iterator[tuple[str, str]]:
+        """Yield the paths without a suffix where a module may be, and the name within it."""
         level = len(name) - len(name.lstrip("."))
-        parts = name[level:].split(".")
+        parts = name[level:].split(".") if name[level:] else []
         if level:
             folder = os.path.dirname(home)
             for _ in range(level - 1):
                 folder = os.path.dirname(folder)
             folders: tuple[str, ...] = (folder,)
         else:
-            folders = self._that_hold(os.path.dirname(home), parts[0])
-            if not folders:
-                return None
+            folders = self._that_hold(home, parts[0])
         for count in range(len(parts) - 1, -1 if level else 0, -1):
             for folder in folders:
-                module = self._module(os.path.join(folder, *parts[:count]))
-                if module is not None and module.path != self._path:
-                    return module, ".".join(parts[count:])
+                yield os.path.join(folder, *parts[:count]), ".".join(parts[count:])
+
+    def _that_hold(self, home: str, top: str) -> tuple[str, ...]:
+        """The folders around a file with a module or a package of that name, or that it adds to the
+        path of modules."""
+        key = (os.path.dirname(home), top)
+        known = self._holders.get(key)
+        if known is None:
+            known = tuple(one for one in self._around(key[0]) if self._has(one, top))
+            self._holders[key] = known
+        return known or tuple(one for one in self._added_by(home) if self._has(one, top))
+
+    def _added_by(self, home: str) -> tuple[str, ...]:
+        """The folders that a file adds to the path of modules: those that it writes, and those
+        around it, where it computes them."""
+        if home not in self._added:
+            self._added[home] = _added_to_path(home)
+        return self._added[home]
+
+    # -- who leads here --------------------------------------------------------------------------
+
+    @cached_property
+    def _importers(self) -> Importers:
+        """Who imports whom around the file."""
+        folder = os.path.dirname(self._path)
+        around = [one for one in self._around(folder) if os.path.basename(one) != "src"]
+        root, depth = around[-1], _MOST_DEPTH
+        if not _is_root(root):
+            root, depth = os.path.dirname(root), 3
+        known = self._modules.importers.get(root)
+        if known is None:
+            known = Importers(root, depth, Project(self._path, self._modules)._locate)
+            self._modules.importers[root] = known
+        return known
+
+    def _locate(self, name: str, importer: str) -> str | None:
+        """The file that an import stands for; None where it is no project's."""
+        if not _is_of_project(f"{name}.") or not name.strip("."):
+            return None
+        for stem, _ in self._candidates(f"{name}.", importer):
+            path = self._file(stem)
+            if path is not None:
+                return path
         return None
 
-    def _that_hold(self, folder: str, top: str) -> tuple[str, ...]:
-        """The folders around ``folder`` with a module or a package of that name."""
-        known = self._holders.get((folder, top))
-        if known is None:
-            known = tuple(one for one in self._around(folder) if self._has(one, top))
-            self._holders[folder, top] = known
-        return known
+    @cached_property
+    def scripts_above(self) -> tuple[str, ...]:
+        """The scripts that lead to the file, nearest first; none for what is a script itself."""
+        if not self._is_library:
+            return ()
+        above = self._importers.scripts_above(self._path)[:MAX_SCRIPTS]
+        self.relied_on.update(above, map(os.path.dirname, above), self._importers.roots)
+        return tuple(above)
+
+    @cached_property
+    def follows_imports(self) -> bool:
+        """True if what the file imports is followed: it is a script, a script leads to it, or
+        nothing imports it, so that what is not in sight may run it."""
+        if not self._is_library or self.scripts_above:
+            return True
+        return self._trains and not self._importers.is_imported(self._path)
+
+    def script(self, path: str) -> Module | None:
+        """A script that leads to the file."""
+        return self._module(path.removesuffix(".py"))
+
+    def lead_to(self, tree: ast.Module) -> None:
+        """Take the file, whose tree this is, for what scripts import under its name."""
+        self.own = Module(self._path, tree)
+        stem = self._path.removesuffix(".py")
+        self._read[stem.removesuffix("/__init__")] = self.own
+        self._found.clear()
+
+    def name_of(self, path: str) -> str:
+        """A file as users name it: from the folder of the project, or of both files."""
+        folder = os.path.dirname(self._path)
+        roots = [one for one in self._around(folder) if _is_root(one)]
+        common = os.path.commonpath([folder, os.path.dirname(path)])
+        return os.path.relpath(path, *(roots or [common])[:1])
 
     def _module(self, stem: str) -> Module | None:
         """The module or package at a path without a suffix, looked for once a script."""
@@ -226,16 +321,9 @@ class Project:
         if known is not None:
             return known
         found = [folder]
-        parent = folder
-        for _ in range(_MAX_PARENTS):
-            if any(os.path.exists(os.path.join(parent, mark)) for mark in _ROOTS):
-                break
-            above = os.path.dirname(parent)
-            if above == parent:
-                break
-            parent = above
-            found.append(parent)
-        else:
+        while len(found) <= _MAX_PARENTS and not _is_root(found[-1]):
+            found.append(os.path.dirname(found[-1]))
+        if not _is_root(found[-1]):
             # No root in sight: the script's own folder, and that of its package.
             found = found[: 1 + _package_depth(folder)]
         found += [os.path.join(one, "src") for one in found]
@@ -264,30 +352,72 @@ class Project:
         return tuple((path, digest_of(path)) for path in sorted(self.relied_on))
 
 
-_TRAINS = (b".backward(", b"Trainer(", b".train()", b"DataLoader(", b".step()")
+_TRAINS = (b".backward(", b"Trainer(", b"train(", b".fit(", b"DataLoader(", b".step()")
+# What a module makes for scripts that train.
+_MAKES = (
+    *(b"from_pretrained(", b"Arguments(", b"Config(", b"_model(", b"tokenizer("),
+    *(b"logits", b".loss", b"model(", b"torch.load("),
+)
 # A module that does such a thing as it is imported is a script.
 _ACTS = (b"__main__", b"\nfor ", b"\nwhile ")
 _IMPORTS = (b"import ", b"from ")
+_PATH = re.compile(r"sys\.path\.(?:insert|append|extend)\b(.*)")
+_LITERAL = re.compile(r"""["']([^"'\n]+)["']""")
 
 
 def project_of(path: str, data: bytes, modules: Modules) -> Project | None:
-    """The project around a script that trains; None for libraries and tests, and for what is no
-    file. A module of a package is a script where it can be run."""
+    """The project around a script that trains, or around a module that scripts train with; None for
+    tests, and for what is no file. A module of a package is a script where it can be run."""
     name = os.path.basename(path)
-    if not any(word in data for word in _TRAINS) or not any(word in data for word in _IMPORTS):
-        return None
     if not name.endswith((".py", ".ipynb")) or name.startswith(("test_", "conftest")):
         return None
-    if (
-        name.endswith(".py")
-        and not any(word in data for word in _ACTS)
-        and os.path.isfile(os.path.join(os.path.dirname(path), "__init__.py"))
-    ):
+    trains = _has(data, _TRAINS)
+    if not (trains or _has(data, _MAKES)) or not os.path.isfile(path):
         return None
-    return Project(path, modules) if os.path.isfile(path) else None
+    if name.endswith(".py") and _is_module(path, data, trains):
+        return Project(path, modules, is_library=True, trains=trains)
+    return Project(path, modules) if trains and _has(data, _IMPORTS) else None
+
+
+def _has(data: bytes, words: tuple[bytes, ...]) -> bool:
+    return any(word in data for word in words)
+
+
+def _is_module(path: str, data: bytes, trains: bool) -> bool:
+    """True if a file is one that scripts import: nothing says that it can be run."""
+    if _has(data, _ACTS):
+        return False
+    in_package = os.path.isfile(os.path.join(os.path.dirname(path), "__init__.py"))
+    return in_package or not trains or not _acts(data)
+
+
+def _acts(data: bytes) -> bool:
+    """True if a module calls something as it is imported, beside what it defines."""
+    return re.search(rb"^(?:\w[\w.]* *= *)?[\w.]+\(", data, re.MULTILINE) is not None
+
+
+def _added_to_path(home: str) -> tuple[str, ...]:
+    """The folders that a script adds to the path of modules."""
+    try:
+        text = read_regular_text(home, _MAX_BYTES)
+    except (OSError, ValueError):
+        return ()
+    lines = _PATH.findall(text)
+    if not lines:
+        return ()
+    folder = os.path.dirname(home)
+    written = [os.path.join(folder, part) for line in lines for part in _LITERAL.findall(line)]
+    above = os.path.dirname(folder)
+    around = [*written, above, os.path.dirname(above)]
+    return tuple(dict.fromkeys(os.path.normpath(one) for one in around))
 
 
 _ROOTS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
+
+
+def _is_root(folder: str) -> bool:
+    """True if a folder is that of a project."""
+    return any(os.path.exists(os.path.join(folder, mark)) for mark in _ROOTS)
 
 
 def _package_depth(folder: str) -> int:

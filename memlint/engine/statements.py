@@ -97,6 +97,8 @@ def _note_import(
     """Keep an import of the script's own: what another file imports has no place in it."""
     if not is_elsewhere(node):
         run.imports.append((node, alias, name))
+    elif run.homes.get(run.root_scope()) in run.scripts:
+        run.packages_above.add(name.partition(".")[0])
 
 
 def _import_from(run: Interpreter, node: ast.ImportFrom) -> None:
@@ -114,7 +116,7 @@ def _import_from(run: Interpreter, node: ast.ImportFrom) -> None:
 def _if(run: Interpreter, node: ast.If) -> None:
     decided = truth(run.eval(node.test))
     if decided is None and _is_main_guard(node.test):
-        decided = not is_elsewhere(node)
+        decided = not is_elsewhere(node) or run.homes.get(run.scope) in run.scripts
     if decided is None and _is_type_checking(node.test):
         run.fork(lambda: run.block(node.body))
         return

@@ -102,12 +102,27 @@ class Tree:
         return around, by_type
 
     @cached_property
-    def _around_elsewhere(self) -> dict[ast.AST, ast.AST]:
-        """The node around each node of other files."""
+    def _index_elsewhere(
+        self,
+    ) -> tuple[dict[ast.AST, ast.AST], dict[type[ast.AST], list[ast.AST]]]:
+        """``_index`` of the other files."""
+        by_type: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
         around: dict[ast.AST, ast.AST] = {}
         for tree in self.others:
-            around.update(_parents(tree, defaultdict(list)))
-        return around
+            around.update(_parents(tree, by_type))
+        return around, by_type
+
+    @property
+    def _around_elsewhere(self) -> dict[ast.AST, ast.AST]:
+        """The node around each node of other files."""
+        return self._index_elsewhere[0]
+
+    def nodes_anywhere(self, kind: type[Node]) -> list[Node]:
+        """Return the nodes of a type in all files, which have no order."""
+        if not self.others:
+            return self.nodes(kind)
+        elsewhere: list[Node] = self._index_elsewhere[1].get(kind, [])  # type: ignore[assignment]
+        return [*self.nodes(kind), *elsewhere]
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         """Return the node around a node, in its own file."""
@@ -264,6 +279,12 @@ class Tree:
         return [call for call in called if call is not None]
 
     @cached_property
+    def iterations_elsewhere(self) -> list[tuple[ast.AST, ast.expr]]:
+        """Those of ``iterations`` that are loops in other files."""
+        loops = self._index_elsewhere[1].get(ast.For, ())
+        return [(loop, loop.iter) for loop in loops if isinstance(loop, ast.For)]
+
+    @cached_property
     def iterations(self) -> list[tuple[ast.AST, ast.expr]]:
         """Each loop and comprehension, and what it goes through."""
         inner = [(self.parent(one), one.iter) for one in self.nodes(ast.comprehension)]
@@ -300,14 +321,15 @@ class Tree:
         )
 
     def sets(self, *names: str) -> bool:
-        """True if an attribute is set, or a method is called, that has one of these names."""
+        """True if an attribute is set, or a method is called, that has one of these names, in any
+        file."""
         return any(
             node.attr in names
             and (not isinstance(node.ctx, ast.Load) or self.call_of(node) is not None)
-            for node in self.nodes(ast.Attribute)
+            for node in self.nodes_anywhere(ast.Attribute)
         ) or any(
             len(node.args) > 1 and getattr(node.args[1], "value", None) in names
-            for node in self.nodes(ast.Call)
+            for node in self.nodes_anywhere(ast.Call)
             if isinstance(node.func, ast.Name) and node.func.id == "setattr"
         )
 

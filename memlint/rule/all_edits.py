@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import Literal
 
+from memlint.engine.project import is_elsewhere
 from memlint.runs.changes import add_option, set_item, set_option, together
 from memlint.runs.recipe_changes import rename_key, set_key
 from memlint.runs.references import Reference, reference_to, replace_callee, without_import
@@ -84,6 +85,8 @@ def call_beside(
 def call_after_load(script: Script, function: str, load: Call) -> tuple[Edit, ...] | None:
     """Edits that call ``function(model)`` after ``model = ...``; None where ``load`` gives the
     model no such name."""
+    if is_elsewhere(load.node):
+        return None
     match script.statement(load.node):
         case ast.Assign(targets=[ast.Name(id=name)], value=value) as statement:
             if value is load.node:

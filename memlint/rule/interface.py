@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 
 from memlint.api import successors
 from memlint.api.choices import advised
 from memlint.api.refusals import Refusal
 from memlint.api.signatures import History
-from memlint.engine.project import is_elsewhere
+from memlint.engine.project import ElsewhereError, is_elsewhere
 from memlint.recipes.recipe import Recipe
 from memlint.rule import all_edits as edits
 from memlint.rule import recipe_facts as recipes
@@ -136,13 +137,24 @@ class Rule(Record):
 
     def findings(self, script: Script) -> Iterator[Finding]:
         """What the rule finds in ``script``; nothing in scripts that it skips."""
+        for finding in self._findings(script):
+            # A fault that another script leads to names that script.
+            path = next((one for span, one in script.led_by if span.contains(finding.span)), None)
+            named = f"{finding.message} (run by `{path}`)"
+            yield finding if path is None else finding._replace(message=named)
+
+    def _findings(self, script: Script) -> Iterator[Finding]:
         if any(skip.holds(script) for skip in self.skips):
             return
+        # What is decided in another file is reported there.
         if self.check is not None:
-            yield from self.check(script)
+            with suppress(ElsewhereError):
+                yield from self.check(script)
         of_run = self.of_run
         if of_run is not None:
-            yield from (finding for run in runs_of(script) for finding in of_run(run))
+            for run in runs_of(script):
+                with suppress(ElsewhereError):
+                    yield from of_run(run)
 
     def findings_of_recipe(self, recipe: Recipe) -> Iterable[Finding]:
         """What the rule finds in the settings of a recipe."""

@@ -23,5 +23,11 @@ LIBRARIES = tuple(
     for package in (*PACKAGES, "memlint_runtime")
 )
 
-# How a file shows that it trains, where the backward pass may stand in another one.
-TRAINING = ("Trainer", "backward(", "optim")
+# How a file shows that it trains, or makes something that another file may train with.
+TRAINING = ("Trainer", "backward(", "optim", "from_pretrained", "Arguments(", "Config(")
+
+# How a file shows that it may run a step of training, of a model that another file may load.
+STEPS = (*LIBRARIES, ".backward(", ".logits", ".loss")
+
+# How a file shows that it may tokenize rows, with a tokenizer that another file may load.
+ROWS = (*LIBRARIES, "tokenizer(")

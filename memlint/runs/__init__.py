@@ -23,11 +23,12 @@ def runs_of(script: Script) -> tuple[TrainingRun, ...]:
 def _read(script: Script) -> Iterator[TrainingRun]:
     from memlint.runs.by_loop import LoopRun
     from memlint.runs.by_torchtune import TorchtuneRun
-    from memlint.runs.by_trainer import TrainerRun
+    from memlint.runs.by_trainer import TrainerRun, has_place
 
-    for trainer in script.training:
-        yield TrainerRun(script, trainer)
-    for model in script.loop_models if script.steps else ():
+    for trainer in script.all_training:
+        if has_place(trainer):
+            yield TrainerRun(script, trainer)
+    for model in script.loop_models:
         yield LoopRun(script, model)
     if script.steps and script.on_gpu and script.torchtune is not None:
         yield TorchtuneRun(script, script.torchtune)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 
-from memlint.engine.project import is_elsewhere
+from memlint.engine.project import are_of_one_file, is_elsewhere
 from memlint.runs.changes import set_option
 from memlint.runs.precision import FLOAT32, may_lack_bf16, read_load, write_load
 from memlint.runs.run import Change, Field, TrainingRun
@@ -140,20 +140,20 @@ class LoopRun(TrainingRun):
         if not model.without_autocast:
             return Field()
         accelerators = [one.setting("mixed_precision") for one in self._accelerators]
-        places = [
-            *(one.node for one in accelerators[:1]),
-            *(one.node.func for one in model.forwards),
-        ]
-        here = (node for node in places if node is not None and not is_elsewhere(node))
+        decided = zip(self._accelerators[:1], accelerators, strict=False)
+        places = [one.node or call.node for call, one in decided if one.given]
+        # Where the pass is in another file than the load, it is said of the load.
+        own = (one.node for one in model.forwards if are_of_one_file(one.node, model.load.node))
+        place = next(iter((*places, *(one.func for one in own))), model.load.node.func)
         return Field(
             UNSURE if self._is_decided_elsewhere(accelerators) else "float32",
-            script.span(next(here, model.load.node.func)),
+            script.span(place),
             "trains in float32, without autocast",
         )
 
     @property
     def _accelerators(self) -> tuple[Call, ...]:
-        return self.script.calls_to("accelerate.Accelerator")
+        return self.script.calls_anywhere("accelerate.Accelerator")
 
     def _is_decided_elsewhere(self, settings: list[Setting]) -> bool:
         """True if an engine, a policy or ``accelerate config`` decides the precision, or may."""

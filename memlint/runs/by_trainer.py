@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Object
 from memlint.runs.changes import set_item, set_option, together
 from memlint.runs.precision import (
@@ -247,7 +248,7 @@ class TrainerRun(TrainingRun):
         load = self.trainer.model.load
         return [
             one
-            for one in self.script.training
+            for one in self.script.all_training
             if load is not None and one.model.load is not None and one.model.load.node is load.node
         ]
 
@@ -283,6 +284,12 @@ class TrainerRun(TrainingRun):
         unsafe = lacking or not trainer.peft or dtype_node(script, options) is not None
         message = f'Set `{options.name}={{"{script.dtype_option()}": "{dtype}"}}`'
         return Change(changed, message, load_by_name_in(script, trainer, dtype), unsafe)
+
+
+def has_place(trainer: Trainer) -> bool:
+    """True if a trainer, its configuration or the load of its model is in this file."""
+    calls = (trainer, trainer.config, trainer.model.load)
+    return any(one is not None and not is_elsewhere(one.node) for one in calls)
 
 
 def reentrant_options(script: Script, given: list[Setting]) -> Object | None:

@@ -30,6 +30,8 @@ def set_option(
     None where it cannot be done with certainty: an unknown value is never overwritten, nor a value
     that a comment explains, but for ``despite_comments``: what stops the script has to go.
     """
+    if is_elsewhere(call.node):
+        return None
     setting = call.setting(name)
     if not despite_comments and setting.given is not False and _is_decided(script, call, setting):
         return None

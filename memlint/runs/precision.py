@@ -46,7 +46,7 @@ def trains_without_bf16(script: Script) -> bool:
     """True if the GPU may have no bf16, or the script trains in fp16 or writes bf16 off."""
     scaled = any(
         call.setting("mixed_precision").value == "fp16"
-        for call in script.calls_to("accelerate.Accelerator")
+        for call in script.calls_anywhere("accelerate.Accelerator")
     )
     return (
         scaled
@@ -167,7 +167,7 @@ def _compared_with(script: Script, load: Call) -> tuple[Call, ...] | None:
 
 def _is_compared_out_of_sight(script: Script, load: Call) -> bool:
     """True if a model may be compared with one of which nobody can tell how it was loaded."""
-    trainers = [one for one in script.training if _is_of(one, load)]
+    trainers = [one for one in script.all_training if _is_of(one, load)]
     steps = [one.step for one in script.loop_models if one.load.node is load.node]
     return (
         any(map(_has_reference_out_of_sight, trainers))

@@ -276,7 +276,8 @@ class Called(Evaluated):
 
     @cached_property
     def _packages(self) -> frozenset[str]:
-        return frozenset(full.partition(".")[0] for _, _, full in self.imports)
+        own = (full.partition(".")[0] for _, _, full in self.imports)
+        return frozenset((*self._run.packages_above, *own))
 
     def settings_file(self, name: str) -> object:
         """What a JSON file of the project says (``ds.json``); None where that is not known."""
@@ -322,24 +323,37 @@ class Called(Evaluated):
         return grouped
 
     @cached_property
-    def nodes_by_name(self) -> dict[str, list[CallNode]]:
-        """The call nodes of each canonical name: few names are asked for, of many calls."""
+    def nodes_by_name_anywhere(self) -> dict[str, list[CallNode]]:
+        """The call nodes of each canonical name, those of other files of the project too."""
         by_written: dict[str, list[CallNode]] = defaultdict(list)
         for node, invocations in self.invocations_by_node.items():
-            if not is_elsewhere(node):
-                by_written[invocations[0].name].append(node)
+            by_written[invocations[0].name].append(node)
         grouped: dict[str, list[CallNode]] = defaultdict(list)
         for name, nodes in by_written.items():
             grouped[self.api.canonical(name)] += nodes
         return grouped
 
     @cached_property
+    def nodes_by_name(self) -> dict[str, list[CallNode]]:
+        """The call nodes of each canonical name: few names are asked for, of many calls."""
+        if len(self._run.trees) == 1:
+            return self.nodes_by_name_anywhere
+        grouped: dict[str, list[CallNode]] = defaultdict(list)
+        for name, nodes in self.nodes_by_name_anywhere.items():
+            here = [node for node in nodes if not is_elsewhere(node)]
+            if here:
+                grouped[name] = here
+        return grouped
+
+    @cached_property
     def nodes_by_method(self) -> dict[str, list[CallNode]]:
         """The call nodes of each last part of a name."""
-        grouped: dict[str, list[CallNode]] = defaultdict(list)
-        for name, nodes in self.nodes_by_name.items():
-            grouped[name.rpartition(".")[2]] += nodes
-        return grouped
+        return _by_method(self.nodes_by_name)
+
+    @cached_property
+    def nodes_by_method_anywhere(self) -> dict[str, list[CallNode]]:
+        """``nodes_by_method``, in other files of the project too."""
+        return _by_method(self.nodes_by_name_anywhere)
 
     def _call(self, node: CallNode) -> Call:
         call = self._made.get(node)
@@ -374,6 +388,16 @@ class Called(Evaluated):
             for method in methods
             for call in self.in_order(self.nodes_by_method.get(method, []))
         )
+
+    def calls_anywhere(self, *names: str) -> tuple[Call, ...]:
+        """``calls_to``, in other files of the project too: those have no place here."""
+        found = [node for name in names for node in self.nodes_by_name_anywhere.get(name, ())]
+        return tuple(self.in_order(found))
+
+    def method_calls_anywhere(self, *methods: str) -> tuple[Call, ...]:
+        """``method_calls``, in other files of the project too: those have no place here."""
+        found = [node for name in methods for node in self.nodes_by_method_anywhere.get(name, ())]
+        return tuple(self.in_order(found))
 
     def library_calls(self, *packages: str) -> tuple[Call, ...]:
         """Calls of what is in one of the top-level ``packages``, by canonical name."""
@@ -424,6 +448,26 @@ class Called(Evaluated):
         extents = self._run.extents.get(function, [])
         return [one for first, last in extents for one in self.invocations_between(first, last)]
 
+    @cached_property
+    def led_by(self) -> tuple[tuple[Span, str], ...]:
+        """The functions of this file that only another script of the project runs, and which."""
+        project = self._run.project
+        if project is None or not self._run.led_by:
+            return ()
+        found = []
+        for function, extents in self._run.extents.items():
+            starts = [first for first, _ in extents]
+            if is_elsewhere(function) or min(starts) < self._run.led_by[0][1]:
+                continue
+            leading = [
+                path
+                for path, first, last in self._run.led_by
+                if any(first <= start < last for start in starts)
+            ]
+            if leading:
+                found.append((self.span(function), project.name_of(leading[0])))
+        return tuple(found)
+
     def end_of_run(self, invocation: Invocation) -> int:
         """The number of the last evaluation of the run that a call belongs to: from the top of the
         self, or of the function that runs by itself as nothing calls it."""
@@ -452,3 +496,11 @@ class Called(Evaluated):
                     ):
                         return self.call_at(invocation.node)
         return None
+
+
+def _by_method(nodes_by_name: dict[str, list[CallNode]]) -> dict[str, list[CallNode]]:
+    """Group call nodes by the last part of their names."""
+    grouped: dict[str, list[CallNode]] = defaultdict(list)
+    for name, nodes in nodes_by_name.items():
+        grouped[name.rpartition(".")[2]] += nodes
+    return grouped

@@ -61,16 +61,16 @@ def is_checkpointed_by_call(script: Called, model: ModelFacts, config: Call | No
     of which nobody can tell."""
     if script.launcher.checkpoints is not False:
         return script.launcher.checkpoints
-    enablers = script.method_calls(*ENABLERS)
+    enablers = script.method_calls_anywhere(*ENABLERS)
     if any(is_about(script, call, model) is not False for call in enablers):
         return True
-    if script.method_calls(*WRAPPERS) or recomputes_by_torch(script):
+    if script.method_calls_anywhere(*WRAPPERS) or recomputes_by_torch(script):
         return True
     if config is not None and _is_sharded_with_it(script, config):
         return None
     if model.kbit is False:
         return False
-    prepared = script.calls_to(*PREPARATIONS)
+    prepared = script.calls_anywhere(*PREPARATIONS)
     if model.kbit is None and not prepared:
         return None
     return not prepared or any(turns_on(script, call) is not False for call in prepared)

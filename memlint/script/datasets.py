@@ -35,13 +35,14 @@ from memlint.script.called import Call
 from memlint.script.calls import Trainer
 from memlint.script.lengths import Effect, Lengths, effects_of, is_named_for_blocks, padding_effects
 from memlint.script.purpose import Purpose, purpose_of_loader
-from memlint.script.setups import trainers_of
+from memlint.script.setups import all_trainers_of
 from memlint.source import Span
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.engine.nodes import CallNode, Expression
+    from memlint.engine.values import Invocation
     from memlint.script.calls import Host
 
 
@@ -160,6 +161,19 @@ class Dataset:
         found += _own_items(self.script, self.value)
         found += _collation(self.script, self.collator)
         return tuple(found)
+
+    @property
+    def invocations(self) -> Iterator[Invocation]:
+        """Yield the calls that make its rows: of functions that are mapped, and of the methods of a
+        class of the script."""
+        for rows in self._chain[0]:
+            for part in (rows, *rows.applied):
+                yield from self.script.invocations_between(part.first, part.last)
+        for value in options(self.value):
+            if isinstance(value, Object) and value.cls is not None and not isinstance(value, Rows):
+                for method in methods_of(value.cls):
+                    if method.name in _MAKE_ITEMS:
+                        yield from self.script.invocations_in(method)
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -281,7 +295,7 @@ def _own_items(script: Host, value: Value) -> Iterator[Preparation]:
         if not isinstance(one, Object) or one.cls is None or isinstance(one, Rows):
             continue
         for method in methods_of(one.cls):
-            if method.name in ("__init__", "__getitem__", "__iter__"):
+            if method.name in _MAKE_ITEMS:
                 effects = tuple(effects_of(script, method, script.invocations_in(method)))
                 if is_named_for_blocks(one.cls.node):
                     effects += (Effect(Lengths.CUT, None, one.cls.node),)
@@ -322,13 +336,21 @@ def _library_collation(script: Host, made: Object) -> Iterator[Preparation]:
 # -- who reads data sets ---------------------------------------------------------------------------
 
 _LOADER = "torch.utils.data.DataLoader"
+_MAKE_ITEMS = ("__init__", "__getitem__", "__iter__")
 
 
 @query
 def datasets_of(script: Host) -> tuple[Dataset, ...]:
     """The data sets that trainers and data loaders read, in source order."""
+    here = [one for one in all_datasets_of(script) if not is_elsewhere(one.call.node)]
+    return tuple(sorted(here, key=lambda one: one.span))
+
+
+@query
+def all_datasets_of(script: Host) -> tuple[Dataset, ...]:
+    """Those that trainers and loaders of other files of the project read, too."""
     found: list[Dataset] = []
-    for trainer in trainers_of(script):
+    for trainer in all_trainers_of(script):
         for name, purpose in (
             ("train_dataset", Purpose.TRAINING if trainer.trains else Purpose.UNKNOWN),
             ("eval_dataset", Purpose.EVALUATION),
@@ -336,11 +358,11 @@ def datasets_of(script: Host) -> tuple[Dataset, ...]:
             setting = trainer.setting(name)
             if setting.given is not False and not setting.is_none:
                 found.append(Dataset(script, setting.raw, purpose, trainer, trainer))
-    for call in script.calls_to(_LOADER):
+    for call in script.calls_anywhere(_LOADER):
         setting = call.setting("dataset")
         value = setting.raw if setting.given else call.argument(0)
         found.append(Dataset(script, value, purpose_of_loader(script, call), call, None))
-    return tuple(sorted(found, key=lambda one: one.span))
+    return tuple(found)
 
 
 # -- limits elsewhere ------------------------------------------------------------------------------
@@ -352,7 +374,7 @@ _SHORTENS = lazy_pattern("trunc|group|chunk|pack|crop")
 @query
 def may_shorten_rows(script: Host) -> bool:
     """True if rows may be cut, split into blocks or dropped after they are tokenized."""
-    if script.method_calls("filter", "enable_truncation"):
+    if script.method_calls_anywhere("filter", "enable_truncation"):
         return True
     if any(map(script.is_target, script.attributes("model_max_length"))):
         return True
@@ -375,5 +397,5 @@ def _may_cut(script: Host, collator: Expression) -> bool:
 @query
 def streams_data(script: Host) -> bool:
     """True if a data set may be streamed: it cannot be walked before training."""
-    settings = [call.setting("streaming") for call in script.method_calls("load_dataset")]
+    settings = [call.setting("streaming") for call in script.method_calls_anywhere("load_dataset")]
     return any(one.given is not False and one.value is not False for one in settings)

@@ -195,7 +195,7 @@ class Forward:
     @property
     def steps(self) -> tuple[Step, ...]:
         """The training steps that run it."""
-        return tuple(step for step in steps_of(self.script) if self in step.all_forwards)
+        return tuple(step for step in all_steps_of(self.script) if self in step.all_forwards)
 
     @property
     def in_training_step(self) -> bool:
@@ -210,7 +210,7 @@ class Forward:
     @property
     def in_training_loop(self) -> bool:
         """True if the loop of a training step runs it, in an evaluation within it too."""
-        loops = {step.node for step in steps_of(self.script)}
+        loops = {step.node for step in all_steps_of(self.script)}
         return any(not loops.isdisjoint(run.loops) for run in self.runs)
 
     @property
@@ -366,14 +366,20 @@ class Step:
 @query
 def steps_of(script: Host) -> tuple[Step, ...]:
     """Training steps of hand-written loops, those whose backward is in a function too."""
+    here = [one for one in all_steps_of(script) if not is_elsewhere(one.node)]
+    return tuple(sorted(here, key=lambda step: script.span(step.node)))
+
+
+@query
+def all_steps_of(script: Host) -> tuple[Step, ...]:
+    """Training steps of other files of the project too, which have no place here."""
     by_loop: dict[Loop, list[Invocation]] = defaultdict(list)
     for event in events_of(script):
         if event.kind is EventKind.BACKWARD:
             loops = loops_of(event.invocation)
-            if loops and not is_elsewhere(loops[-1]):
+            if loops:
                 by_loop[loops[-1]].append(event.invocation)
-    found = [Step(script, node, invocations) for node, invocations in by_loop.items()]
-    return tuple(sorted(found, key=lambda step: script.span(step.node)))
+    return tuple(Step(script, node, invocations) for node, invocations in by_loop.items())
 
 
 class Held(NamedTuple):

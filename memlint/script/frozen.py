@@ -60,7 +60,7 @@ def _roots_of(script: Host, *methods: str) -> set[int]:
     """The modules that one of ``methods`` is called on."""
     return {
         id(module_root(one))
-        for call in script.method_calls(*methods)
+        for call in script.method_calls_anywhere(*methods)
         if call.receiver is not None
         for one in options(call.receiver)
         if isinstance(one, Object)

@@ -58,7 +58,7 @@ def detaches_gradients(script: Host) -> bool:
 @query
 def accumulation_of(script: Host) -> int | None:
     """Micro-batches for each step of a hand-written loop; None where it is one, or unknown."""
-    for call in script.calls_to("accelerate.Accelerator"):
+    for call in script.calls_anywhere("accelerate.Accelerator"):
         steps = call.setting("gradient_accumulation_steps").value
         if type(steps) is int and steps > 1:
             return steps

@@ -39,11 +39,11 @@ def may_use(script: Called, *words: str) -> bool:
 
 
 def matches(script: Called, pattern: re.Pattern[str]) -> bool:
-    """True if a pattern is found anywhere in the file, comments included.
+    """True if a pattern is found anywhere in the files that are run, comments included.
 
     The guess: what people write of their GPU is true (``# a T4``).
     """
-    return pattern.search(script.source.text) is not None
+    return any(pattern.search(text) for text in (script.source.text, *script._run.texts))
 
 
 def may_be_held_out(script: Called, *nodes: Node) -> bool:

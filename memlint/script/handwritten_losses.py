@@ -27,11 +27,11 @@ from memlint.engine.values import Object, options
 from memlint.flow.callables import PASSES_NUMBERS
 from memlint.flow.evaluated import query
 from memlint.script.called import Call
-from memlint.script.forward_passes import steps_of
+from memlint.script.forward_passes import all_steps_of
 from memlint.script.gradients import without_gradients
 from memlint.script.loaded_models import loads_classifier
 from memlint.script.reads import forward_of, is_vocabulary_wide
-from memlint.script.setups import training_of
+from memlint.script.setups import all_training_of
 from memlint.source import Span
 
 if TYPE_CHECKING:
@@ -87,8 +87,9 @@ class TokenLoss:
         """True if only functions that nothing names compute it, in a script that trains without
         them: by a trainer, or in steps of its own."""
         script = self.script
-        trains = bool(training_of(script)) or bool(steps_of(script))
-        return trains and _is_unnamed(script, self.node)
+        trains = bool(all_training_of(script)) or bool(all_steps_of(script))
+        led = any(span.contains(self.span) for span, _ in script.led_by)
+        return trains and not led and _is_unnamed(script, self.node)
 
     @property
     def shifted(self) -> bool:

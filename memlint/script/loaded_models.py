@@ -138,7 +138,7 @@ def model_facts(script: Called, value: Value) -> ModelFacts:
     load = loads[0] if len(loads) == 1 else None
     return ModelFacts(
         name=_checkpoint(load),
-        load=script.call_at(load.node) if load is not None else None,
+        load=load,
         by_name=False,
         peft=agreed(_wrapped(chain, _PEFT) for chain in chains),
         kbit=agreed(_wrapped(chain, _KBIT) for chain in chains),
@@ -247,8 +247,9 @@ def model_loads_of(script: Called) -> tuple[Call, ...]:
 
 
 def calls_on(script: Called, facts: ModelFacts, *methods: str) -> tuple[Call, ...]:
-    """Calls of ``methods`` on a model or on what it wraps."""
-    return tuple(call for call in script.method_calls(*methods) if is_about(script, call, facts))
+    """Calls of ``methods`` on a model or on what it wraps, in any file of the project."""
+    calls = script.method_calls_anywhere(*methods)
+    return tuple(call for call in calls if is_about(script, call, facts))
 
 
 def is_about(script: Called, call: Call, facts: ModelFacts) -> bool | None:

@@ -15,7 +15,7 @@ from memlint.engine.project import is_elsewhere
 from memlint.engine.values import ABSENT, Object, options
 from memlint.flow.evaluated import query
 from memlint.script.called import Call
-from memlint.script.forward_passes import steps_of
+from memlint.script.forward_passes import all_steps_of
 from memlint.script.frozen import frozen_passes
 from memlint.script.loaded_models import ModelFacts, is_language_model, model_facts
 from memlint.source.record import NamedTuple
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class LoopModel(NamedTuple):
     """A model that a training step trains.
 
-    load: the call of this file that loads it. forwards: the passes of the step that train it.
+    load: the call that loads it, in any file of the project. forwards: the passes of the step that
+        train it.
     """
 
     load: Call
@@ -64,26 +65,30 @@ class LoopModel(NamedTuple):
 def loop_models_of(script: Host) -> tuple[LoopModel, ...]:
     """The language models that the script's own loops train, in the order of their loads."""
     found: dict[object, LoopModel] = {}
-    for model in _trained_passes(script) if steps_of(script) else ():
+    for model in _trained_passes(script) if all_steps_of(script) else ():
         before = found.get(model.load.node)
         if before is not None:
             forwards = dict.fromkeys((*before.forwards, *model.forwards))
             model = model._replace(forwards=tuple(forwards), runs=(*before.runs, *model.runs))
         found[model.load.node] = model
-    return tuple(sorted(found.values(), key=lambda one: one.load.span))
+    return tuple(
+        sorted(found.values(), key=lambda one: (one.load.node.lineno, one.load.node.col_offset))
+    )
 
 
 def _trained_passes(script: Host) -> Iterator[LoopModel]:
     """The model of every single forward pass that trains a language model."""
     frozen = {id(one.run) for one in frozen_passes(script)}
-    for step in steps_of(script):
+    for step in all_steps_of(script):
         for forward in step.all_forwards:
             for run in forward.runs:
                 if forward.own or run.gradients is not True or id(run) in frozen:
                     continue
                 facts = model_facts(script, run.module)
                 load = facts.load
-                if load is None or is_elsewhere(load.node) or facts.is_toy:
+                if load is None or facts.is_toy:
+                    continue
+                if all(map(is_elsewhere, (load.node, forward.node, step.node))):
                     continue
                 if is_language_model(load) and step.runs_it(run):
                     yield LoopModel(load, facts, (forward,), (run,), step)

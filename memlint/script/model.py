@@ -25,6 +25,7 @@ from memlint.script.datasets import datasets_of, may_shorten_rows, streams_data
 from memlint.script.evaluation import evaluations_of, frozen_modules_of
 from memlint.script.forward_passes import (
     all_forwards_of,
+    all_steps_of,
     are_of_one_model,
     forward_at,
     forwards_of,
@@ -109,6 +110,8 @@ from memlint.script.script_kind import (
     uses_vision,
 )
 from memlint.script.setups import (
+    all_trainers_of,
+    all_training_of,
     calls_on_trainer,
     config_of,
     configs_of,
@@ -191,6 +194,8 @@ class Script(Host):
     config_of = config_of
     trainers = cached_property(trainers_of)
     training = cached_property(training_of)
+    all_trainers = cached_property(all_trainers_of)
+    all_training = cached_property(all_training_of)
     trains = cached_property(trains)
     may_train = cached_property(may_train)
     trainers_with = trainers_with
@@ -253,6 +258,7 @@ class Script(Host):
     frozen_passes = cached_property(frozen_passes)
     events = cached_property(events_of)
     steps = cached_property(steps_of)
+    all_steps = cached_property(all_steps_of)
     accumulation = cached_property(accumulation_of)
     loss_divisor = cached_property(loss_divisor_of)
     torchtune = cached_property(torchtune_model)
@@ -364,6 +370,8 @@ def build_script(
             lambda name, option: api.accepts(api.canonical(name), option) is True,
             complete=launcher.complete,
         )
+    if project is not None and not project.follows_imports:
+        project = None
     run = Interpreter(_EFFECTS, project, command_line, source.text.split("\n"))
     run.run(tree)
     if command_line is not None:

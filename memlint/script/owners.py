@@ -87,7 +87,7 @@ def uses_unsloth(script: Host) -> bool:
     if script.imports_package("unsloth", "unsloth_zoo"):
         return True
     # ``experiment.load_unsloth_model()``: it is imported elsewhere.
-    return any("unsloth" in method for method in script.nodes_by_method)
+    return any("unsloth" in method for method in script.nodes_by_method_anywhere)
 
 
 def owner_of_loss(script: Host, of: Trainer | ModelFacts | Value) -> LossOwner:
@@ -194,7 +194,7 @@ def avoids_logits(script: Host) -> bool:
     """True if anything in the script spares full logits, for whichever model."""
     if script.imports_package(*LOGIT_SAVERS) or patching_calls_of(script):
         return True
-    return bool(script.method_calls(*_RUNTIME_LOSSES))
+    return bool(script.method_calls_anywhere(*_RUNTIME_LOSSES))
 
 
 def _is_about(call: Call, facts: ModelFacts, trainer: Trainer | None) -> bool | None:
@@ -259,7 +259,7 @@ def owner_of_attention(
     """Who computes a model's attention, and by which implementation."""
     if uses_unsloth(script):
         return AttentionOwner(Owner.UNSLOTH, None)
-    setters = script.method_calls(*ATTENTION_SETTERS)
+    setters = script.method_calls_anywhere(*ATTENTION_SETTERS)
     if setters:
         runtime = all(call.method != "set_attn_implementation" for call in setters)
         return AttentionOwner(Owner.RUNTIME if runtime else Owner.UNKNOWN, None)
@@ -315,16 +315,16 @@ def owner_of_checkpointing(
     """Who recomputes a model's activations, by a configuration or a call of the script."""
     if uses_unsloth(script):
         return CheckpointingOwner(Owner.UNSLOTH, None)
-    for call in script.method_calls(*checkpointing.ENABLERS):
+    for call in script.method_calls_anywhere(*checkpointing.ENABLERS):
         hit = is_about(script, call, facts)
         if hit is not False:
-            off = bool(script.method_calls(*checkpointing.DISABLERS))
+            off = bool(script.method_calls_anywhere(*checkpointing.DISABLERS))
             return CheckpointingOwner(Owner.TRANSFORMERS, None if off or not hit else True, call)
-    for call in script.calls_to(*checkpointing.PREPARATIONS):
+    for call in script.calls_anywhere(*checkpointing.PREPARATIONS):
         on = checkpointing.turns_on(script, call)
         if on is not False:
             return CheckpointingOwner(Owner.TRANSFORMERS, on, call)
-    for call in script.method_calls(*checkpointing.WRAPPERS):
+    for call in script.method_calls_anywhere(*checkpointing.WRAPPERS):
         runtime = call.name.startswith("memlint_runtime.")
         return CheckpointingOwner(Owner.RUNTIME if runtime else Owner.SCRIPT, True, call)
     if checkpointing.recomputes_by_torch(script):
@@ -339,5 +339,6 @@ def owner_of_checkpointing(
 @query
 def patching_calls_of(script: Host) -> tuple[Call, ...]:
     """Calls that may replace a model's loss or head (Liger, cut cross entropy, the runtime)."""
-    names = [name for name in script.nodes_by_name if patches_loss(name)]
-    return tuple(script.in_order([node for name in names for node in script.nodes_by_name[name]]))
+    by_name = script.nodes_by_name_anywhere
+    names = [name for name in by_name if patches_loss(name)]
+    return tuple(script.in_order([node for name in names for node in by_name[name]]))

@@ -26,12 +26,12 @@ def learns_prompts(script: Host) -> bool:
     """True if an adapter of learned tokens is trained. PEFT throws positions away for them, which
     alone keep the documents of a row apart."""
     imported = any(full in _PROMPT_LEARNING for _, _, full in script.imports)
-    return imported or bool(script.calls_to(*_PROMPT_LEARNING))
+    return imported or bool(script.calls_anywhere(*_PROMPT_LEARNING))
 
 
 @query
 def sets_attention(script: Host) -> bool:
     """True if the script changes a model's attention by other means than its loading."""
-    if script.method_calls(*ATTENTION_SETTERS):
+    if script.method_calls_anywhere(*ATTENTION_SETTERS):
         return True
     return any(_IMPLEMENTATION in name for name in script.attribute_names)

@@ -16,7 +16,7 @@ from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Object, Value, options
 from memlint.flow.events import events_of, loops_of
 from memlint.script.called import Call
-from memlint.script.forward_passes import forwards_of, steps_of
+from memlint.script.forward_passes import all_forwards_of, all_steps_of
 
 if TYPE_CHECKING:
     from memlint.engine.nodes import CallNode, Node
@@ -54,10 +54,10 @@ def purpose_of_loader(script: Host, loader: Call) -> Purpose:
 
 def _readers(script: Host, loader: Call) -> Iterator[Node]:
     """The loops that read a data loader, directly or through ``enumerate``, ``tqdm``, ``next``."""
-    for loop, iterated in script.iterations:
+    for loop, iterated in (*script.iterations, *script.iterations_elsewhere):
         if _comes_from(script.value(iterated), loader.node):
             yield loop
-    for call in script.calls_to("next"):
+    for call in script.calls_anywhere("next"):
         if _comes_from(call.argument(0), loader.node):
             for invocation in call.invocations:
                 yield from loops_of(invocation)[-1:]
@@ -77,13 +77,13 @@ def _comes_from(value: Value, loader: CallNode, depth: int = 4) -> bool:
 
 def purpose_of_loop(script: Host, loop: Node) -> Purpose | None:
     """What a loop reads batches for; None where nothing in it is known."""
-    for step in steps_of(script):
+    for step in all_steps_of(script):
         if loop is step.node or loop in step.epochs:
             return Purpose.TRAINING
     generates = any(
         loop in event.loops and event.kind.value == "generate" for event in events_of(script)
     )
-    inside = [one for one in forwards_of(script) if any(loop in run.loops for run in one.runs)]
+    inside = [one for one in all_forwards_of(script) if any(loop in run.loops for run in one.runs)]
     if generates and not inside:
         return Purpose.INFERENCE
     if any(one.gradients is False or one.training is False for one in inside):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from memlint.engine.values import Constant, Object, Symbol, Value, merge, options
 from memlint.flow.evaluated import query
 from memlint.script.checkpointing import KBIT_PREPARATION, METHODS, switched_on, turns_on
-from memlint.script.forward_passes import steps_of
+from memlint.script.forward_passes import all_steps_of
 from memlint.script.loaded_models import calls_on, is_language_model, model_loads_of
 from memlint.script.restoring import names_of_device
-from memlint.script.setups import configs_of, trainers_of, training_of
+from memlint.script.setups import all_configs_of, all_trainers_of, all_training_of
 
 if TYPE_CHECKING:
     from memlint.engine.values import Invocation
@@ -41,11 +41,11 @@ def off_cuda(script: Host) -> bool:
     text = script.source.text
     if any(word in text for word in _FOR_TPU) and any(map(_installs_for_tpu, text.split("\n"))):
         return True
-    for config in configs_of(script):
+    for config in all_configs_of(script):
         for name in ("use_cpu", "no_cuda", "use_mps_device"):
             if config.setting(name).value is True:
                 return True
-    for accelerator in script.calls_to("accelerate.Accelerator"):
+    for accelerator in script.calls_anywhere("accelerate.Accelerator"):
         if accelerator.setting("cpu").value is True:
             return True
     return _loads_on_cpu(script) or _moves_off_cuda(script) or _uses_other_devices(script)
@@ -110,13 +110,13 @@ def _loads_on_cpu(script: Host) -> bool:
         return False
     return not any(
         isinstance(call.node.func, ast.Attribute) and "model" in ast.unparse(call.node.func.value)
-        for call in script.method_calls("to", "cuda")
+        for call in script.method_calls_anywhere("to", "cuda")
     )
 
 
 def _moves_off_cuda(script: Host) -> bool:
     """True if a loop moves each model that it runs to a device other than a CUDA one."""
-    models = [forward.facts for step in steps_of(script) for forward in step.all_forwards]
+    models = [forward.facts for step in all_steps_of(script) for forward in step.all_forwards]
     moves = [calls_on(script, facts, "to", "cpu", "cuda") for facts in models]
     return bool(moves) and all(
         calls and all(_is_off_cuda(script, call) for call in calls) for calls in moves
@@ -125,9 +125,11 @@ def _moves_off_cuda(script: Host) -> bool:
 
 def _uses_other_devices(script: Host) -> bool:
     """True if something is certainly put on a device of machines without CUDA: Apple's, a TPU."""
+    moves = script.method_calls_anywhere("to")
     placed = [
-        *((call, call.argument(0)) for call in script.method_calls("to", "set_default_device")),
-        *((call, call.setting("device").raw) for call in script.method_calls("to")),
+        *((call, call.argument(0)) for call in script.method_calls_anywhere("set_default_device")),
+        *((call, call.argument(0)) for call in moves),
+        *((call, call.setting("device").raw) for call in moves),
         *((load, _device_map(script, load)) for load in model_loads_of(script)),
     ]
     return any(
@@ -168,7 +170,7 @@ def uses_vision(script: Host) -> bool:
     """True if images go into what it trains."""
     return any(
         word in name
-        for name in script.nodes_by_name
+        for name in script.nodes_by_name_anywhere
         if name.startswith("transformers.")
         for word in ("AutoProcessor", "ImageProcessor", "Vision2Seq", "ImageTextToText")
     ) or any("Vision" in full or _sees(full) for _, _, full in script.imports)
@@ -193,9 +195,9 @@ def uses_diffusion(script: Host) -> bool:
 @query
 def compiles_one_shape(script: Host) -> bool:
     """True if something is compiled for one shape, which other lengths would compile again."""
-    if any(config.setting("torch_compile").value is True for config in configs_of(script)):
+    if any(config.setting("torch_compile").value is True for config in all_configs_of(script)):
         return True
-    compiles = script.calls_to("torch.compile", "torch.cuda.CUDAGraph", "torch.cuda.graph")
+    compiles = script.calls_anywhere("torch.compile", "torch.cuda.CUDAGraph", "torch.cuda.graph")
     return any(call.setting("dynamic").value is not True for call in compiles)
 
 
@@ -205,16 +207,16 @@ def compiles_one_shape(script: Host) -> bool:
 @query
 def trains_language_models(script: Host) -> bool:
     """True if definitely nothing but language models is trained."""
-    if training_of(script):
-        return all(trainer.trains_language_model for trainer in training_of(script))
+    if all_training_of(script):
+        return all(trainer.trains_language_model for trainer in all_training_of(script))
     return bool(model_loads_of(script)) and all(map(is_language_model, model_loads_of(script)))
 
 
 @query
 def trains_causal_lm(script: Host) -> bool | None:
     """True if a causal language model is trained; None where the script is not clear."""
-    answers = {trainer.model.causal_lm for trainer in trainers_of(script)}
-    if any(trainer.kind.startswith("trl.") for trainer in trainers_of(script)):
+    answers = {trainer.model.causal_lm for trainer in all_trainers_of(script)}
+    if any(trainer.kind.startswith("trl.") for trainer in all_trainers_of(script)):
         return True
     if answers and None not in answers:
         return True in answers if len(answers) == 1 else None
@@ -228,14 +230,14 @@ def trains_causal_lm(script: Host) -> bool | None:
 @query
 def deciding_call(script: Host) -> Call | None:
     """The last call that turns checkpointing on, where the script trains and no trainer does so."""
-    if trainers_of(script):
-        configs = [trainer.config for trainer in trainers_of(script)]
+    if all_trainers_of(script):
+        configs = [trainer.config for trainer in all_trainers_of(script)]
         if any(config is None or switched_on(config) is not False for config in configs):
             return None
-    elif not steps_of(script) and not script.imports_package("lightning", "pytorch_lightning"):
+    elif not all_steps_of(script) and not script.imports_package("lightning", "pytorch_lightning"):
         return None
-    methods = [one for one in script.method_calls(*METHODS) if _is_of_library(script, one)]
-    calls = [*script.calls_to(KBIT_PREPARATION), *methods]
+    methods = [one for one in script.method_calls_anywhere(*METHODS) if _is_of_library(script, one)]
+    calls = [*script.calls_anywhere(KBIT_PREPARATION), *methods]
     last = max(calls, key=lambda call: call.order, default=None)
     if last is None or last.name != KBIT_PREPARATION:
         return last

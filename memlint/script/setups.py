@@ -13,7 +13,7 @@ from memlint.engine.values import Invocation, Object, Symbol, Value, options
 from memlint.flow.evaluated import query
 from memlint.script.called import Call
 from memlint.script.calls import Config, Trainer
-from memlint.script.forward_passes import steps_of
+from memlint.script.forward_passes import all_steps_of
 from memlint.script.trainers import TrainerUse, uses_by_trainer
 from memlint.script.training_loops import loops_of
 
@@ -28,6 +28,13 @@ _NOT_TRAINING = frozenset({"trl.ModelConfig", "trl.ScriptArguments", "trl.Datase
 @query
 def configs_of(script: Host) -> tuple[Config, ...]:
     """Training configurations, those that a parser fills in included."""
+    here = [one for one in all_configs_of(script) if not is_elsewhere(one.node)]
+    return tuple(sorted(here, key=lambda config: config.span))
+
+
+@query
+def all_configs_of(script: Host) -> tuple[Config, ...]:
+    """Training configurations of other files of the project too, which have no place here."""
     made: dict[ast.AST, dict[str, list[Object]]] = defaultdict(lambda: defaultdict(list))
     for one in script._run.objects:
         # A copy (``replace(config, packing=True)``) is one more state of the same call's.
@@ -36,12 +43,12 @@ def configs_of(script: Host) -> tuple[Config, ...]:
             made[root.made_by.node][script.api.canonical(root.type or "")].append(one)
     found: list[Config] = []
     for node, by_kind in made.items():
-        if not isinstance(node, ast.Call) or is_elsewhere(node):
+        if not isinstance(node, ast.Call):
             continue
         invocations = script.invocations_by_node.get(node)
         if invocations:
             found.extend(Config(script, invocations, objects) for objects in by_kind.values())
-    return tuple(sorted(found, key=lambda config: config.span))
+    return tuple(found)
 
 
 def _is_config(script: Host, name: str | None) -> bool:
@@ -58,14 +65,21 @@ def _is_config(script: Host, name: str | None) -> bool:
 
 def config_of(script: Host, made: Object) -> Config | None:
     """The configuration that an object is, or is a copy of."""
-    return next((one for one in configs_of(script) if made.root in one.made), None)
+    return next((one for one in all_configs_of(script) if made.root in one.made), None)
 
 
 @query
 def trainers_of(script: Host) -> tuple[Trainer, ...]:
     """Trainers of transformers and TRL, instances of the script's own subclasses included."""
-    names = [name for name in script.nodes_by_name if _is_trainer(script, name)]
-    nodes = [node for name in names for node in script.nodes_by_name[name]]
+    return tuple(one for one in all_trainers_of(script) if not is_elsewhere(one.node))
+
+
+@query
+def all_trainers_of(script: Host) -> tuple[Trainer, ...]:
+    """Trainers of other files of the project too, which have no place here."""
+    by_name = script.nodes_by_name_anywhere
+    names = [name for name in by_name if _is_trainer(script, name)]
+    nodes = [node for name in names for node in by_name[name]]
     return tuple(
         Trainer(script, call.invocations, call.name)
         for call in script.in_order(nodes)
@@ -90,9 +104,15 @@ def training_of(script: Host) -> tuple[Trainer, ...]:
     Those that definitely only evaluate are left out, and those of classes that the target does
     not have, under this name or another.
     """
+    return tuple(one for one in all_training_of(script) if not is_elsewhere(one.node))
+
+
+@query
+def all_training_of(script: Host) -> tuple[Trainer, ...]:
+    """The trainers of ``training_of`` in other files of the project too."""
     return tuple(
         trainer
-        for trainer in trainers_of(script)
+        for trainer in all_trainers_of(script)
         if _is_at_target(script, trainer.kind) and trainer.trains
     )
 
@@ -106,7 +126,7 @@ def _is_at_target(script: Host, kind: str) -> bool:
 @query
 def trains(script: Host) -> bool:
     """True if anything may be trained here, by a trainer or in a hand-written loop."""
-    return bool(training_of(script) or loops_of(script) or steps_of(script))
+    return bool(all_training_of(script) or loops_of(script) or all_steps_of(script))
 
 
 @query
@@ -131,7 +151,7 @@ def may_train(script: Host) -> bool:
 def trainers_by_config(script: Host) -> dict[ast.AST, tuple[Trainer, ...]]:
     """The trainers that get each configuration, by its call."""
     found: dict[ast.AST, tuple[Trainer, ...]] = {}
-    for trainer in trainers_of(script):
+    for trainer in all_trainers_of(script):
         if trainer.config is not None:
             node = trainer.config.node
             found[node] = (*found.get(node, ()), trainer)
@@ -147,7 +167,9 @@ def training_with(script: Host, config: Config) -> tuple[Trainer, ...]:
     """The trainers that get a configuration and may train."""
     users = {trainer.node for trainer in trainers_with(script, config)}
     return (
-        tuple(trainer for trainer in training_of(script) if trainer.node in users) if users else ()
+        tuple(trainer for trainer in all_training_of(script) if trainer.node in users)
+        if users
+        else ()
     )
 
 
@@ -160,7 +182,7 @@ def trainer_of(script: Host, value: Value) -> Trainer | None:
     """The trainer that a value is."""
     made = value.made_by if isinstance(value, Object) else None
     node = made.node if made is not None else None
-    return next((one for one in trainers_of(script) if one.node is node), None)
+    return next((one for one in all_trainers_of(script) if one.node is node), None)
 
 
 def trainer_overrides(script: Host, made: Call, *methods: str) -> bool:
@@ -183,7 +205,7 @@ def calls_on_trainer(script: Host, trainer: Trainer, *methods: str) -> tuple[Cal
 
 @query
 def invocations_of_trainers(script: Host) -> list[Invocation]:
-    return [invocation for trainer in trainers_of(script) for invocation in trainer.invocations]
+    return [invocation for trainer in all_trainers_of(script) for invocation in trainer.invocations]
 
 
 def trainer_uses(script: Host, trainer: Trainer) -> list[TrainerUse]:
@@ -196,4 +218,4 @@ def trainer_uses(script: Host, trainer: Trainer) -> list[TrainerUse]:
 
 @query
 def uses_of_trainers(script: Host) -> dict[ast.AST, list[TrainerUse]]:
-    return uses_by_trainer(trainers_of(script), script._run.invocations)
+    return uses_by_trainer(all_trainers_of(script), script._run.invocations)

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 
 from memlint.engine import preparing
 from memlint.engine.nodes import called_name, calls_in, holder_of, is_lambda, targets_of
+from memlint.engine.project import is_elsewhere
 from memlint.engine.usage import Usage, Way
 from memlint.engine.values import FunctionNode, Object
 from memlint.flow.callables import MAPS, SHOWS
 from memlint.flow.evaluated import query
 from memlint.flow.following import uses_of
 from memlint.script.called import Call
-from memlint.script.datasets import datasets_of
+from memlint.script.datasets import all_datasets_of, datasets_of
 from memlint.script.guesses import is_held_out_name, may_be_held_out
 from memlint.script.lengths import FROM_TEXT, TOKENIZING_METHODS, is_tokenizer_call
 from memlint.script.loaded_models import model_facts
 from memlint.script.purpose import Purpose
-from memlint.script.row_uses import purpose_of
+from memlint.script.row_uses import are_trained_on, purpose_of
 from memlint.script.setups import trains
 
 if TYPE_CHECKING:
@@ -72,7 +73,13 @@ class Tokenization:
         defaults switch off prepares nothing.
         """
         script, function = self.script, self.function
-        if function is None or not trains(script) or script.is_off_by_default(self.call.node):
+        if not trains(script) or script.is_off_by_default(self.call.node):
+            return False
+        if self.call.node in _rows_trained_on(script):
+            return True
+        if self.from_text and are_trained_on(script, self.call.node):
+            return True
+        if function is None:
             return False
         definition = script.definition(function)
         if definition is not None and (
@@ -128,6 +135,7 @@ class Tokenization:
         )
         return (
             function is not None
+            and function not in self.script._run.generators
             and not open_or_tensors
             and not preparing.speaks_of_tensors(function)
         )
@@ -168,6 +176,26 @@ class Tokenization:
 def tokenizations_of(script: Host) -> tuple[Tokenization, ...]:
     """The places where the script calls a tokenizer, in source order."""
     return tuple(Tokenization(script, call) for call in script.calls if is_tokenizer_call(call))
+
+
+@query
+def _rows_trained_on(script: Host) -> frozenset[CallNode]:
+    """The calls that the preparation of a training set makes, by its classes and functions."""
+    return frozenset(
+        invocation.node
+        for dataset in all_datasets_of(script)
+        if dataset.purpose is Purpose.TRAINING
+        for invocation in dataset.invocations
+    )
+
+
+def _pads_in_other_files(script: Host) -> bool:
+    """True if another file of the project pads rows, or may."""
+    return any(
+        is_elsewhere(node) and Tokenization(script, call).pads
+        for node in script.invocations_by_node
+        if (call := script.call_anywhere(node)) is not None and is_tokenizer_call(call)
+    )
 
 
 # -- preparation of training sets ------------------------------------------------------------------
@@ -287,6 +315,8 @@ def lengths_may_differ(script: Host, trainer: Trainer) -> bool:
     """True if the making of a trainer's training set is in sight and leaves rows of several
     lengths: no tokenizer of the script pads what it prepares."""
     if any(one.pads and not one.collates_training for one in tokenizations_of(script)):
+        return False
+    if _pads_in_other_files(script):
         return False
     data = [one for one in datasets_of(script) if one.trainer and one.trainer.node is trainer.node]
     return any(one.lengths_differ for one in data if one.purpose is not Purpose.EVALUATION)

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from memlint.engine.forwards import Certainty
-from memlint.engine.project import are_of_one_file
+from memlint.engine.project import are_of_one_file, is_elsewhere
 from memlint.engine.values import Object
 from memlint.flow.evaluated import query
 from memlint.flow.events import Event, EventKind, events_of
@@ -15,7 +15,7 @@ from memlint.script.called import Call
 from memlint.script.calls import Config, Trainer
 from memlint.script.forward_passes import Forward, forwards_of, steps_of
 from memlint.script.loaded_models import ModelFacts
-from memlint.script.setups import configs_of, trainer_overrides, training_of
+from memlint.script.setups import all_configs_of, trainer_overrides, training_of
 from memlint.script.weight_precision import loaded_dtype, weights_dtype
 from memlint.source.record import NamedTuple
 
@@ -109,7 +109,8 @@ def trained_models(script: Host) -> tuple[Trained, ...]:
         loads.add(load.node)
         facts = forward.facts
         dtype = loaded_dtype(script, facts)
-        found.append(Trained(facts, None, forward, load.node.func, facts.peft, dtype))
+        place = forward.node.func if is_elsewhere(load.node) else load.node.func
+        found.append(Trained(facts, None, forward, place, facts.peft, dtype))
     return tuple(found)
 
 
@@ -153,11 +154,11 @@ def step_bodies(script: Host) -> tuple[ast.AST, ...]:
 @query
 def is_sharded(script: Host) -> bool:
     """True if the script says that several GPUs share a model's state, or may."""
-    if script.imports_package("deepspeed") or script.method_calls(*_SHARDING_CALLS):
+    if script.imports_package("deepspeed") or script.method_calls_anywhere(*_SHARDING_CALLS):
         return True
     if script.launcher.engine:
         return True
-    settings = [one.setting(name) for one in configs_of(script) for name in _SHARDING_OPTIONS]
+    settings = [one.setting(name) for one in all_configs_of(script) for name in _SHARDING_OPTIONS]
     return any(
         one.given is True and (one.is_overridable_default or not one.is_value(None, "", False))
         for one in settings

@@ -8,9 +8,9 @@ from memlint.engine.values import Object, Symbol
 from memlint.script.call_settings import MISSING, UNSURE, Setting
 from memlint.script.called import Call
 from memlint.script.calls import Trainer
-from memlint.script.forward_passes import forwards_of
+from memlint.script.forward_passes import all_forwards_of
 from memlint.script.loaded_models import ModelFacts, calls_on, is_language_model, is_quantized
-from memlint.script.setups import training_of
+from memlint.script.setups import all_training_of
 
 if TYPE_CHECKING:
     from memlint.script.calls import Host
@@ -71,7 +71,7 @@ def is_trained(script: Host, load: Call) -> bool:
         trainer.model.load is not None
         and trainer.model.load.node is load.node
         and not trainer.model.is_toy
-        for trainer in training_of(script)
+        for trainer in all_training_of(script)
     )
 
 
@@ -82,7 +82,7 @@ def trains_model(script: Host, load: Call) -> bool:
         and forward.facts.load is not None
         and forward.facts.load.node is load.node
         and forward.in_training_step
-        for forward in forwards_of(script)
+        for forward in all_forwards_of(script)
     )
 
 

@@ -61,7 +61,8 @@ def found(text: str) -> int:
 def test_a_function_that_makes_the_items_of_a_data_set() -> None:
     assert found(ITEMS.format(name="Conversations", body="preprocess([self.rows[index]])")) == 1
     assert found(ITEMS.format(name="Conversations", body="self.rows[index]")) == 0
-    assert found(ITEMS.format(name="EvaluationSet", body="preprocess([self.rows[index]])")) == 0
+    held_out = ITEMS.replace("train_dataset", "eval_dataset")
+    assert found(held_out.format(name="EvaluationSet", body="preprocess([self.rows[index]])")) == 0
 
 
 def test_pairs_of_a_reward_model() -> None:
@@ -80,7 +81,8 @@ class Pairs(Dataset):
 Trainer(RewardModel(), TrainingArguments("out"), train_dataset=Pairs(read())).train()
 """
     assert found(text.format(other="rejected")) == 1
-    assert found(text.format(other="prompt")) == 0
+    assert found(text.format(other="prompt")) == 1
+    assert found(text.format(other="prompt").replace("train_dataset", "eval_dataset")) == 0
 
 
 def test_a_helper_of_a_data_set_that_makes_the_labels() -> None:
@@ -102,4 +104,5 @@ class Rows(Dataset):
 Trainer(model, TrainingArguments("out"), train_dataset=Rows(frame)).train()
 """
     assert found(text % "labels") == 1
-    assert found(text % "names") == 0
+    assert found(text % "names") == 1
+    assert found((text % "names").replace("train_dataset", "eval_dataset")) == 0

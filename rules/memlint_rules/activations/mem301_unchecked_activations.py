@@ -33,5 +33,5 @@ RULE = Rule(
     summary="no activation checkpointing",
     of_run=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
-    triggers=(triggers.LIBRARIES, frozenset({"TrainingArguments", "Config", "backward(", "optim"})),
+    triggers=(triggers.LIBRARIES, triggers.TRAINING),
 )

@@ -71,5 +71,5 @@ RULE = Rule(
     summary="a training loop's forward passes build a key-value cache",
     check=check,
     skips=(Skip.UNSLOTH, Skip.VISION, Skip.TESTS),
-    triggers=(triggers.LIBRARIES, frozenset({"backward(", "optim"})),
+    triggers=(triggers.STEPS, frozenset({"backward(", "optim"})),
 )

@@ -39,7 +39,7 @@ _NEEDS = ("output_attentions", "head_mask", "create_graph", "attentions")
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.is_named(*_NEEDS):
+    if script.is_named(*_NEEDS) or script.may_use(*_NEEDS):
         return
     for load in script.model_loads:
         setting = load.setting(_OPTION)

@@ -42,7 +42,7 @@ _LONG = 16_384
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.method_calls(*_DECIDING):
+    if script.method_calls_anywhere(*_DECIDING):
         return
     for trainer in script.training:
         config = trainer.config

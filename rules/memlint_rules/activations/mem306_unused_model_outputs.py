@@ -92,5 +92,5 @@ RULE = Rule(
     level=Level.WASTE,
     summary="hidden states or attention weights asked for in training and never read",
     check=check,
-    triggers=(triggers.LIBRARIES, frozenset(f"output_{field}" for field in _FIELDS)),
+    triggers=(triggers.STEPS, frozenset(f"output_{field}" for field in _FIELDS)),
 )

@@ -78,5 +78,5 @@ RULE = Rule(
     summary="the last step's logits are alive while the next forward pass runs",
     check=check,
     skips=(Skip.UNSLOTH, Skip.VISION, Skip.OFF_CUDA, Skip.TESTS),
-    triggers=(triggers.LIBRARIES, frozenset({"backward", "optim"})),
+    triggers=(triggers.STEPS, frozenset({"backward", "optim"})),
 )

@@ -79,5 +79,5 @@ RULE = Rule(
     summary="a forward pass in a training step whose result nobody reads",
     check=check,
     skips=(Skip.TESTS,),
-    triggers=(triggers.LIBRARIES, frozenset({"backward", "optim"})),
+    triggers=(triggers.STEPS, frozenset({"backward", "optim"})),
 )

@@ -23,6 +23,7 @@ from memlint.rule import (
     advise,
     by_change,
     facts,
+    triggers,
 )
 from memlint_rules.logits.causal_loss import fuse_trainers_loss
 
@@ -116,5 +117,6 @@ RULE = Rule(
     check=check,
     of_run=of_run,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
+    triggers=(triggers.STEPS, triggers.TRAINING),
     effect={"loss": "no_logits"},
 )

@@ -100,7 +100,7 @@ def _fix(changes: tuple[edits.Edit, ...] | None, doubted: bool) -> Fix:
 def _defer(script: Script, gathered: list[facts.TokenLoss]) -> tuple[edits.Edit, ...] | None:
     """Edits after which the logits are computed as far as they are gathered. None where any of
     them is used otherwise, or where not all models that make them are known."""
-    if script.method_calls(*_UNDEFERRABLE) or script.imports_package("deepspeed"):
+    if script.method_calls_anywhere(*_UNDEFERRABLE) or script.imports_package("deepspeed"):
         return None
     loads = [one.loads for one in gathered]
     if None in loads or not script.are_only_gathered(gathered):
@@ -122,7 +122,7 @@ RULE = Rule(
     triggers=(
         frozenset({"logits"}),
         frozenset({"log_softmax", "cross_entropy", "CrossEntropyLoss"}),
-        frozenset({".backward", "Trainer", "optim"}),
+        frozenset({".backward", "Trainer", "optim", "gather"}),
     ),
     effect={"loss": "no_logits"},
 )

@@ -48,5 +48,5 @@ RULE = Rule(
     summary="labels given to a causal model whose loss nobody reads",
     check=check,
     skips=(Skip.UNSLOTH, Skip.LEARNED_PROMPTS, Skip.TESTS),
-    triggers=(triggers.LIBRARIES, frozenset({"labels="}), frozenset({"logits", "hidden_state"})),
+    triggers=(triggers.STEPS, frozenset({"labels="}), frozenset({"logits", "hidden_state"})),
 )

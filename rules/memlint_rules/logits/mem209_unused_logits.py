@@ -89,5 +89,5 @@ RULE = Rule(
     summary="logits of all positions computed, those of the last one or the completion read",
     check=check,
     skips=(Skip.UNSLOTH, Skip.TESTS),
-    triggers=(triggers.LIBRARIES, frozenset({"logits"})),
+    triggers=(triggers.STEPS, frozenset({"logits"})),
 )

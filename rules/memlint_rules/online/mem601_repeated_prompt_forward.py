@@ -56,7 +56,7 @@ def _message(script: Script, trainer: Trainer, group: int | None) -> tuple[str, 
 def _own_loops(script: Script) -> Iterator[Finding]:
     """Hand-written losses over completions that ``generate`` drew from the same prompt."""
     group = script.completions_together
-    if group is None or not script.trains or script.method_calls("shared_prompt_logprobs"):
+    if group is None or not script.trains or script.method_calls_anywhere("shared_prompt_logprobs"):
         return
     many = f"{group.size} completions" if group.size else "the completions of a group"
     times = f", {group.size} times over" if group.size else " again and again"

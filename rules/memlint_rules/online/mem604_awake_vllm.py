@@ -39,7 +39,7 @@ def check(script: Script) -> Iterator[Finding]:
             "vLLM keeps its weights and key-value cache on the GPU while the model trains",
             unless_switched_off(config.setting(_OPTION), _fix(script, config)),
         )
-    if script.method_calls("sleep") and script.method_calls("wake_up"):
+    if script.method_calls_anywhere("sleep") and script.method_calls_anywhere("wake_up"):
         return
     for engine in colocated_engines(script):
         if engine.setting("enable_sleep_mode").given is False:

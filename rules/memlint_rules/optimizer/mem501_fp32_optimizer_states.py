@@ -83,7 +83,7 @@ def _set(script: Script, config: Config) -> Fix | None:
 
 def _of_loop(script: Script, one: facts.Trained) -> Iterator[Finding]:
     """Of the one optimizer of a loop that trains one model."""
-    made = script.calls_to(*_LOOP)
+    made = script.calls_anywhere(*_LOOP)
     if one.dtype != "torch.float32" or len(script.trained) != 1 or len(made) != 1:
         return
     if not made[0].optimizes_all:

@@ -35,7 +35,9 @@ _LARGE = 6.0
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.is_sharded or script.method_calls("step_trainer_in_backward", "OptimizerInBackward"):
+    if script.is_sharded or script.method_calls_anywhere(
+        "step_trainer_in_backward", "OptimizerInBackward"
+    ):
         return
     if (script.launcher.processes or 1) > 1:
         return

@@ -65,7 +65,7 @@ def _names_plain(one: facts.Trained) -> bool:
 def _fix(script: Script, one: facts.Trained) -> Fix:
     message = "Load the base in 4 bits: `BitsAndBytesConfig(load_in_4bit=True, ...)`"
     load = one.load
-    if load is None or script.method_calls("merge_and_unload"):
+    if load is None or script.method_calls_anywhere("merge_and_unload"):
         return advise(message)
     config = edits.reference_to(script, "transformers.BitsAndBytesConfig", load.node)
     dtype = edits.reference_to(script, "torch.bfloat16", load.node)

@@ -83,7 +83,11 @@ def _fix(script: Script, calls: list[Call]) -> Fix:
 def _upcast_tables(script: Script) -> Iterator[Finding]:
     """Preparations whose embeddings and head stay in float32: nothing casts them back."""
     models = [one for one in script.trained if _keeps_float32(script, one)]
-    if len(script.trained) != 1 or not models or script.method_calls("peft_module_casting_to_bf16"):
+    if (
+        len(script.trained) != 1
+        or not models
+        or script.method_calls_anywhere("peft_module_casting_to_bf16")
+    ):
         return
     words = models[0].facts.words
     for call in script.calls_to(_PREPARE):

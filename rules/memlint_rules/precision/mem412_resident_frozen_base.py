@@ -48,7 +48,7 @@ _PLAIN_LORA |= {"bias", "use_rslora"}
 
 def check(script: Script) -> Iterator[Finding]:
     names = (_CALL, f"{_PACKAGE}.streaming.stream_frozen_weights", f"{_PACKAGE}.load_streamed")
-    if script.is_sharded or script.calls_to(*names, f"{_PACKAGE}.streaming.load_streamed"):
+    if script.is_sharded or script.calls_anywhere(*names, f"{_PACKAGE}.streaming.load_streamed"):
         return
     for one in script.trained:
         billions, stored = one.facts.billions, one.facts.family.has("stored_quantized")
@@ -93,7 +93,7 @@ def _is_plain(script: Script, load: Call, trainer: Trainer) -> bool:
         return False
     if not trainer.model.loader.endswith("CausalLM"):
         return False
-    if script.method_calls(*_METHODS) or script.calls_to(*_FUNCTIONS):
+    if script.method_calls_anywhere(*_METHODS) or script.calls_anywhere(*_FUNCTIONS):
         return False
     config, reference = trainer.config, trainer.setting("ref_model")
     if config is None or config.from_command_line:

@@ -34,7 +34,7 @@ def check(script: Script) -> Iterator[Finding]:
     for config in script.configs:
         if config.kind.startswith("trl.") and script.may_train_with(config):
             yield from _in_config(script, config)
-    own = any(trainer.kind.startswith("trl.") for trainer in script.training)
+    own = any(trainer.kind.startswith("trl.") for trainer in script.all_training)
     if not own and script.trains_language_models and not script.may_shorten_rows:
         for tokenization in script.tokenizations:
             if (
@@ -129,6 +129,6 @@ RULE = Rule(
     summary="training examples are not truncated",
     check=check,
     of_run=of_run,
-    triggers=(triggers.LIBRARIES, frozenset({"Config", "Trainer", ".backward("})),
+    triggers=(triggers.ROWS, frozenset({"Config", "Trainer", ".backward(", "tokenizer("})),
     skips=(Skip.VISION, Skip.DIFFUSION),
 )

@@ -43,7 +43,7 @@ def check(script: Script) -> Iterator[Finding]:
         if collator.setting("padding").is_value(_FIXED) and script.trains:
             yield _in_collator(script, collator)
     # TRL's other trainers tokenize by themselves: what is padded here does not reach them.
-    own = any(trainer.prepares_rows for trainer in script.trainers)
+    own = any(trainer.prepares_rows for trainer in script.all_trainers)
     padded = [
         tokenization
         for tokenization in script.tokenizations
@@ -81,7 +81,7 @@ def _in_collator(script: Script, call: Call) -> Finding:
 
 def _in_preparation(script: Script, one: facts.Tokenization, together: tuple[Call, ...]) -> Finding:
     message, level = _message(one.call), None
-    if script.trainers and all(map(makes_own_mask, script.trainers)):
+    if script.all_trainers and all(map(makes_own_mask, script.all_trainers)):
         message += "; `SFTTrainer` ignores the mask that marks the padding, and trains on it"
         level = Level.ERROR
     changes = leave_padding_to_collator(script, one, together)
@@ -108,6 +108,6 @@ RULE = Rule(
     level=Level.WASTE,
     summary="training examples padded to a fixed length",
     check=check,
-    triggers=(triggers.LIBRARIES, frozenset({"max_length"})),
+    triggers=(triggers.ROWS, frozenset({"max_length"})),
     skips=(Skip.OFF_CUDA, Skip.DIFFUSION, Skip.VISION),
 )

@@ -69,7 +69,7 @@ def leave_padding_to_collator(
         return None
     if any(one.has_unknown_keywords for one in together) or not tokenization.makes_lists:
         return None
-    if not script.trainers or script.loops:
+    if not script.trainers or script.loops or script.trainers != script.all_trainers:
         # A data loader of the script's own.
         return None
     changes: tuple[edits.Edit, ...] = tuple(

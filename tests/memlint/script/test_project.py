@@ -117,8 +117,9 @@ def test_a_model_that_another_file_loads(case: str, tmp_path: Path) -> None:
     assert forward.language_model is True
     assert forward.facts.name == "Qwen/Qwen3-0.6B"
     assert forward.in_training_step
-    # It is not this file's, so nothing can be said or changed there.
-    assert forward.facts.load is None
+    # It has no place in this file.
+    assert forward.facts.load is not None
+    assert is_elsewhere(forward.facts.load.node)
 
 
 def test_without_a_project_it_is_unknown(tmp_path: Path) -> None:

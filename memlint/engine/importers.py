@@ -1,0 +1,110 @@
+"""Scripts that lead to a module of the project: they import it, or what imports it.
+
+What a module defines is judged with what they give to it. Imports are read with a regular
+expression, of all files around, once in a run of memlint.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+MAX_SCRIPTS = 3
+_MAX_FILES = 400
+_MAX_BYTES = 300_000
+_MAX_HOPS = 4
+_SKIPPED = frozenset({"tests", "test", "node_modules", "site-packages", "venv", "env", "build"})
+_IMPORT = re.compile(
+    r"(?:^|;)[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n;#]*)"
+    r"|import[ \t]+([\w., ]+))",
+    re.MULTILINE,
+)
+_NAME = re.compile(r"(\w+)(?:\s+as\s+\w+)?\s*(?:,|$|\))")
+_MAIN = "__main__"
+
+# locate(name, importer) -> the file that an import stands for, None where it is no project's.
+Locate = Callable[[str, str], "str | None"]
+
+
+class Importers:
+    """Which files of a folder import which, and which of them are run as scripts."""
+
+    def __init__(self, root: str, depth: int, locate: Locate) -> None:
+        self._importers: dict[str, list[str]] = defaultdict(list)
+        self._scripts: set[str] = set()
+        files = list(_python_files(root, depth))
+        tops = {"", *(part.removesuffix(".py") for path in files for part in path.split(os.sep))}
+        for path, text in ((path, _text(path)) for path in files):
+            names = {one for one in _imported_names(text) if one.partition(".")[0] in tops}
+            for target in {locate(name, path) for name in names}:
+                if target is not None and target != path:
+                    self._importers[target].append(path)
+            if _MAIN in text:
+                self._scripts.add(path)
+        # The folder and those in it: a script that is new is mostly in one of them.
+        inner = {os.path.dirname(path) for path in files}
+        self.roots = [root, *sorted(one for one in inner if os.path.dirname(one) == root)]
+
+    def scripts_above(self, path: str) -> list[str]:
+        """Return the scripts that lead to a module, those with the fewest files between first."""
+        seen, level, leading = {path}, [path], []
+        for _ in range(_MAX_HOPS):
+            above = [one for target in level for one in self._importers.get(target, ())]
+            level = [one for one in dict.fromkeys(above) if one not in seen]
+            seen.update(level)
+            leading += [one for one in level if self._is_script(one)]
+            level = [one for one in level if one not in self._scripts]
+        return leading
+
+    def _is_script(self, path: str) -> bool:
+        """True if a file is run as a script: it says so, or nothing imports it."""
+        if path in self._scripts:
+            return True
+        return os.path.basename(path) != "__init__.py" and not self._importers.get(path)
+
+    def is_imported(self, path: str) -> bool:
+        """True if a file of the folder imports a module."""
+        return bool(self._importers.get(path))
+
+
+def _python_files(root: str, depth: int) -> Iterator[str]:
+    """Yield the files below a folder, a bounded number, in folders to a depth.
+
+    Tests are left out: their models are toys.
+    """
+    count = 0
+    for folder, folders, names in os.walk(root):
+        deeper = folder.count(os.sep) - root.count(os.sep) < depth
+        folders[:] = sorted(
+            one for one in folders if deeper and not one.startswith(".") and one not in _SKIPPED
+        )
+        for name in sorted(names):
+            if name.endswith(".py") and not name.startswith(("test_", "conftest", "setup.")):
+                count += 1
+                if count > _MAX_FILES:
+                    return
+                yield os.path.join(folder, name)
+
+
+def _text(path: str) -> str:
+    try:
+        if os.path.getsize(path) > _MAX_BYTES:
+            return ""
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _imported_names(text: str) -> Iterator[str]:
+    """Yield the qualified names that a file imports, relative ones with their dots."""
+    for match in _IMPORT.finditer(text):
+        module, names, plain = match.groups()
+        if plain is not None:
+            yield from (part.strip().partition(" ")[0] for part in plain.split(","))
+            continue
+        for name in _NAME.findall(names.replace("(", "").replace("\n", " ")) or [""]:
+            separator = "" if module.endswith(".") or not name else "."
+            yield f"{module}{separator}{name}"

@@ -1,0 +1,214 @@
+"""What a module of a project defines is judged with what the scripts that lead to it give."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from memlint.api import Api, newest
+from memlint.engine.project import Modules, project_of
+from memlint.rule.registry import known_rules, load
+from memlint.run.engine import check_source
+from memlint.source import Source
+
+CODES = [rule.code for rule in known_rules() if rule.code[3] in "1234567"]
+
+
+@cache
+def api() -> Api:
+    return Api(newest())
+
+
+def reported(folder: Path, files: dict[str, str]) -> dict[str, set[str]]:
+    """The codes and messages of all memory rules, by file."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text), encoding="utf-8")
+    rules, modules = load(CODES), Modules()
+    found: dict[str, set[str]] = {}
+    for name in files:
+        path = folder / name
+        if path.suffix != ".py":
+            continue
+        data = path.read_bytes()
+        project = project_of(str(path), data, modules)
+        findings = check_source(Source(str(path), data.decode()), rules, api(), project=project)
+        found[name] = {f"{one.code} {one.message}" for one in findings}
+    return found
+
+
+def codes(found: set[str]) -> set[str]:
+    return {one.partition(" ")[0] for one in found}
+
+
+LOADS = """
+    from transformers import AutoModelForCausalLM
+    def fetch(name):
+        return AutoModelForCausalLM.from_pretrained(name, attn_implementation="eager").cuda()
+"""
+FITS = """
+    class Coach:
+        def __init__(self, net, optimizer):
+            self.net, self.optimizer = net, optimizer
+        def work(self, batches):
+            self.net.train()
+            for batch in batches:
+                answer = self.net(**batch)
+                answer.loss.backward()
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+"""
+STARTS = """
+    import torch
+    {imports}
+    net = fetch("Qwen/Qwen3-0.6B")
+    Coach(net, torch.optim.AdamW(net.parameters())).work(batches)
+"""
+LAYOUTS: dict[str, dict[str, str]] = {
+    "side by side": {
+        "loads.py": LOADS,
+        "fits.py": FITS,
+        "start.py": STARTS.format(imports="from fits import Coach; from loads import fetch"),
+    },
+    "a package of relative imports": {
+        "pyproject.toml": "",
+        "src/school/__init__.py": "",
+        "src/school/loads.py": LOADS,
+        "src/school/fits.py": FITS,
+        "src/school/start.py": """
+            import torch
+            from .fits import Coach
+            from .loads import fetch
+            def main():
+                net = fetch("Qwen/Qwen3-0.6B")
+                Coach(net, torch.optim.AdamW(net.parameters())).work(batches)
+            if __name__ == "__main__":
+                main()
+        """,
+    },
+    "a script that adds to the path": {
+        "requirements.txt": "torch",
+        "lib/parts/loads.py": LOADS,
+        "lib/parts/fits.py": FITS,
+        "bin/start.py": STARTS.format(
+            imports="import sys; sys.path.append('../lib')\n"
+            "    from parts.fits import Coach; from parts.loads import fetch"
+        ),
+    },
+    "through a package that exports it": {
+        "requirements.txt": "torch",
+        "school/__init__.py": "from .fits import Coach\nfrom .loads import fetch\n",
+        "school/loads.py": LOADS,
+        "school/fits.py": FITS,
+        "start.py": STARTS.format(imports="from school import Coach, fetch"),
+    },
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_three_files_find_what_one_file_finds(layout: str, tmp_path: Path) -> None:
+    alone = reported(
+        tmp_path / "alone",
+        {"whole.py": dedent(LOADS) + dedent(FITS) + dedent(STARTS.format(imports=""))},
+    )["whole.py"]
+    assert codes(alone) == {"MEM201", "MEM301", "MEM302", "MEM304", "MEM307"}
+    found = reported(tmp_path / "apart", LAYOUTS[layout])
+    (loads,) = [one for one in found if one.endswith("loads.py")]
+    (fits,) = [one for one in found if one.endswith("fits.py")]
+    (start,) = [one for one in found if one.endswith("start.py")]
+    assert codes(found[loads]) == {"MEM301", "MEM304"}
+    assert codes(found[fits]) == {"MEM201", "MEM302", "MEM307"}
+    assert not found[start]
+    # Who reads a finding in a library is told what runs it.
+    assert all(one.endswith(f"(run by `{start}`)") for one in found[fits] | found[loads])
+
+
+def test_arguments_and_model_of_a_trainer(tmp_path: Path) -> None:
+    files = {
+        "options.py": """
+            from transformers import TrainingArguments
+            def options():
+                return TrainingArguments("o", per_device_train_batch_size=8)
+        """,
+        "nets.py": """
+            from transformers import AutoModelForCausalLM
+            def net():
+                return AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="float32")
+        """,
+        "go.py": """
+            from transformers import Trainer
+            from nets import net
+            from options import options
+            Trainer(model=net(), args=options(), train_dataset=rows).train()
+        """,
+    }
+    found = reported(tmp_path, files)
+    assert codes(found["options.py"]) == {"MEM301", "MEM402"}
+    assert codes(found["nets.py"]) == {"MEM401"}
+    assert codes(found["go.py"]) == {"MEM201", "MEM501"}
+
+
+def test_what_a_script_decides_is_known_in_the_module(tmp_path: Path) -> None:
+    quiet = {
+        "loads.py": LOADS,
+        "start.py": """
+            import torch
+            from loads import fetch
+            net = fetch("Qwen/Qwen3-0.6B")
+            net.gradient_checkpointing_enable()
+            net.train()
+            for batch in batches:
+                net(**batch).loss.backward()
+        """,
+    }
+    assert codes(reported(tmp_path / "a", quiet)["loads.py"]) == {"MEM304"}
+    # Nothing trains what another script only generates with.
+    asks = "from loads import fetch\nprint(fetch('Qwen/Qwen3-0.6B').generate(ids))\n"
+    assert not reported(tmp_path / "b", {"loads.py": LOADS, "start.py": asks})["loads.py"]
+    # A test's models are no run's.
+    tests = {"loads.py": LOADS, "tests/test_it.py": quiet["start.py"]}
+    assert not reported(tmp_path / "c", tests)["loads.py"]
+
+
+def test_rows_that_another_file_maps(tmp_path: Path) -> None:
+    prepares = """
+        def prepare(rows, tokenizer):
+            def encode(part):
+                return tokenizer(part["text"], padding="max_length", max_length=512)
+            return rows.map(encode, batched=True)
+    """
+    trains = """
+        from datasets import load_dataset
+        from transformers import (
+            AutoModelForCausalLM, AutoTokenizer, DataCollatorForLanguageModeling, Trainer,
+            TrainingArguments,
+        )
+        from prepares import prepare
+        tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+        model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+        rows = prepare(load_dataset("some", split="train"), tokenizer)
+        Trainer(
+            model, TrainingArguments("o"), {name}=rows,
+            data_collator=DataCollatorForLanguageModeling(tokenizer, mlm=False),
+        ).train()
+    """
+    files = {"prepares.py": prepares, "trains.py": trains.format(name="train_dataset")}
+    assert codes(reported(tmp_path / "a", files)["prepares.py"]) == {"MEM102"}
+    files["trains.py"] = trains.format(name="eval_dataset")
+    assert not reported(tmp_path / "b", files)["prepares.py"]
+
+
+def test_a_cached_result_depends_on_the_scripts(tmp_path: Path) -> None:
+    reported(tmp_path, LAYOUTS["side by side"])
+    path = tmp_path / "fits.py"
+    project = project_of(str(path), path.read_bytes(), Modules())
+    assert project is not None
+    assert project.scripts_above == (str(tmp_path / "start.py"),)
+    before = dict(project.digests())
+    assert before[str(tmp_path / "start.py")]
+    (tmp_path / "another.py").write_text("from fits import Coach\n", encoding="utf-8")
+    assert dict(project.digests()) != before
