@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
 from memlint.engine.nodes import called_name, calls_in, holder_of
@@ -96,9 +95,10 @@ def _holds_rows(use: Usage) -> bool:
 def _reads_of_holder(script: Host, use: Usage) -> list[Expression]:
     """Where the list is read that rows are appended to."""
     holder = holder_of(use.call)
-    if not isinstance(holder, ast.Name):
+    if holder is None:
         return []
-    return [one for one in script.flow.uses(holder.id, script.flow.scope(holder)) if one != holder]
+    reads = script.flow.uses(script.text(holder), script.flow.scope(holder))
+    return [one for one in reads if one is not holder]
 
 
 def _of_argument(script: Host, use: Usage) -> Purposes:
