@@ -175,7 +175,39 @@ def _weights(files: dict[str, Path], imports: list[Import]) -> dict[str, int]:
         "rule codes outside the rules": sum(len(_RULE_CODE.findall(t)) for t in below.values()),
         "file names used twice": sum(count > 1 for count in names.values()),
         "names offered to the author of a rule": len(_offered(texts)),
+        "members of the model that fewer than two files outside it ask": len(_rarely_asked(linter)),
     }
+
+
+def _rarely_asked(texts: dict[str, str]) -> set[str]:
+    """Public methods and questions of the classes of ``memlint.script`` by their names."""
+    members: set[str] = set()
+    users: Counter[str] = Counter()
+    for name, text in texts.items():
+        tree = ast.parse(text)
+        if package_of(name) == "script":
+            classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+            members |= {each for node in classes for each in _questions(node)}
+        else:
+            nodes = list(ast.walk(tree))
+            asked = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+            matched = {each for n in nodes if isinstance(n, ast.MatchClass) for each in n.kwd_attrs}
+            users.update(asked | matched)
+    return {member for member in members if users[member] < 2}
+
+
+def _questions(node: ast.ClassDef) -> Iterator[str]:
+    """The public members of a class that are no fields and no members of an enum."""
+    if any("Enum" in ast.unparse(base) for base in node.bases):
+        return
+    for each in node.body:
+        name = ""
+        if isinstance(each, ast.FunctionDef):
+            name = each.name
+        elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
+            name = each.targets[0].id
+        if name and not name.startswith("_"):
+            yield name
 
 
 def _offered(texts: dict[str, str]) -> set[str]:

@@ -15,10 +15,11 @@ BOUNDS = {
     "lines of the linter and its rules": 69_800,
     "lines of the runtime": 21_640,
     "files in circles, imports for types counted": 16,
-    "references to ast outside the packages of syntax": 220,
+    "references to ast outside the packages of syntax": 215,
     "rule codes outside the rules": 3,
     "file names used twice": 0,
     "names offered to the author of a rule": 41,
+    "members of the model that fewer than two files outside it ask": 58,
 }
 
 

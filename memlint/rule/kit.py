@@ -14,6 +14,7 @@ from memlint.rule.findings import Applicability, Fix
 from memlint.runs import Change
 from memlint.runs.references import reference_to
 from memlint.script import Script, Setting, Trainer
+from memlint.script.packing import learns_prompts
 from memlint.source.edits import Edit, InsertStatement
 
 
@@ -93,7 +94,7 @@ class Skip(Enum):
     )
     LEARNED_PROMPTS = (
         "prompts are learned, for which PEFT drops the positions",
-        lambda script: script.learns_prompts,
+        learns_prompts,
     )
 
     def __init__(

@@ -17,6 +17,7 @@ from memlint.script.datasets import Dataset
 from memlint.script.loop_models import LoopModel
 from memlint.script.model import Script
 from memlint.script.purpose import Purpose
+from memlint.script.weight_precision import holds_float32, is_trained
 from memlint.source.edits import InsertStatement
 
 # Ways to turn checkpointing on, newest first: the method and its keyword.
@@ -123,7 +124,7 @@ class LoopRun(TrainingRun):
             not script.on_gpu
             or narrow
             or script.may_use("GradScaler")
-            or script.is_trained(model.load)
+            or is_trained(script, model.load)
         ):
             return Field()
         return read_load(script, model.load, frozen=model.facts.peft is True)
@@ -135,7 +136,7 @@ class LoopRun(TrainingRun):
     def read_compute_dtype(self) -> Field:
         """float32 where no pass of the step can be under autocast."""
         script, model = self.script, self.model
-        if not script.on_gpu or not script.holds_float32(model.facts):
+        if not script.on_gpu or not holds_float32(script, model.facts):
             return Field()
         if not model.without_autocast:
             return Field()

@@ -153,7 +153,7 @@ class Call:
             or self.subclass is not None
             or self.has_unknown_keywords
             or self.setting("trust_remote_code").value not in (MISSING, None, False)
-            or self.script.registers_models
+            or self.script._registers_models
         )
 
     @cached_property
@@ -307,14 +307,14 @@ class Called(Evaluated):
     stores = cached_property(stores_in)
 
     @cached_property
-    def registers_models(self) -> bool:
+    def _registers_models(self) -> bool:
         """True if the script gives the Auto classes models of its own."""
         return any("transformers.Auto" in call.name for call in self.method_calls("register"))
 
     # -- calls -----------------------------------------------------------------------------------
 
     @cached_property
-    def invocations_by_node(self) -> dict[CallNode, list[Invocation]]:
+    def _invocations_by_node(self) -> dict[CallNode, list[Invocation]]:
         """The evaluations of each call."""
         grouped: dict[CallNode, list[Invocation]] = defaultdict(list)
         for invocation in self._run.invocations:
@@ -326,7 +326,7 @@ class Called(Evaluated):
     def nodes_by_name_anywhere(self) -> dict[str, list[CallNode]]:
         """The call nodes of each canonical name, those of other files of the project too."""
         by_written: dict[str, list[CallNode]] = defaultdict(list)
-        for node, invocations in self.invocations_by_node.items():
+        for node, invocations in self._invocations_by_node.items():
             by_written[invocations[0].name].append(node)
         grouped: dict[str, list[CallNode]] = defaultdict(list)
         for name, nodes in by_written.items():
@@ -334,7 +334,7 @@ class Called(Evaluated):
         return grouped
 
     @cached_property
-    def nodes_by_name(self) -> dict[str, list[CallNode]]:
+    def _nodes_by_name(self) -> dict[str, list[CallNode]]:
         """The call nodes of each canonical name: few names are asked for, of many calls."""
         if len(self._run.trees) == 1:
             return self.nodes_by_name_anywhere
@@ -346,9 +346,9 @@ class Called(Evaluated):
         return grouped
 
     @cached_property
-    def nodes_by_method(self) -> dict[str, list[CallNode]]:
+    def _nodes_by_method(self) -> dict[str, list[CallNode]]:
         """The call nodes of each last part of a name."""
-        return _by_method(self.nodes_by_name)
+        return _by_method(self._nodes_by_name)
 
     @cached_property
     def nodes_by_method_anywhere(self) -> dict[str, list[CallNode]]:
@@ -358,10 +358,10 @@ class Called(Evaluated):
     def _call(self, node: CallNode) -> Call:
         call = self._made.get(node)
         if call is None:
-            call = self._made[node] = Call(self, self.invocations_by_node[node])
+            call = self._made[node] = Call(self, self._invocations_by_node[node])
         return call
 
-    def in_order(self, nodes: list[CallNode]) -> list[Call]:
+    def _in_order(self, nodes: list[CallNode]) -> list[Call]:
         """Calls in the order of the source."""
         ordered = nodes
         if len(nodes) > 1:
@@ -372,13 +372,13 @@ class Called(Evaluated):
     def calls(self) -> tuple[Call, ...]:
         """Every call of the script that some path reaches."""
         return tuple(
-            self.in_order([one for one in self.invocations_by_node if not is_elsewhere(one)])
+            self._in_order([one for one in self._invocations_by_node if not is_elsewhere(one)])
         )
 
     def calls_to(self, *names: str) -> tuple[Call, ...]:
         """Calls of callees by canonical qualified name (instances of subclasses included)."""
         return tuple(
-            call for name in names for call in self.in_order(self.nodes_by_name.get(name, []))
+            call for name in names for call in self._in_order(self._nodes_by_name.get(name, []))
         )
 
     def method_calls(self, *methods: str) -> tuple[Call, ...]:
@@ -386,32 +386,32 @@ class Called(Evaluated):
         return tuple(
             call
             for method in methods
-            for call in self.in_order(self.nodes_by_method.get(method, []))
+            for call in self._in_order(self._nodes_by_method.get(method, []))
         )
 
     def calls_anywhere(self, *names: str) -> tuple[Call, ...]:
         """``calls_to``, in other files of the project too: those have no place here."""
         found = [node for name in names for node in self.nodes_by_name_anywhere.get(name, ())]
-        return tuple(self.in_order(found))
+        return tuple(self._in_order(found))
 
     def method_calls_anywhere(self, *methods: str) -> tuple[Call, ...]:
         """``method_calls``, in other files of the project too: those have no place here."""
         found = [node for name in methods for node in self.nodes_by_method_anywhere.get(name, ())]
-        return tuple(self.in_order(found))
+        return tuple(self._in_order(found))
 
     def library_calls(self, *packages: str) -> tuple[Call, ...]:
         """Calls of what is in one of the top-level ``packages``, by canonical name."""
         beginnings = tuple(f"{package}." for package in packages)
-        names = [name for name in self.nodes_by_name if name.startswith(beginnings)]
-        return tuple(self.in_order([node for name in names for node in self.nodes_by_name[name]]))
+        names = [name for name in self._nodes_by_name if name.startswith(beginnings)]
+        return tuple(self._in_order([node for name in names for node in self._nodes_by_name[name]]))
 
     def calls_of_several(self, *packages: str) -> tuple[tuple[Call, ...], ...]:
         """Calls of a name that is one of several things of the top-level ``packages``: the call
         once as a call of each (``trainer_class = SFTTrainer if tune else DPOTrainer``)."""
         beginnings = tuple(f"{package}." for package in packages)
         found = []
-        for node in self.nodes_by_name.get("?", ()):
-            invocations = self.invocations_by_node[node]
+        for node in self._nodes_by_name.get("?", ()):
+            invocations = self._invocations_by_node[node]
             names = list(dict.fromkeys(name for one in invocations for name in one.candidates))
             if names and all(name.startswith(beginnings) for name in names):
                 call = Call(self, invocations)
@@ -420,33 +420,33 @@ class Called(Evaluated):
 
     def call_at(self, node: Node | None) -> Call | None:
         """The call that a node of the script is."""
-        return None if is_elsewhere(node) else self.call_anywhere(node)
+        return None if is_elsewhere(node) else self._call_anywhere(node)
 
-    def call_anywhere(self, node: Node | None) -> Call | None:
+    def _call_anywhere(self, node: Node | None) -> Call | None:
         """The call that a node is, of another file of the project too: it has no place here."""
         made = call_itself(node)
-        return self._call(made) if made is not None and made in self.invocations_by_node else None
+        return self._call(made) if made is not None and made in self._invocations_by_node else None
 
-    def calls_of(self, invocations: list[Invocation]) -> tuple[Call, ...]:
+    def _calls_of(self, invocations: list[Invocation]) -> tuple[Call, ...]:
         """The places where evaluations of calls took place, in source order, each once."""
         nodes = dict.fromkeys(
             invocation.node
             for invocation in invocations
-            if invocation.node in self.invocations_by_node
+            if invocation.node in self._invocations_by_node
         )
-        return tuple(self.in_order([node for node in nodes if not is_elsewhere(node)]))
+        return tuple(self._in_order([node for node in nodes if not is_elsewhere(node)]))
 
     # -- in the order of the run -----------------------------------------------------------------
 
-    def invocations_between(self, first: int, last: int) -> list[Invocation]:
+    def _invocations_between(self, first: int, last: int) -> list[Invocation]:
         """The calls that were evaluated in a stretch of the run, in order."""
         found = [one for one in self._run.invocations if first < one.order <= last]
         return sorted(found, key=lambda invocation: invocation.order)
 
-    def invocations_in(self, function: Node) -> list[Invocation]:
+    def _invocations_in(self, function: Node) -> list[Invocation]:
         """The calls that the runs of a function made, those of what it calls included."""
         extents = self._run.extents.get(function, [])
-        return [one for first, last in extents for one in self.invocations_between(first, last)]
+        return [one for first, last in extents for one in self._invocations_between(first, last)]
 
     @cached_property
     def led_by(self) -> tuple[tuple[Span, str], ...]:
@@ -468,7 +468,7 @@ class Called(Evaluated):
                 found.append((self.span(function), project.name_of(leading[0])))
         return tuple(found)
 
-    def end_of_run(self, invocation: Invocation) -> int:
+    def _end_of_run(self, invocation: Invocation) -> int:
         """The number of the last evaluation of the run that a call belongs to: from the top of the
         self, or of the function that runs by itself as nothing calls it."""
         if invocation.order <= self._run.end_of_top:
@@ -481,7 +481,7 @@ class Called(Evaluated):
         ]
         return max(around, default=invocation.order)
 
-    def call_leading_to(self, run: ForwardRun) -> Call | None:
+    def _call_leading_to(self, run: ForwardRun) -> Call | None:
         """The call of this file by which a forward pass in a helper or another file is reached."""
         for function, extents in self._run.extents.items():
             name = getattr(function, "name", "")
@@ -490,7 +490,7 @@ class Called(Evaluated):
             for first, last in extents:
                 if not first <= run.order <= last:
                     continue
-                for invocation in reversed(self.invocations_between(0, first)):
+                for invocation in reversed(self._invocations_between(0, first)):
                     if invocation.name.rpartition(".")[2] == name and not is_elsewhere(
                         invocation.node
                     ):

@@ -434,7 +434,7 @@ def _trains_class_of_transformers(trainer: Trainer) -> bool:
     return (
         all(holder.setting(_REMOTE).value in _OFF for holder in holders)
         and all(_is_off_in(trainer.script, options) for options in loaded)
-        and not trainer.script.registers_models
+        and not trainer.script._registers_models
     )
 
 

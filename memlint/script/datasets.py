@@ -168,12 +168,12 @@ class Dataset:
         class of the script."""
         for rows in self._chain[0]:
             for part in (rows, *rows.applied):
-                yield from self.script.invocations_between(part.first, part.last)
+                yield from self.script._invocations_between(part.first, part.last)
         for value in options(self.value):
             if isinstance(value, Object) and value.cls is not None and not isinstance(value, Rows):
                 for method in methods_of(value.cls):
                     if method.name in _MAKE_ITEMS:
-                        yield from self.script.invocations_in(method)
+                        yield from self.script._invocations_in(method)
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -261,7 +261,7 @@ def _preparation(script: Host, rows: Rows) -> Preparation | None:
             known = _is_tokenizer_value(function)
             kind = Lengths.TOKENIZED if known else Lengths.UNKNOWN
             return Preparation(rows.operation, call, node, (Effect(kind, None, invocation.node),))
-        invocations = script.invocations_between(rows.first, rows.last)
+        invocations = script._invocations_between(rows.first, rows.last)
         effects = tuple(
             _here(effect, invocation.node) for effect in effects_of(script, node, invocations)
         )
@@ -296,7 +296,7 @@ def _own_items(script: Host, value: Value) -> Iterator[Preparation]:
             continue
         for method in methods_of(one.cls):
             if method.name in _MAKE_ITEMS:
-                effects = tuple(effects_of(script, method, script.invocations_in(method)))
+                effects = tuple(effects_of(script, method, script._invocations_in(method)))
                 if is_named_for_blocks(one.cls.node):
                     effects += (Effect(Lengths.CUT, None, one.cls.node),)
                 yield Preparation("items", None, method, effects)
@@ -318,7 +318,7 @@ def _collation(script: Host, collator: Value) -> Iterator[Preparation]:
             unknown = Effect(Lengths.UNKNOWN, None, script.tree)
             yield Preparation("collate", None, None, () if known else (unknown,))
         if node is not None:
-            effects = tuple(effects_of(script, node, script.invocations_in(node)))
+            effects = tuple(effects_of(script, node, script._invocations_in(node)))
             yield Preparation("collate", None, node, effects)
 
 

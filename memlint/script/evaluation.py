@@ -111,7 +111,7 @@ def _wants_gradients(script: Host, run: ForwardRun) -> bool:
     steps = {
         id(one.invocation) for one in events_of(script) if one.kind is EventKind.OPTIMIZER_STEP
     }
-    for invocation in script.invocations_between(run.order, script.end_of_run(run.invocation)):
+    for invocation in script._invocations_between(run.order, script._end_of_run(run.invocation)):
         if invocation.name.rpartition(".")[2] == "train":
             return False
         if id(invocation) in steps or _takes_derivative(invocation):

@@ -66,7 +66,7 @@ class Forward:
 
     @property
     def call(self) -> Call:
-        call = self.script.call_anywhere(self.node)
+        call = self.script._call_anywhere(self.node)
         assert call is not None, "a forward pass is a call that was recorded"
         return call
 
@@ -292,7 +292,7 @@ class Step:
     """A training step: one turn of the innermost loop around a backward pass.
 
     node: the loop. backwards, forwards: those that it runs, in functions that it calls too.
-    optimizer_steps, zero_grads: likewise; they may be in an outer loop (accumulation). Calls in
+    optimizer_steps: likewise; they may be in an outer loop (accumulation). Calls in
         other files of the project are left out.
     epochs: the loops around it, outermost first, those of callers included.
     """
@@ -307,7 +307,7 @@ class Step:
 
     @cached_property
     def backwards(self) -> tuple[Call, ...]:
-        return self.script.calls_of(self._invocations)
+        return self.script._calls_of(self._invocations)
 
     @property
     def forwards(self) -> tuple[Forward, ...]:
@@ -342,14 +342,10 @@ class Step:
     def optimizer_steps(self) -> tuple[Call, ...]:
         return self._calls(EventKind.OPTIMIZER_STEP)
 
-    @cached_property
-    def zero_grads(self) -> tuple[Call, ...]:
-        return self._calls(EventKind.ZERO_GRAD)
-
     def _calls(self, kind: EventKind) -> tuple[Call, ...]:
         """The calls of a kind in this loop or one around it."""
         loops = {self.node, *self.epochs}
-        return self.script.calls_of(
+        return self.script._calls_of(
             [
                 event.invocation
                 for event in events_of(self.script)
@@ -387,7 +383,6 @@ class Held(NamedTuple):
 
     values: what it may hold then. statement: what binds it, None where several do.
     place: the node to point at: the name where one statement binds it, else what makes a value.
-    sure: whether every path through the step leaves it bound to such a value.
     holds_logits: whether it may keep something as large as a language model's logits alive; None
         where it is not known whether the model is one, or whether its logits are computed.
     """
@@ -395,7 +390,6 @@ class Held(NamedTuple):
     name: str
     values: tuple[Output | Tensor, ...]
     statement: Statement | None
-    sure: bool
     holds_logits: bool | None
     place: Node
 
@@ -419,7 +413,7 @@ def _held(script: Host, loop: Loop, name: str, ends: list[Binding | None]) -> He
     ends: what each run of a turn leaves under it.
     """
     known = [binding for binding in ends if binding is not None]
-    every = [one for binding in known for one in options(binding.value)]
+    every = (one for binding in known for one in options(binding.value))
     values = tuple(one for one in every if isinstance(one, Output | Tensor))
     if not values:
         return None
@@ -430,7 +424,6 @@ def _held(script: Host, loop: Loop, name: str, ends: list[Binding | None]) -> He
         name,
         values,
         statement,
-        sure=len(values) == len(every) and len(known) == len(ends),
         holds_logits=any_of(_holds_logits(script, value) for value in values),
         place=_binding(statement, name) or _maker(values[0]) or loop,
     )

@@ -93,5 +93,5 @@ def _place(script: Host, forward: Forward, run: ForwardRun, touched: set[int]) -
     """The forward pass itself; where a trained model runs at the same place, what leads there."""
     if not any(_root(one) in touched for one in forward.runs):
         return forward.node
-    call = script.call_leading_to(run)
+    call = script._call_leading_to(run)
     return call.node if call is not None else None

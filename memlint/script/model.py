@@ -13,52 +13,35 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memlint.engine.command_line import CommandLine, Given
-from memlint.engine.growth import starts_of
 from memlint.engine.interpreter import Interpreter
 from memlint.engine.project import Project, is_elsewhere
 from memlint.engine.values import UNKNOWN, Object, Symbol
-from memlint.flow.events import events_of
 from memlint.script.call_effects import known_effects
 from memlint.script.call_settings import unified
 from memlint.script.calls import Host
-from memlint.script.datasets import datasets_of, may_shorten_rows, streams_data
-from memlint.script.evaluation import evaluations_of, frozen_modules_of
+from memlint.script.datasets import datasets_of, streams_data
+from memlint.script.evaluation import frozen_modules_of
 from memlint.script.forward_passes import (
     all_forwards_of,
     all_steps_of,
-    are_of_one_model,
-    forward_at,
     forwards_of,
     steps_of,
 )
 from memlint.script.frozen import frozen_passes
 from memlint.script.gradients import (
     accumulation_of,
-    detaches_gradients,
     loss_divisor_of,
     needs_gradients_in_place,
-    reads_gradients_unchecked,
-    steps_optimizer,
     without_gradients,
 )
 from memlint.script.graphs import (
-    comes_from,
     graph_of,
-    hoards_of,
-    reach_of_graph,
-    reach_of_hoard,
-    reach_of_sum,
-    sums_of,
 )
 from memlint.script.guesses import matches, may_use, words_of
-from memlint.script.handlers import survives_failed_steps
-from memlint.script.handwritten_losses import are_only_gathered, token_losses
-from memlint.script.idle import trains_all_weights
+from memlint.script.handwritten_losses import token_losses
 from memlint.script.launcher import Launcher
-from memlint.script.lengths import block_functions_of
 from memlint.script.loaded_models import (
     calls_on,
-    copy_of,
     is_about,
     is_language_model,
     is_quantized,
@@ -66,8 +49,6 @@ from memlint.script.loaded_models import (
     model_loads_of,
 )
 from memlint.script.loop_models import loop_models_of
-from memlint.script.metrics import metric_of
-from memlint.script.outputs import config_assignments, may_read_output
 from memlint.script.owners import (
     avoids_logits,
     owner_of_attention,
@@ -75,51 +56,30 @@ from memlint.script.owners import (
     owner_of_loss,
     uses_unsloth,
 )
-from memlint.script.packing import learns_prompts, sets_attention
+from memlint.script.packing import sets_attention
 from memlint.script.prompts import (
-    completions_together,
     prompt_limit,
     repeating_trainers,
-    scored_elsewhere,
-)
-from memlint.script.readers import (
-    decides_by_evaluation,
-    logit_reads,
-    may_see_outputs,
-    reads_batches,
-    reads_predictions,
 )
 from memlint.script.reads import (
     fields_read,
-    fillers_of_cache,
-    forward_of,
-    gets_cache,
     is_sometimes_tensor,
-    is_vocabulary_wide,
-    positions_read,
 )
-from memlint.script.restoring import device_names, fates_of
 from memlint.script.script_kind import (
-    compiles_one_shape,
-    deciding_call,
     off_cuda,
     on_gpu,
     trains_causal_lm,
-    trains_language_models,
     uses_diffusion,
     uses_vision,
 )
 from memlint.script.setups import (
     all_trainers_of,
     all_training_of,
-    calls_on_trainer,
     config_of,
     configs_of,
     invocations_of_trainers,
     may_train,
     may_train_with,
-    trainer_of,
-    trainer_overrides,
     trainer_uses,
     trainers_of,
     trainers_with,
@@ -127,14 +87,10 @@ from memlint.script.setups import (
     training_with,
     trains,
 )
-from memlint.script.tokenization import lengths_may_differ, may_truncate, tokenizations_of
+from memlint.script.tokenization import lengths_may_differ, tokenizations_of
 from memlint.script.torchtune import torchtune_model
 from memlint.script.trained import (
-    are_exclusive,
     is_sharded,
-    last_training,
-    lets_go_between,
-    step_bodies,
     trained_models,
 )
 from memlint.script.training_loops import loops_of
@@ -143,8 +99,6 @@ from memlint.script.weight_precision import (
     dtype_name,
     dtype_option,
     given_dtype,
-    holds_float32,
-    is_trained,
     loads_float32,
     trains_language_model,
     trains_model,
@@ -201,18 +155,8 @@ class Script(Host):
     trainers_with = trainers_with
     training_with = training_with
     may_train_with = may_train_with
-    trainer_of = trainer_of
-    overrides = trainer_overrides
-    calls_on_trainer = calls_on_trainer
     trainer_invocations = cached_property(invocations_of_trainers)
     trainer_uses = trainer_uses
-    metric_of = metric_of
-    reads_batches = reads_batches
-    reads_predictions = reads_predictions
-    logit_reads = logit_reads
-    may_see_outputs = may_see_outputs
-    decides_by_evaluation = decides_by_evaluation
-    config_assignments = config_assignments
 
     # -- models ----------------------------------------------------------------------------------
 
@@ -220,32 +164,22 @@ class Script(Host):
     model_loads = cached_property(model_loads_of)
     calls_on = calls_on
     is_about = is_about
-    copy_of = copy_of
     is_quantized = staticmethod(is_quantized)
     loads_language_model = staticmethod(is_language_model)
     trains_model = trains_model
     trains_language_model = staticmethod(trains_language_model)
-    is_trained = is_trained
     given_dtype = staticmethod(given_dtype)
     dtype_name = staticmethod(dtype_name)
     dtype_option = dtype_option
     weights_dtype = weights_dtype
     loads_float32 = loads_float32
-    holds_float32 = holds_float32
     casts_of = casts_of
-    device_names = device_names
-    fates_of = fates_of
 
     # -- what is trained -------------------------------------------------------------------------
 
     loop_models = cached_property(loop_models_of)
     trained = cached_property(trained_models)
-    last_training = last_training
     is_sharded = cached_property(is_sharded)
-    lets_go_between = lets_go_between
-    are_exclusive = are_exclusive
-    step_bodies = cached_property(step_bodies)
-    trains_language_models = cached_property(trains_language_models)
     trains_causal_lm = cached_property(trains_causal_lm)
 
     # -- loops and steps -------------------------------------------------------------------------
@@ -253,55 +187,30 @@ class Script(Host):
     loops = cached_property(loops_of)
     forwards = cached_property(forwards_of)
     all_forwards = cached_property(all_forwards_of)
-    forward_at = forward_at
-    are_of_one_model = staticmethod(are_of_one_model)
     frozen_passes = cached_property(frozen_passes)
-    events = cached_property(events_of)
     steps = cached_property(steps_of)
     all_steps = cached_property(all_steps_of)
     accumulation = cached_property(accumulation_of)
     loss_divisor = cached_property(loss_divisor_of)
     torchtune = cached_property(torchtune_model)
-    steps_optimizer = staticmethod(steps_optimizer)
     needs_gradients_in_place = cached_property(needs_gradients_in_place)
-    reads_gradients_unchecked = cached_property(reads_gradients_unchecked)
-    detaches_gradients = cached_property(detaches_gradients)
     without_gradients = without_gradients
-    trains_all_weights = cached_property(trains_all_weights)
-    survives_failed_steps = cached_property(survives_failed_steps)
-    evaluations = cached_property(evaluations_of)
     frozen_modules = cached_property(frozen_modules_of)
 
     # -- what outlives a turn --------------------------------------------------------------------
 
-    sums = cached_property(sums_of)
-    hoards = cached_property(hoards_of)
     graph_of = graph_of
-    reach_of_sum = reach_of_sum
-    reach_of_hoard = reach_of_hoard
-    reach_of_graph = reach_of_graph
-    starts_of = staticmethod(starts_of)
-    comes_from = comes_from
 
     # -- tensors ---------------------------------------------------------------------------------
 
-    forward_of = forward_of
     is_sometimes_tensor = is_sometimes_tensor
-    is_vocabulary_wide = is_vocabulary_wide
     token_losses = cached_property(token_losses)
-    are_only_gathered = are_only_gathered
     fields_read = fields_read
-    positions_read = positions_read
-    may_read_output = may_read_output
-    gets_cache = staticmethod(gets_cache)
-    fillers_of_cache = fillers_of_cache
 
     # -- prompts and completions -----------------------------------------------------------------
 
     repeating_trainers = repeating_trainers
     prompt_limit = prompt_limit
-    completions_together = cached_property(completions_together)
-    scored_elsewhere = cached_property(scored_elsewhere)
 
     # -- data sets -------------------------------------------------------------------------------
 
@@ -309,9 +218,6 @@ class Script(Host):
     streams_data = cached_property(streams_data)
     lengths_may_differ = lengths_may_differ
     tokenizations = cached_property(tokenizations_of)
-    may_truncate = cached_property(may_truncate)
-    may_shorten_rows = cached_property(may_shorten_rows)
-    block_functions = cached_property(block_functions_of)
 
     # -- owners ----------------------------------------------------------------------------------
 
@@ -320,7 +226,6 @@ class Script(Host):
     owner_of_attention = owner_of_attention
     sets_attention = cached_property(sets_attention)
     owner_of_checkpointing = owner_of_checkpointing
-    checkpointing_call = cached_property(deciding_call)
 
     # -- facts -----------------------------------------------------------------------------------
 
@@ -328,8 +233,6 @@ class Script(Host):
     off_cuda = cached_property(off_cuda)
     uses_vision = cached_property(uses_vision)
     uses_diffusion = cached_property(uses_diffusion)
-    learns_prompts = cached_property(learns_prompts)
-    compiles_one_shape = cached_property(compiles_one_shape)
     on_gpu = cached_property(on_gpu)
     words = cached_property(words_of)
     may_use = may_use

@@ -341,4 +341,4 @@ def patching_calls_of(script: Host) -> tuple[Call, ...]:
     """Calls that may replace a model's loss or head (Liger, cut cross entropy, the runtime)."""
     by_name = script.nodes_by_name_anywhere
     names = [name for name in by_name if patches_loss(name)]
-    return tuple(script.in_order([node for name in names for node in by_name[name]]))
+    return tuple(script._in_order([node for name in names for node in by_name[name]]))

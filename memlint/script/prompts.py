@@ -176,7 +176,7 @@ def scored_elsewhere(script: Host) -> tuple[Call, ...]:
         shifted = any(one.positions is Positions.SHIFTED for one in tensor.history())
         if tensor.role is not Role.LOG_PROBABILITIES or not tensor.graph or not shifted:
             continue
-        call = script.call_leading_to(tensor.forward) if tensor.forward is not None else None
+        call = script._call_leading_to(tensor.forward) if tensor.forward is not None else None
         if call is not None:
             found[call.node] = call
     return tuple(found.values())

@@ -45,7 +45,7 @@ def all_configs_of(script: Host) -> tuple[Config, ...]:
     for node, by_kind in made.items():
         if not isinstance(node, ast.Call):
             continue
-        invocations = script.invocations_by_node.get(node)
+        invocations = script._invocations_by_node.get(node)
         if invocations:
             found.extend(Config(script, invocations, objects) for objects in by_kind.values())
     return tuple(found)
@@ -82,7 +82,7 @@ def all_trainers_of(script: Host) -> tuple[Trainer, ...]:
     nodes = [node for name in names for node in by_name[name]]
     return tuple(
         Trainer(script, call.invocations, call.name)
-        for call in script.in_order(nodes)
+        for call in script._in_order(nodes)
         if call.receiver is None or isinstance(call.receiver, Symbol)
     )
 

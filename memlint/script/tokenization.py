@@ -193,8 +193,8 @@ def _pads_in_other_files(script: Host) -> bool:
     """True if another file of the project pads rows, or may."""
     return any(
         is_elsewhere(node) and Tokenization(script, call).pads
-        for node in script.invocations_by_node
-        if (call := script.call_anywhere(node)) is not None and is_tokenizer_call(call)
+        for node in script._invocations_by_node
+        if (call := script._call_anywhere(node)) is not None and is_tokenizer_call(call)
     )
 
 

@@ -24,6 +24,7 @@ from memlint.rule import (
     TrainingRun,
     by_change,
     edits,
+    facts,
     fix,
     triggers,
 )
@@ -39,7 +40,7 @@ _WHY = (
 
 
 def check(script: Script) -> Iterator[Finding]:
-    call = script.checkpointing_call
+    call = facts.deciding_call(script)
     if call is not None:
         yield from _in_call(script, call)
     for call in script.calls_to(*_FUNCTIONS):

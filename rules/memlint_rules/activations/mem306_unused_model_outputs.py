@@ -27,7 +27,7 @@ _EVALUATION_HOOKS = ("compute_metrics", "preprocess_logits_for_metrics", "comput
 def check(script: Script) -> Iterator[Finding]:
     for field in _FIELDS:
         findings = list(_requests(script, field))
-        if findings and not script.may_read_output(field):
+        if findings and not facts.may_read_output(script, field):
             yield from findings
 
 
@@ -41,7 +41,7 @@ def _requests(script: Script, field: str) -> Iterator[Finding]:
     for load in script.model_loads:
         if load.setting(option).value is True and script.trains_model(load):
             yield _in_call(script, load, field, outlives=False)
-    for assignment in script.config_assignments(option):
+    for assignment in facts.config_assignments(script, option):
         made = script.model_facts(script.value(assignment.model)).load
         if script.python(assignment.value) is True and made and script.trains_model(made):
             yield Finding(

@@ -41,7 +41,7 @@ def _is_of_step(script: Script, step: facts.Step, held: facts.Held) -> bool:
 
 def _made_in(script: Script, step: facts.Step, value: facts.Output | facts.Tensor) -> bool:
     run = value.forward
-    return run is not None and script.forward_at(run.invocation.node) in step.all_forwards
+    return run is not None and facts.forward_at(script, run.invocation.node) in step.all_forwards
 
 
 def _finding(script: Script, step: facts.Step, held: list[facts.Held]) -> Finding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memlint.rule import MISSING, Fix, Object, Script, Setting, Trainer, advise, edits, fix
+from memlint.rule import MISSING, Fix, Object, Script, Setting, Trainer, advise, edits, facts, fix
 
 _FUSE = "memlint_runtime.fuse_causal_lm_loss"
 
@@ -17,7 +17,7 @@ def fuse_trainers_loss(script: Script, trainer: Trainer) -> Fix | None:
     model, statement = trainer.model_name, script.statement(trainer.node)
     if model is None or not script.is_simple(statement):
         return advise(advice)
-    reads = script.logit_reads(trainer)
+    reads = facts.logit_reads(script, trainer)
     alone = _wants_loss_alone(script, trainer) and not (reads.training or reads.evaluation)
     arguments = f"{model}, fuse_evaluation=True" if alone else model
     changes = edits.call_beside(script, _FUSE, arguments, statement)

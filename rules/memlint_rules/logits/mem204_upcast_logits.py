@@ -103,7 +103,7 @@ def _defer(script: Script, gathered: list[facts.TokenLoss]) -> tuple[edits.Edit,
     if script.method_calls_anywhere(*_UNDEFERRABLE) or script.imports_package("deepspeed"):
         return None
     loads = [one.loads for one in gathered]
-    if None in loads or not script.are_only_gathered(gathered):
+    if None in loads or not facts.are_only_gathered(script, gathered):
         return None
     known = dict.fromkeys(load for each in loads for load in each or ())
     if not all(load.method == "from_pretrained" for load in known):

@@ -20,6 +20,7 @@ from memlint.rule import (
     Trainer,
     advise,
     edits,
+    facts,
     fix,
     triggers,
 )
@@ -109,7 +110,9 @@ def _reducing_edits(script: Script, trainer: Trainer) -> tuple[edits.Edit, ...]:
     Withheld where it decodes ids (padding is -100 then) and for the tuples of encoder-decoders.
     """
     users = [one for one in script.trainers if one.setting("compute_metrics").given is not False]
-    metric = script.metric_of(trainer) if trainer.model.causal_lm and len(users) == 1 else None
+    metric = (
+        facts.metric_of(script, trainer) if trainer.model.causal_lm and len(users) == 1 else None
+    )
     if metric is None or metric.argmax is None or metric.decodes:
         return ()
     call, read = metric.argmax
@@ -121,9 +124,9 @@ def _reducing_edits(script: Script, trainer: Trainer) -> tuple[edits.Edit, ...]:
 
 def _is_read_elsewhere(script: Script, trainer: Trainer) -> bool:
     """True if the script may read predictions itself, or has another use for the metric."""
-    metric = script.metric_of(trainer)
+    metric = facts.metric_of(script, trainer)
     once = metric is not None and script.is_read_once(metric.node.name)
-    return not once or script.reads_predictions(trainer)
+    return not once or facts.reads_predictions(script, trainer)
 
 
 RULE = Rule(

@@ -20,6 +20,7 @@ from memlint.rule import (
     Skip,
     Trainer,
     edits,
+    facts,
     fix,
 )
 from memlint_rules.logits.evaluation_loops import EVALUATED, TRAINED, larger_evaluation_loops
@@ -42,7 +43,7 @@ def check(script: Script) -> Iterator[Finding]:
         if not _evaluates(script, trainer):
             continue
         seen.add(config.node)
-        decides = script.decides_by_evaluation(trainer)
+        decides = facts.decides_by_evaluation(script, trainer)
         yield _finding(script, config, evaluation, training, decides=decides)
     yield from larger_evaluation_loops(script)
 
@@ -82,7 +83,7 @@ def _evaluates(script: Script, trainer: Trainer) -> bool:
         return False
     return trainer.evaluates_on_schedule or any(
         not call.keywords and not call.node.args
-        for call in script.calls_on_trainer(trainer, "evaluate")
+        for call in facts.calls_on_trainer(script, trainer, "evaluate")
     )
 
 

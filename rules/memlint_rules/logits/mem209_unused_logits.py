@@ -38,7 +38,7 @@ def check(script: Script) -> Iterator[Finding]:
     for forward in script.forwards if option else ():
         if not _computes_all(forward) or script.fields_read(forward) != frozenset({"logits"}):
             continue
-        read = script.positions_read(forward)
+        read = facts.positions_read(script, forward)
         if read is facts.Positions.SOME and not forward.in_training_step:
             continue
         if read in _MESSAGES:

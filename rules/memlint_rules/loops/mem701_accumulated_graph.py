@@ -35,11 +35,11 @@ _COSTS = {
 def check(script: Script) -> Iterator[Finding]:
     if not script.imports_package("torch", "transformers", "accelerate", "lightning"):
         return
-    for each in script.sums:
+    for each in facts.sums_of(script):
         graph = script.graph_of(each.addend, each.loop)
         if graph is None:
             continue
-        reach = script.reach_of_sum(each, graph)
+        reach = facts.reach_of_sum(script, each, graph)
         if reach is not facts.Reach.BACKWARD and (
             graph is facts.Graph.WHOLE or reach is not facts.Reach.UNSEEN
         ):

@@ -42,10 +42,10 @@ _MOVES = ("cpu", "numpy", "to", "tolist")
 def check(script: Script) -> Iterator[Finding]:
     if not script.imports_package("torch", "transformers", "accelerate", "lightning"):
         return
-    for hoard in script.hoards:
+    for hoard in facts.hoards_of(script):
         graph = script.graph_of(hoard.value, hoard.loop)
         if graph is not None:
-            reach = script.reach_of_hoard(hoard, graph)
+            reach = facts.reach_of_hoard(script, hoard, graph)
             if reach is facts.Reach.BACKWARD or (
                 graph is facts.Graph.SPENT and reach is facts.Reach.UNSEEN
             ):
@@ -68,7 +68,7 @@ def _large(script: Script, hoard: facts.Hoard) -> str | None:
     tensors = script.tensors(hoard.value)
     if not tensors or not script.on_gpu:
         return None
-    forwards = [script.forward_of(tensor) for tensor in tensors]
+    forwards = [facts.forward_of(script, tensor) for tensor in tensors]
     if any(forward is not None and _is_of_a_turn(script, hoard, forward) for forward in forwards):
         return None
     names = {_LARGE.get(tensor.role) for tensor in tensors if _is_large(script, tensor)}
@@ -92,12 +92,12 @@ def _is_of_a_turn(script: Script, hoard: facts.Hoard, forward: facts.Forward) ->
 
 
 def _is_large(script: Script, tensor: facts.Tensor) -> bool:
-    forward = script.forward_of(tensor)
+    forward = facts.forward_of(script, tensor)
     if forward is None or not _only_evaluates(forward) or tensor.passes(*_MOVES):
         return False
     if tensor.role in (facts.Role.HIDDEN_STATES, facts.Role.ATTENTIONS):
         return tensor.positions is facts.Positions.ALL
-    return tensor.as_large_as_logits and script.is_vocabulary_wide(tensor) is True
+    return tensor.as_large_as_logits and facts.is_vocabulary_wide(script, tensor) is True
 
 
 def _only_evaluates(forward: facts.Forward) -> bool:

@@ -30,7 +30,7 @@ from memlint.rule import (
 def check(script: Script) -> Iterator[Finding]:
     if not script.imports_package("torch", "transformers", "accelerate"):
         return
-    for evaluation in script.evaluations:
+    for evaluation in facts.evaluations_of(script):
         if not all(forward.records_gradients for forward in evaluation.forwards):
             continue
         if not (evaluation.sets_mode or evaluation.called):

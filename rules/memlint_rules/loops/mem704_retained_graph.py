@@ -25,7 +25,7 @@ def check(script: Script) -> Iterator[Finding]:
         keyword = call.keyword_node("retain_graph")
         if keyword is None or script.text(keyword.value) != "True":
             continue
-        reach = script.reach_of_graph(step, call)
+        reach = facts.reach_of_graph(script, step, call)
         if reach < facts.Reach.UNSEEN:
             yield Finding(
                 script.span(keyword.value),
@@ -43,7 +43,7 @@ def _starts_anew(script: Script, step: facts.Step) -> bool:
 def _fix(script: Script, step: facts.Step, call: Call, *, unsafe: bool) -> Fix:
     """Safe where all of the loss comes from the step's forward passes: what was computed before the
     loop would be freed with the first turn."""
-    if not all(script.comes_from(step, start) for start in script.starts_of(call.node)):
+    if not all(facts.comes_from(script, step, start) for start in facts.starts_of(call.node)):
         return advise("Remove `retain_graph`, unless a part of the graph is older than the step")
     edit = edits.RemoveKeyword(call.span, "retain_graph")
     return fix("Remove `retain_graph`", (edit,), unsafe=unsafe)

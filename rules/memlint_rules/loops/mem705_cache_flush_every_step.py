@@ -12,7 +12,20 @@ import ast
 import re
 from collections.abc import Iterator
 
-from memlint.rule import Call, Config, Finding, Fix, Level, Rule, Script, Skip, advise, edits, fix
+from memlint.rule import (
+    Call,
+    Config,
+    Finding,
+    Fix,
+    Level,
+    Rule,
+    Script,
+    Skip,
+    advise,
+    edits,
+    facts,
+    fix,
+)
 
 _OPTION = "torch_empty_cache_steps"
 _FLUSHES = ("torch.cuda.empty_cache", "gc.collect", "torch.cuda.memory.empty_cache")
@@ -26,7 +39,7 @@ def check(script: Script) -> Iterator[Finding]:
         if steps.is_value(1) and config.has_option(_OPTION) and script.may_train_with(config):
             yield _of_config(script, config)
     flushes = script.calls_to(*_FLUSHES)
-    for body in script.step_bodies if flushes else ():
+    for body in facts.step_bodies(script) if flushes else ():
         inside = [one for one in flushes if script.flow.is_run_each_turn(body, one.node)]
         if inside and not _does_more(script, body):
             yield _finding(script, inside)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import Call, Finding, Fix, Level, Rule, Script, Skip, advise, edits, fix
+from memlint.rule import Call, Finding, Fix, Level, Rule, Script, Skip, advise, edits, facts, fix
 
 _DETECTS = "torch.autograd.detect_anomaly"
 _SETS = "torch.autograd.set_detect_anomaly"
@@ -77,7 +77,7 @@ def _runs_always(script: Script, call: Call) -> bool:
 
 def _fix_anomaly(script: Script, call: Call) -> Fix:
     """Advice where the script may go on after a step that the detection ends, or asks for it."""
-    if script.survives_failed_steps or script.may_use("is_anomaly_"):
+    if facts.survives_failed_steps(script) or script.may_use("is_anomaly_"):
         return advise("Turn it off, unless it decides which batches are trained on")
     return _fix(script, call)
 

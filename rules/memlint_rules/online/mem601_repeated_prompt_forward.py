@@ -55,7 +55,7 @@ def _message(script: Script, trainer: Trainer, group: int | None) -> tuple[str, 
 
 def _own_loops(script: Script) -> Iterator[Finding]:
     """Hand-written losses over completions that ``generate`` drew from the same prompt."""
-    group = script.completions_together
+    group = facts.completions_together(script)
     if group is None or not script.trains or script.method_calls_anywhere("shared_prompt_logprobs"):
         return
     many = f"{group.size} completions" if group.size else "the completions of a group"
@@ -67,7 +67,7 @@ def _own_loops(script: Script) -> Iterator[Finding]:
         and loss.gradients
         and (loss.form is facts.LossForm.GATHERED or loss.unreduced)
     )
-    for place in [*places, *(call.node for call in script.scored_elsewhere)]:
+    for place in [*places, *(call.node for call in facts.scored_elsewhere(script))]:
         yield Finding(
             script.span(place),
             f"forwards {many} with the prompt that they share{times}",

@@ -29,9 +29,9 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _is_cut_off(script: Script, forward: facts.Forward) -> bool:
     """True if the trained model itself made the cache, where autograd was off."""
-    fillers = script.fillers_of_cache(forward)
+    fillers = facts.fillers_of_cache(script, forward)
     return bool(fillers) and all(
-        one.gradients is False and script.are_of_one_model(one, forward) for one in fillers
+        one.gradients is False and facts.are_of_one_model(one, forward) for one in fillers
     )
 
 

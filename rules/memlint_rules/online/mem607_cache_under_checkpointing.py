@@ -16,7 +16,7 @@ from memlint.rule import Finding, Level, Rule, Script, Skip, advise, facts, trig
 
 def check(script: Script) -> Iterator[Finding]:
     for forward in script.forwards:
-        if _trains(forward) and script.gets_cache(forward) and _checkpoints(script, forward):
+        if _trains(forward) and facts.gets_cache(forward) and _checkpoints(script, forward):
             yield Finding(
                 forward.span,
                 "activation checkpointing drops `past_key_values` in training mode: the tokens are "

@@ -22,6 +22,7 @@ from memlint.rule import (
     Span,
     advise,
     edits,
+    facts,
     fix,
 )
 
@@ -58,10 +59,10 @@ def _place(script: Script, call: Call, setting: Setting) -> Span:
 def _fix(script: Script, call: Call) -> Fix:
     keyword = call.keyword_node(_OPTION)
     written = keyword is not None and script.text(keyword.value) == "False"
-    if not written or script.reads_gradients_unchecked:
+    if not written or facts.reads_gradients_unchecked(script):
         return advise(f"Call it without `{_OPTION}=False`")
     edit = edits.RemoveKeyword(call.span, _OPTION)
-    return fix(f"Remove `{_OPTION}=False`", (edit,), unsafe=not script.trains_all_weights)
+    return fix(f"Remove `{_OPTION}=False`", (edit,), unsafe=not facts.trains_all_weights(script))
 
 
 RULE = Rule(

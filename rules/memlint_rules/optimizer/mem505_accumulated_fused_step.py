@@ -23,6 +23,7 @@ from memlint.rule import (
     TrainingRun,
     advise,
     by_change,
+    facts,
 )
 
 _STEPS = "gradient_accumulation_steps"
@@ -35,7 +36,7 @@ _OFFLOADS = "offload_gradients"
 
 def check(script: Script) -> Iterator[Finding]:
     for call in script.method_calls("step_trainer_in_backward"):
-        trainer = script.trainer_of(call.argument(0))
+        trainer = facts.trainer_of(script, call.argument(0))
         config = trainer.config if trainer is not None else None
         steps = config.effective(_STEPS).value if config is not None else None
         yield from _finding(script, call, steps)
@@ -43,7 +44,7 @@ def check(script: Script) -> Iterator[Finding]:
         if _steps_in_backward(config.setting("optim").value):
             yield from _finding(script, config, config.effective(_STEPS).value)
     for call in script.method_calls(*_WRAPPERS, _HOOK):
-        if call.method != _HOOK or script.steps_optimizer(call.argument(0)):
+        if call.method != _HOOK or facts.steps_optimizer(call.argument(0)):
             # What only divides its loss means that many backward passes for each step.
             yield from _finding(script, call, script.accumulation or script.loss_divisor)
     for call in script.method_calls("CPUOffloadOptimizer"):

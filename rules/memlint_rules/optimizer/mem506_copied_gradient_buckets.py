@@ -20,6 +20,7 @@ from memlint.rule import (
     Skip,
     advise,
     edits,
+    facts,
     fix,
     unless_switched_off,
 )
@@ -55,7 +56,7 @@ def _fix(script: Script, call: Call) -> Fix:
     zeroed = [one.setting("set_to_none") for one in script.method_calls("zero_grad")]
     if any(one.given is not False and one.value is not True for one in zeroed):
         return advise(f"{message}, and free gradients with `zero_grad(set_to_none=True)`")
-    if script.detaches_gradients:
+    if facts.detaches_gradients(script):
         return advise(message)
     proposed = fix(message, edits.set_option(script, call, _OPTION, "True"))
     return unless_switched_off(call.setting(_OPTION), proposed)

@@ -44,7 +44,7 @@ def _is_second(script: Script, one: facts.Trained, load: Call) -> bool:
     first = one.load
     if first is None or load.node is first.node or not _is_same(script, one, first, load):
         return False
-    trains = script.last_training(one)
+    trains = facts.last_training(script, one)
     if trains is None or not any(
         invocation.order > trains.order for invocation in load.invocations
     ):
@@ -54,8 +54,8 @@ def _is_second(script: Script, one: facts.Trained, load: Call) -> bool:
     return (
         (home is None or home is script.function(load.node))
         and _is_on_gpu(script, load)
-        and not script.are_exclusive(node, load.node)
-        and not script.lets_go_between(node, load.node)
+        and not facts.are_exclusive(script, node, load.node)
+        and not facts.lets_go_between(script, node, load.node)
     )
 
 

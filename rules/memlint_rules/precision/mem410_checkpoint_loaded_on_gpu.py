@@ -42,7 +42,7 @@ def check(script: Script) -> Iterator[Finding]:
         saved = place.given is False or place.value is None
         if not (saved or _is_gpu(script, call)):
             continue
-        fates = script.fates_of(call)
+        fates = facts.fates_of(script, call)
         if facts.Fate.UNKNOWN in fates or facts.Fate.RESTORED not in fates:
             continue
         yield Finding(
@@ -61,7 +61,7 @@ def _edits(script: Script, call: Call) -> tuple[edits.Edit, ...] | None:
 
 def _is_gpu(script: Script, call: Call) -> bool:
     """True if it is read onto the GPU where there is one: ``cuda``, or a device made of that."""
-    return any(name.startswith("cuda") for name in script.device_names(call, _OPTION))
+    return any(name.startswith("cuda") for name in facts.device_names(script, call, _OPTION))
 
 
 def of_run(run: TrainingRun) -> Iterator[Finding]:

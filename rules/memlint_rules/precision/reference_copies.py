@@ -28,7 +28,7 @@ def references_of_loops(script: Script) -> Iterator[Finding]:
 
 def _second_copy(script: Script, frozen: facts.FrozenPass, policy: facts.LoopModel) -> Call | None:
     """The call that made a frozen model of the policy's own weights; None for other models."""
-    copy = script.copy_of(frozen.run.module)
+    copy = facts.copy_of(script, frozen.run.module)
     if copy is not None:
         return copy
     model = script.model_facts(frozen.run.module)

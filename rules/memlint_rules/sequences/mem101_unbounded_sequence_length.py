@@ -35,7 +35,7 @@ def check(script: Script) -> Iterator[Finding]:
         if config.kind.startswith("trl.") and script.may_train_with(config):
             yield from _in_config(script, config)
     own = any(trainer.kind.startswith("trl.") for trainer in script.all_training)
-    if not own and script.trains_language_models and not script.may_shorten_rows:
+    if not own and facts.trains_language_models(script) and not facts.may_shorten_rows(script):
         for tokenization in script.tokenizations:
             if (
                 tokenization.from_text
@@ -49,7 +49,7 @@ def _in_config(script: Script, config: Config) -> Iterator[Finding]:
     option = _unlimited(script, config)
     if option is not None and config.effective("packing").value is not True:
         yield _unlimited_finding(script, config, option)
-    if config.kind != "trl.SFTConfig" or not config.skips_preparation or script.may_truncate:
+    if config.kind != "trl.SFTConfig" or not config.skips_preparation or facts.may_truncate(script):
         return
     collators = [one.setting("data_collator") for one in script.trainers_with(config)]
     if all(collator.given is False for collator in collators):

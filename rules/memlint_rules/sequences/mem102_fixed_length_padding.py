@@ -37,7 +37,7 @@ _WORTH_IT = 32
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.compiles_one_shape:
+    if facts.compiles_one_shape(script):
         return
     for collator in script.calls_to(*PADDING_COLLATORS):
         if collator.setting("padding").is_value(_FIXED) and script.trains:

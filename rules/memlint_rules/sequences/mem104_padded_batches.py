@@ -22,6 +22,7 @@ from memlint.rule import (
     Trainer,
     advise,
     call_after_trainer,
+    facts,
     triggers,
 )
 from memlint_rules.sequences.padding import share_of_padding
@@ -68,7 +69,7 @@ def _in_collator(script: Script, trainer: Trainer) -> Iterator[Finding]:
     call = trainer.collator
     if call is None or call.name not in _COLLATORS or trainer.model.causal_lm is not True:
         return
-    if script.overrides(call, "__call__", *_CALLS):
+    if facts.trainer_overrides(script, call, "__call__", *_CALLS):
         # What it makes of the batch is its own.
         return
     made = _fix(script, trainer)
@@ -106,7 +107,7 @@ def _fix(script: Script, trainer: Trainer) -> Fix:
         return made
     if condition or _needs_rows(script, trainer):
         return advise(made.message + condition)
-    if script.reads_batches(trainer) or script.may_see_outputs(trainer):
+    if facts.reads_batches(script, trainer) or facts.may_see_outputs(script, trainer):
         message = f"{made.message}, if nothing else needs the batches' rows and padding"
         return made._replace(message=message).as_unsafe()
     return made

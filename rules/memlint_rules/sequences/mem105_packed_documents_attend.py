@@ -20,6 +20,7 @@ from memlint.rule import (
     Trainer,
     advise,
     edits,
+    facts,
     fix,
     triggers,
 )
@@ -95,7 +96,7 @@ def _in_loops(script: Script) -> Iterator[Finding]:
 
 def _in_blocks(script: Script) -> Iterator[Finding]:
     """run_clm's ``group_texts``: everything end to end, cut into blocks."""
-    for function in script.block_functions if script.trains_causal_lm else ():
+    for function in facts.block_functions_of(script) if script.trains_causal_lm else ():
         start = script.span(function).start
         yield Finding(
             Span(start, start + len(f"def {function.name}")),

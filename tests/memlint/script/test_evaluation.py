@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from memlint.rule import facts
 from tests.memlint.script.scripts import read
 
 HEADER = """\
@@ -27,7 +28,7 @@ model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
     ],
 )
 def test_evaluations(text: str, count: int) -> None:
-    assert len(read(HEADER + text).evaluations) == count
+    assert len(facts.evaluations_of(read(HEADER + text))) == count
 
 
 def test_an_evaluation_is_the_outermost_loop_that_only_evaluates() -> None:
@@ -35,7 +36,7 @@ def test_an_evaluation_is_the_outermost_loop_that_only_evaluates() -> None:
         "for epoch in range(3):\n    model.eval()\n    for batch in loader:\n        model(batch)\n"
     )
     script = read(HEADER + text)
-    (evaluation,) = script.evaluations
+    (evaluation,) = facts.evaluations_of(script)
     assert [statement.lineno for statement in evaluation.statements] == [6]
     assert evaluation.sets_mode
     assert evaluation.called

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from memlint.rule import facts
 from memlint.script import Graph, Reach
 from tests.memlint.script.scripts import read
 
@@ -36,7 +37,7 @@ def test_what_of_the_graph_is_there(
     loss: str, backward: str, addend: str, graph: Graph | None
 ) -> None:
     script = read(LOOP.format(loss=loss, backward=backward, addend=addend))
-    (found,) = script.sums
+    (found,) = facts.sums_of(script)
     assert script.graph_of(found.addend, found.loop) is graph
 
 
@@ -52,8 +53,8 @@ def test_a_sum_or_list_of_one_turn_is_none() -> None:
             for part in batch:
                 part.append(1)
     """)
-    assert script.sums == ()
-    assert script.hoards == ()
+    assert facts.sums_of(script) == ()
+    assert facts.hoards_of(script) == ()
 
 
 def test_what_is_added_may_be_on_either_side_and_in_a_pair() -> None:
@@ -63,8 +64,8 @@ def test_what_is_added_may_be_on_either_side_and_in_a_pair() -> None:
             average = 0.9 * average + 0.1 * loss
             both.append((loss, {"n": n}))
     """)
-    assert [script.text(one.addend) for one in script.sums] == ["loss", "0.1 * loss"]
-    assert [script.text(one.value) for one in script.hoards] == ["loss", "n"]
+    assert [script.text(one.addend) for one in facts.sums_of(script)] == ["loss", "0.1 * loss"]
+    assert [script.text(one.value) for one in facts.hoards_of(script)] == ["loss", "n"]
 
 
 RETAINED = """
@@ -113,19 +114,19 @@ def epoch(model):
 def test_where_a_sum_and_a_list_go(end: str, after: str, reach: Reach) -> None:
     retain = "retain_graph=True"
     script = read(RETAINED.format(retain=retain, end=end, after=after))
-    (found,) = script.sums
-    assert script.reach_of_sum(found, Graph.SPENT) is reach
+    (found,) = facts.sums_of(script)
+    assert facts.reach_of_sum(script, found, Graph.SPENT) is reach
     end, after = end.replace("total", "losses"), after.replace("total", "losses")
     script = read(RETAINED.format(retain=retain, end=end, after=after))
-    (hoard,) = script.hoards
-    assert script.reach_of_hoard(hoard, Graph.SPENT) is reach
+    (hoard,) = facts.hoards_of(script)
+    assert facts.reach_of_hoard(script, hoard, Graph.SPENT) is reach
 
 
 def test_what_is_freed_is_not_run_backward_again() -> None:
     script = read(RETAINED.format(retain="", end="finish(total)", after=""))
-    (found,) = script.sums
-    assert script.reach_of_sum(found, Graph.SPENT) is Reach.READ
-    assert script.reach_of_sum(found, Graph.WHOLE) is Reach.UNSEEN
+    (found,) = facts.sums_of(script)
+    assert facts.reach_of_sum(script, found, Graph.SPENT) is Reach.READ
+    assert facts.reach_of_sum(script, found, Graph.WHOLE) is Reach.UNSEEN
 
 
 @pytest.mark.parametrize(
@@ -150,4 +151,4 @@ def test_where_the_graph_of_a_step_goes(before: str, after: str, reach: Reach) -
             {after}
     """)
     (step,) = script.steps
-    assert script.reach_of_graph(step, step.backwards[0]) is reach
+    assert facts.reach_of_graph(script, step, step.backwards[0]) is reach

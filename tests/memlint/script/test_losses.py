@@ -8,6 +8,7 @@ from textwrap import dedent
 import pytest
 
 from memlint.engine.project import Project
+from memlint.rule import facts
 from memlint.rule.registry import load
 from memlint.script import LossForm, Owner, Script, build_script
 from memlint.source import Source
@@ -85,9 +86,9 @@ def test_float32_copies_are_seen() -> None:
 def test_logits_that_are_only_gathered() -> None:
     text = "p = F.log_softmax(model(ids).logits, -1)\np.gather(-1, y.unsqueeze(-1))\nprint(p.shape)"
     script = script_of(text)
-    assert script.are_only_gathered(list(script.token_losses))
+    assert facts.are_only_gathered(script, list(script.token_losses))
     script = script_of(f"{text}\nprint(model(ids).logits.argmax(-1))")
-    assert not script.are_only_gathered(list(script.token_losses))
+    assert not facts.are_only_gathered(script, list(script.token_losses))
 
 
 def test_a_model_computes_its_loss_where_labels_are_given_or_the_loss_is_read() -> None:
@@ -132,7 +133,7 @@ def test_metrics_that_read_the_argmax_alone(body: str, found: bool) -> None:
         "import numpy as np\nfrom transformers import Trainer\n"
         f"def metric(pair):\n    {body}\nTrainer(m, compute_metrics=metric)\n"
     )
-    metric = script.metric_of(script.trainers[0])
+    metric = facts.metric_of(script, script.trainers[0])
     assert metric is not None
     assert (metric.argmax is not None) is found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from memlint.rule import facts
 from memlint.script import Positions
 from tests.memlint.script.scripts import read
 
@@ -54,7 +55,7 @@ def test_fields_that_are_read(use: str, fields: set[str] | None) -> None:
 def test_positions_that_are_read(index: str, positions: Positions) -> None:
     script = read(HEADER + f"print(model(ids).logits{index})\n")
     (forward,) = script.forwards
-    assert script.positions_read(forward) is positions
+    assert facts.positions_read(script, forward) is positions
 
 
 @pytest.mark.parametrize(
@@ -85,11 +86,11 @@ def test_positions_that_something_else_may_read(also: str, positions: Positions)
     body = f"logits = model(ids).logits\n    print(logits[:, -1])\n    {also}"
     script = read(HEADER + f"def score(ids, kept):\n    {body}\nscore(ids, [])\n")
     (forward,) = script.forwards
-    assert script.positions_read(forward) is positions
+    assert facts.positions_read(script, forward) is positions
 
 
 def test_logits_that_a_caller_out_of_sight_gets() -> None:
     body = "logits = model(ids).logits\n    print(logits[:, -1])\n    return logits"
     script = read(HEADER + f"def score(ids):\n    {body}\n")
     (forward,) = script.forwards
-    assert script.positions_read(forward) is Positions.UNKNOWN
+    assert facts.positions_read(script, forward) is Positions.UNKNOWN

@@ -7,6 +7,7 @@ from textwrap import dedent, indent
 
 import pytest
 
+from memlint.rule import facts
 from memlint.script import Output, Positions, Role, Script, Tensor, Width
 from tests.memlint.script.scripts import read
 
@@ -241,20 +242,20 @@ def test_a_branch_gives_both() -> None:
 
 def test_vocabulary_or_labels() -> None:
     script, (logits,) = probed("probe(model(ids).logits)")
-    assert script.is_vocabulary_wide(logits) is True
+    assert facts.is_vocabulary_wide(script, logits) is True
     script, (logits,) = probed("""
         from transformers import AutoModelForSequenceClassification
         model = AutoModelForSequenceClassification.from_pretrained("q")
         probe(model(ids).logits)
     """)
-    assert script.is_vocabulary_wide(logits) is False
+    assert facts.is_vocabulary_wide(script, logits) is False
     script, (logits,) = probed("""
         def fit(lm):
             out = lm(ids)
             probe(out.logits)
         class Own(nn.Module): pass
     """)
-    assert script.is_vocabulary_wide(logits) is None
+    assert facts.is_vocabulary_wide(script, logits) is None
 
 
 def test_outputs_are_values() -> None:

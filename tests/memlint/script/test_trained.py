@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from memlint.rule import facts
 from memlint.script import Fate, Trained
 from tests.memlint.script.scripts import read
 
@@ -99,14 +100,14 @@ def test_steps_are_loops_with_an_optimizer_and_methods_of_trainers() -> None:
     for batch in loader:
         model(**batch).loss.backward()
     """)
-    assert [body.lineno for body in script.step_bodies] == [6, 3]  # type: ignore[attr-defined]
+    assert [body.lineno for body in facts.step_bodies(script)] == [6, 3]  # type: ignore[attr-defined]
 
 
 def test_what_lets_go_between_two_places() -> None:
     def lets_go(text: str) -> bool:
         script = read(f"def clear():\n    global model\n    del model\nfirst()\n{text}\nlast()\n")
         first, last = script.calls[0], script.calls[-1]
-        return script.lets_go_between(first.node, last.node)
+        return facts.lets_go_between(script, first.node, last.node)
 
     assert lets_go("del trainer")
     assert lets_go("self.model = None")
@@ -117,9 +118,9 @@ def test_what_lets_go_between_two_places() -> None:
 def test_arms_of_one_condition_exclude_each_other() -> None:
     script = read("if merge:\n    a()\nelse:\n    b()\nc()\nif merge:\n    d()\n")
     a, b, c, d = (call.node for call in script.calls)
-    assert script.are_exclusive(a, b)
-    assert not script.are_exclusive(a, c)
-    assert not script.are_exclusive(a, d)
+    assert facts.are_exclusive(script, a, b)
+    assert not facts.are_exclusive(script, a, c)
+    assert not facts.are_exclusive(script, a, d)
 
 
 RESTORED = {
@@ -142,7 +143,7 @@ USED = {
 def test_what_becomes_of_a_checkpoint(name: str) -> None:
     script = read("import torch\n" + (RESTORED | USED)[name])
     (call,) = script.calls_to("torch.load")
-    fates = script.fates_of(call)
+    fates = facts.fates_of(script, call)
     assert (Fate.RESTORED in fates and Fate.UNKNOWN not in fates) is (name in RESTORED)
 
 
@@ -156,7 +157,7 @@ def test_what_becomes_of_a_checkpoint(name: str) -> None:
 def test_what_may_keep_a_tensor_as_it_was_read(text: str) -> None:
     script = read("import torch\n" + text)
     (call,) = script.calls_to("torch.load")
-    assert script.fates_of(call) == {Fate.RESTORED, Fate.KEPT}
+    assert facts.fates_of(script, call) == {Fate.RESTORED, Fate.KEPT}
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_what_may_keep_a_tensor_as_it_was_read(text: str) -> None:
 def test_names_of_a_device(device: str, names: tuple[str, ...]) -> None:
     script = read(f'import torch\ntorch.load("f", map_location={device})\n')
     (call,) = script.calls_to("torch.load")
-    assert script.device_names(call, "map_location") == names
+    assert facts.device_names(script, call, "map_location") == names
 
 
 def test_what_each_turn_of_a_loop_runs() -> None:

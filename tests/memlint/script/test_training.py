@@ -7,6 +7,7 @@ from textwrap import dedent
 
 import pytest
 
+from memlint.rule import facts
 from memlint.script import Certainty, EventKind, Forward, Script
 from tests.memlint.script.scripts import read
 
@@ -312,7 +313,7 @@ def test_epochs_and_steps() -> None:
     assert isinstance(epoch, ast.For)
     assert script.text(epoch.target) == "epoch"
     assert [script.text(call.node.func) for call in step.optimizer_steps] == ["optimizer.step"]
-    assert len(step.zero_grads) == len(step.backwards) == 1
+    assert len(step.backwards) == 1
 
 
 def test_events_are_in_order() -> None:
@@ -326,7 +327,7 @@ def test_events_are_in_order() -> None:
             optimizer.zero_grad()
         model.save_pretrained("out")
     """)
-    kinds = [event.kind for event in script.events]
+    kinds = [event.kind for event in facts.events_of(script)]
     assert kinds == [
         EventKind.LOAD,
         EventKind.FORWARD,
@@ -338,24 +339,24 @@ def test_events_are_in_order() -> None:
     ]
 
 
-def held(text: str) -> dict[str, tuple[bool | None, bool]]:
-    """Name -> (holds logits, surely), of the only step."""
+def held(text: str) -> dict[str, bool | None]:
+    """Name -> whether it holds logits, of the only step."""
     (step,) = script_of(text).steps
-    return {one.name: (one.holds_logits, one.sure) for one in step.held}
+    return {one.name: one.holds_logits for one in step.held}
 
 
-HELD: dict[str, tuple[str, dict[str, tuple[bool | None, bool]]]] = {
+HELD: dict[str, tuple[str, dict[str, bool | None]]] = {
     "outputs": (
         "out = model(**batch)\nout.loss.backward()",
-        {"out": (True, True)},
+        {"out": True},
     ),
     "annotated": (
         "out: Out = model(**batch)\nout.loss.backward()",
-        {"out": (True, True)},
+        {"out": True},
     ),
     "the loss alone": (
         "loss = model(**batch).loss\nloss.backward()",
-        {"loss": (False, True)},
+        {"loss": False},
     ),
     "deleted": (
         "out = model(**batch)\nout.loss.backward()\ndel out",
@@ -367,33 +368,33 @@ HELD: dict[str, tuple[str, dict[str, tuple[bool | None, bool]]]] = {
     ),
     "from a step function": (
         "loss, out = step(model, batch)\nloss.backward()",
-        {"loss": (False, True), "out": (True, True)},
+        {"loss": False, "out": True},
     ),
     "cast, and the outputs deleted": (
         "out = model(**batch)\nlogits = out.logits\nlogits = logits.float()\ndel out\n"
         "f(logits).backward()",
-        {"logits": (True, True)},
+        {"logits": True},
     ),
     "a view keeps what it is a view of": (
         "last = model(**batch).logits[:, -1]\nf(last).backward()",
-        {"last": (True, True)},
+        {"last": True},
     ),
     "a number does not": (
         "best = model(**batch).logits.argmax(-1)\nf(best).backward()",
-        {"best": (False, True)},
+        {"best": False},
     ),
     "on one path": (
         "if batch:\n    out = model(**batch)\n    out.loss.backward()",
-        {"out": (True, False)},
+        {"out": True},
     ),
     "a classifier's": (
         "out = AutoModelForSequenceClassification.from_pretrained('q')(**batch)\n"
         "out.loss.backward()",
-        {"out": (False, True)},
+        {"out": False},
     ),
     "a model of a class elsewhere": (
         "own_model = Own(3)\nout = own_model(**batch)\nout.loss.backward()",
-        {"out": (None, True)},
+        {"out": None},
     ),
 }
 
