@@ -85,13 +85,13 @@ class Passes:
         if running is not None:
             raise _refusal(running.thread)
 
-    def enter_backward(self, number: int, ended: Callable[[], None]) -> None:
+    def enter_backward(self, number: int, ended: Callable[[], None]) -> bool:
         """Note that the backward of this number runs; call `ended` when it and those around it end.
 
-        Raises RuntimeError if another thread is in the middle of a pass.
+        Returns whether it begins. Raises RuntimeError if another thread is in the middle of a pass.
         """
         if number in self._backwards:
-            return
+            return False
         present = threading.current_thread()
         others = [self._thread, *(other.thread for other in self._backwards.values())]
         for other in others:
@@ -110,6 +110,7 @@ class Passes:
         self._backwards[number] = backward
         engine: Any = torch.autograd.Variable._execution_engine
         engine.queue_callback(backward.end)
+        return True
 
 
 def _refusal(other: threading.Thread) -> RuntimeError:

@@ -220,7 +220,8 @@ class StreamedWeights(Patch):
         phase: Phase
         if backward != -1:
             phase = "backward"
-            self._passes.enter_backward(backward, self._release_all)
+            if self._passes.enter_backward(backward, self._release_all):
+                self.store.check()
         else:
             self._passes.expect_no_backward()
             phase = "forward" if torch.is_grad_enabled() else "without gradient"
