@@ -31,6 +31,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 from torch._guards import active_fake_mode
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 from torch.optim.optimizer import (
@@ -40,8 +41,6 @@ from torch.optim.optimizer import (
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
-
-from memlint_runtime.fake_conversion import convertible_fakes
 
 __all__ = ["Kind", "MemoryEvent", "MemorySnapshot", "MemoryTracker", "track_memory"]
 
@@ -152,7 +151,7 @@ class MemoryTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._entry_fake_mode = active_fake_mode()
         super().__enter__()  # type: ignore[no-untyped-call]
         if self._entry_fake_mode is not None:
-            self._entered.enter_context(convertible_fakes())
+            self._entered.enter_context(_convertible_fakes())
         self._entered.callback(register_optimizer_step_pre_hook(self._before_step).remove)
         self._entered.callback(register_optimizer_step_post_hook(self._after_step).remove)
         for model in self._models:
@@ -351,6 +350,35 @@ def track_memory(
     models = (model,) if isinstance(model, nn.Module) else tuple(model or ())
     optimizers = (optimizer,) if isinstance(optimizer, Optimizer) else tuple(optimizer or ())
     return MemoryTracker(models, optimizers, device=device, record_timeline=record_timeline)
+
+
+@contextlib.contextmanager
+def _convertible_fakes() -> Iterator[None]:
+    """Within it modules of fakes convert (`model.half()`), and the hooks on their gradients stay.
+
+    `nn.Module` converts fake parameters by swapping tensors, and torch swaps no tensor that is
+    weakly referenced. The fake mode itself references every fake so, by identity, which a swap
+    keeps. Cost: while the context is open `torch.utils.swap_tensors` is another function, on all
+    threads; other tensors than fakes still go through torch's.
+    """
+    theirs: Any = torch.utils.swap_tensors
+
+    def swap(kept: Any, given: Any) -> None:
+        if not (isinstance(kept, FakeTensor) and isinstance(given, FakeTensor)):
+            theirs(kept, given)
+            return
+        hooks = kept._post_accumulate_grad_hooks
+        kept.__class__, given.__class__ = given.__class__, kept.__class__
+        kept.__dict__, given.__dict__ = given.__dict__, kept.__dict__
+        torch._C._swap_tensor_impl(kept, given)
+        # They hang on the content that went; setting them anew hangs them on the one that came.
+        kept._post_accumulate_grad_hooks = hooks
+
+    torch.utils.swap_tensors = swap
+    try:
+        yield
+    finally:
+        torch.utils.swap_tensors = theirs
 
 
 def _append(queue: deque[_Storage], storage: _Storage, _: object) -> None:

@@ -16,7 +16,7 @@ from memlint_runtime.measure import (
     measure_memory,
 )
 from memlint_runtime.measure.measuring import _PhaseTracker
-from memlint_runtime.measure.timeline import MOST_POINTS, timeline_svg
+from memlint_runtime.measure.timeline import MOST_POINTS, thinned
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
 
@@ -105,20 +105,12 @@ def test_timeline_is_a_picture_of_what_was_alive(tmp_path: Path) -> None:
     with measure_memory(model) as measured:
         step(model, torch.optim.AdamW(model.parameters()))
     path = measured.report.save_timeline(tmp_path / "step.svg")
-    root = ElementTree.parse(path).getroot()
-    name = "{http://www.w3.org/2000/svg}"
-    bands = {band[0].text: band for band in root.findall(f"{name}polygon")}
-    assert set(bands) == {
-        "parameters",
-        "optimizer_states",
-        "gradients",
-        "activations",
-        "temporaries",
-    }
-    heights = [float(point.split(",")[1]) for point in bands["temporaries"].get("points").split()]
-    assert min(heights) == pytest.approx(30, abs=0.1)  # the peak touches the top of the frame
-    texts = {text.text for text in root.findall(f"{name}text")}
-    assert {"forward", "backward", "activations"} <= texts
+    text = path.read_text(encoding="utf-8")
+    ElementTree.fromstring(text)
+    for drawn in ("parameters", "optimizer states", "temporaries", "forward", "backward"):
+        assert f"<!-- {drawn} -->" in text
+    for colour in ("#0072b2", "#009e73", "#e69f00", "#56b4e9", "#d55e00"):
+        assert f"fill: {colour}" in text
     with pytest.raises(ValueError, match=r"ends in \.svg"):
         measured.report.save_timeline(tmp_path / "step.png")
     with measure_memory(timeline=False) as unrecorded:
@@ -132,9 +124,9 @@ def test_long_timelines_keep_their_peak() -> None:
         MemoryEvent("op", "forward", MemorySnapshot(total, activations=total))
         for total in [10] * 9000 + [1000] + [10] * 9000
     ]
-    picture = timeline_svg(events)
-    assert len(picture) < 40 * 4 * MOST_POINTS
-    assert ",30.0 " in picture
+    shown = thinned(events)
+    assert len(shown) <= MOST_POINTS
+    assert max(event.memory.total for event in shown) == 1000
 
 
 @pytest.mark.parametrize("wrong", ["x", 3, ["x"], nn.Linear])
@@ -200,6 +192,6 @@ def test_callback_measures_the_first_steps(tmp_path: Path) -> None:
     assert phases["optimizer"].optimizer_states >= 2 * weights
     assert phases["optimizer"].gradients == weights
     assert "optimizer states" in (tmp_path / "table.txt").read_text()
-    assert (tmp_path / "timeline.svg").read_text().startswith("<svg")
+    assert "<svg" in (tmp_path / "timeline.svg").read_text()
     with pytest.raises(ValueError, match="steps must be 1 or more"):
         MeasureMemoryCallback(0)

@@ -12,6 +12,7 @@ import pytest
 import torch
 from memlint_runtime.fake_memory import MemorySnapshot, track_memory
 from memlint_runtime.optim import OptimizerInBackward, SpentGradient
+from memlint_runtime.optim.in_backward import _Streams
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
@@ -89,12 +90,12 @@ def test_parameters_after_twenty_steps_are_the_same(name: str) -> None:
     assert (next(plain.parameters()) - next(start.parameters())).abs().max() > 1e-4
 
 
-def peak(inside: bool) -> dict[str, MemorySnapshot]:
+def peak(inside: bool, bucket_bytes: int = 0) -> dict[str, MemorySnapshot]:
     with FakeTensorMode():
         model = nn.Sequential(*[nn.Linear(256, 256, bias=False) for _ in range(8)])
         optimizer: torch.optim.Optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
         if inside:
-            optimizer = OptimizerInBackward(optimizer)
+            optimizer = OptimizerInBackward(optimizer, bucket_bytes=bucket_bytes)
         with track_memory(model) as tracker:
             for _ in range(2):
                 model(torch.empty(4, 256)).sum().backward()
@@ -103,13 +104,14 @@ def peak(inside: bool) -> dict[str, MemorySnapshot]:
     return tracker.phases
 
 
-def test_one_gradient_is_alive_instead_of_all() -> None:
+@pytest.mark.parametrize("bucket", [1, 3])
+def test_a_bucket_of_gradients_is_alive_instead_of_all(bucket: int) -> None:
     weight = 256 * 256 * 4
-    outside, inside = peak(inside=False), peak(inside=True)
+    outside, inside = peak(inside=False), peak(inside=True, bucket_bytes=bucket * weight)
     assert max(phase.gradients for phase in outside.values()) == 8 * weight
-    assert max(phase.gradients for phase in inside.values()) <= weight
+    assert max(phase.gradients for phase in inside.values()) <= bucket * weight
     saved = max(p.total for p in outside.values()) - max(p.total for p in inside.values())
-    assert saved >= 6.5 * weight
+    assert saved >= (7.5 - bucket) * weight
 
 
 def test_each_parameter_can_be_clipped_by_itself() -> None:
@@ -260,7 +262,12 @@ def test_double_precision() -> None:
     optimizer.step()
 
 
-def test_a_step_looks_at_one_group_and_one_parameter() -> None:
+@pytest.mark.parametrize(
+    ("bucket_bytes", "expected"), [(0, [[1]] * 40), (96, [[2, 2, 2, 2]] * 5), (None, [[2] * 20])]
+)
+def test_a_step_looks_at_the_groups_and_parameters_of_its_bucket(
+    bucket_bytes: int | None, expected: list[list[int]]
+) -> None:
     seen = []
 
     class Watched(torch.optim.SGD):
@@ -270,10 +277,75 @@ def test_a_step_looks_at_one_group_and_one_parameter() -> None:
 
     layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(20))
     groups = [{"params": list(layer.parameters()), "lr": 1e-3} for layer in layers]
-    optimizer = OptimizerInBackward(Watched(groups))
+    optimizer = OptimizerInBackward(Watched(groups), bucket_bytes=bucket_bytes)
     sum(layer(torch.ones(1, 2)).sum() for layer in layers).backward()  # type: ignore[union-attr]
-    assert seen == [[1]] * 40
+    assert seen == expected
     assert [len(group["params"]) for group in optimizer.param_groups] == [2] * 20
+    assert all(isinstance(p.grad, SpentGradient) for p in layers.parameters())
+
+
+class CountingStream:
+    """Stands for a stream of a device: what waits for what is written down."""
+
+    def __init__(self, name: str, log: list[str]) -> None:
+        self.name, self.log = name, log
+
+    def wait_stream(self, other: CountingStream) -> None:
+        self.log.append(f"{self.name} waits for {other.name}")
+
+
+def test_a_bucket_of_several_streams_is_stepped_after_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log: list[str] = []
+    first, second = CountingStream("first", log), CountingStream("second", log)
+    present = [first]
+    module = type("Module", (), {"current_stream": staticmethod(lambda device: present[0])})
+    monkeypatch.setattr(torch, "get_device_module", lambda kind: module)
+    streams = _Streams()
+    streams.note(torch.device("cuda", 0))
+    present[0] = second
+    streams.note(torch.device("cuda", 0))
+    with streams.together():
+        log.append("step")
+    assert log == ["second waits for first", "step", "first waits for second"]
+    with streams.together():
+        pass
+    assert len(log) == 3
+
+
+def test_gradients_that_are_not_cleared_between_steps_begin_anew() -> None:
+    plain, fused = nn.Linear(3, 2), nn.Linear(3, 2)
+    fused.load_state_dict(plain.state_dict())
+    reference = torch.optim.SGD(plain.parameters(), lr=0.1, momentum=0.9)
+    optimizer = OptimizerInBackward(torch.optim.SGD(fused.parameters(), lr=0.1, momentum=0.9))
+    for step in range(4):
+        rows = torch.full((2, 3), float(step))
+        for model, of_model in ((plain, reference), (fused, optimizer)):
+            model(rows).square().sum().backward()
+            of_model.step()
+        reference.zero_grad()
+    assert_same_parameters(plain, fused, 0.0)
+
+
+def test_a_failed_backward_leaves_its_gradients_to_the_next_step() -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    before = [p.detach().clone() for p in model.parameters()]
+    optimizer = OptimizerInBackward(torch.optim.SGD(model.parameters(), lr=0.1))
+
+    def fail(gradient: Tensor) -> None:
+        raise RuntimeError("stopped")
+
+    hidden = model[0](torch.ones(2, 3))
+    hidden.register_hook(fail)
+    with pytest.raises(RuntimeError, match="stopped"):
+        model[1](hidden).sum().backward()
+    assert all(map(torch.equal, before, model.parameters()))
+    optimizer.step()
+    changed = [not torch.equal(*pair) for pair in zip(before, model.parameters(), strict=True)]
+    assert changed == [False, False, True, True]
+    optimizer.zero_grad()
+    model(torch.ones(2, 3)).sum().backward()
 
 
 def test_optimizers_that_look_options_up_by_place() -> None:

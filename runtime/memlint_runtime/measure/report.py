@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from memlint_runtime.fake_memory import MemoryEvent, MemorySnapshot
-from memlint_runtime.measure.timeline import timeline_svg
+from memlint_runtime.measure.timeline import draw_timeline
 
 __all__ = ["MemoryReport", "PhaseMemory"]
 
@@ -57,14 +57,15 @@ class MemoryReport:
         """Draw what is alive when, by kind, as SVG; returns the path.
 
         Raises:
-            ValueError: if `path` does not end in .svg, or nothing was recorded.
+            ValueError: if `path` does not end in .svg, nothing was recorded, or matplotlib is not
+                installed.
         """
         path = Path(path)
         if path.suffix != ".svg":
             raise ValueError(f"the timeline is drawn as SVG; give a path that ends in .svg: {path}")
         if not self.timeline:
             raise ValueError("no timeline was recorded; call measure_memory(..., timeline=True)")
-        path.write_text(timeline_svg(self.timeline), encoding="utf-8")
+        draw_timeline(self.timeline, path)
         return path
 
 

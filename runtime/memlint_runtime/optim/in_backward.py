@@ -1,14 +1,15 @@
-"""The optimizer's step inside backward: each gradient is used and freed as soon as it is complete.
+"""The optimizer's step inside backward: gradients are used and freed soon after they are complete.
 
 Without it all gradients are alive when the step begins: 2 bytes a parameter in bf16, 15 GiB for an
-8B model. With it one is: the largest parameter's. Costs: no accumulation, because a gradient is
-gone before the next micro-batch adds to it; no clipping by the global norm, because the norm is
-known only when the gradients are gone; and one call of the optimizer for each parameter.
+8B model. With it a bucket of them is, a sixteenth of all, and the largest parameter's. Costs: no
+accumulation, because a gradient is gone before the next micro-batch adds to it; no clipping by the
+global norm, because the norm is known only when the gradients are gone; and one call of the
+optimizer for each bucket, between the launches of backward.
 
     optimizer = OptimizerInBackward(torch.optim.AdamW(model.parameters(), lr=1e-5))
     scheduler = get_scheduler("cosine", optimizer, ...)
     for batch in loader:
-        model(**batch).loss.backward()   # steps each parameter
+        model(**batch).loss.backward()   # steps the parameters
         optimizer.step()                 # steps nothing; marks the end of the update
         scheduler.step()
         optimizer.zero_grad()
@@ -30,7 +31,9 @@ from __future__ import annotations
 import gc
 import inspect
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, NoReturn
 
 import torch
@@ -38,13 +41,16 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
-__all__ = ["OptimizerInBackward", "SpentGradient", "require_optimizer"]
+from memlint_runtime.optim.spent import SECOND_BACKWARD, SpentGradient
+
+__all__ = ["OptimizerInBackward", "require_optimizer"]
 
 _NO_SCALER = (
     "OptimizerInBackward cannot be used with a gradient scaler: parameters are stepped in "
     "backward, with gradients that are still scaled. Train in bf16, which needs no scaler "
     "(bf16=True instead of fp16=True)"
 )
+_LEAST_BUCKET = 64 * 2**20
 
 
 def require_optimizer(owner: Any) -> None:
@@ -74,6 +80,9 @@ class OptimizerInBackward(Optimizer):
         max_norm_per_parameter: clip each parameter's gradient to this L2 norm before its step.
             The alternative to clipping by the global norm, and not the same: it bounds each
             tensor's gradient by itself.
+        bucket_bytes: parameters are stepped together when their gradients take this much, and at
+            the end of backward; 0 steps each by itself. By default a sixteenth of all
+            gradients, and 64 MiB at least.
 
     Raises:
         ValueError: if the optimizer needs a closure or counts steps in its parameter groups, if
@@ -86,7 +95,11 @@ class OptimizerInBackward(Optimizer):
 
     # Optimizer.__init__ is not called: groups, state and defaults are the wrapped optimizer's.
     def __init__(
-        self, optimizer: Optimizer, *, max_norm_per_parameter: float | None = None
+        self,
+        optimizer: Optimizer,
+        *,
+        max_norm_per_parameter: float | None = None,
+        bucket_bytes: int | None = None,
     ) -> None:
         require_optimizer(optimizer)
         closure = inspect.signature(type(optimizer).step).parameters.get("closure")
@@ -101,7 +114,15 @@ class OptimizerInBackward(Optimizer):
             )
         self.optimizer = optimizer
         self.max_norm_per_parameter = max_norm_per_parameter
+        if bucket_bytes is None:
+            all_bytes = sum(p.numel() * p.element_size() for p in self._parameters())
+            bucket_bytes = max(_LEAST_BUCKET, all_bytes // 16)
+        self.bucket_bytes = bucket_bytes
         self._stepped: set[int] = set()
+        self._waiting: list[Tensor] = []
+        self._waiting_bytes = 0
+        self._streams = _Streams()
+        self._spent: dict[int, SpentGradient] = {}
         self._scaling_is_checked = False
         # A run before this one, as in a notebook, may have left its scaler behind.
         self._scalers_before = weakref.WeakSet(_scalers_in_use())
@@ -117,67 +138,105 @@ class OptimizerInBackward(Optimizer):
 
     # -- during backward ---------------------------------------------------------------------
 
-    def _before_accumulation(self, parameter: Tensor) -> None:
-        if id(parameter) in self._stepped:
-            raise RuntimeError(
-                "OptimizerInBackward: a second backward before step(). The gradients of the first "
-                "are used and gone, so they cannot accumulate; use gradient_accumulation_steps=1 "
-                "and call step() after each backward, or the optimizer without this wrapper"
-            )
-        if isinstance(parameter.grad, SpentGradient):
-            parameter.grad = None
+    def _collect(self, num_bytes: int, parameter: Tensor) -> None:
+        """Put a parameter whose gradient is complete into the bucket; step the bucket if full."""
+        if not self._waiting and torch._C._current_graph_task_id() != -1:
+            engine: Any = torch.autograd.Variable._execution_engine
+            engine.queue_callback(self._step_waiting)
+        self._waiting.append(parameter)
+        self._waiting_bytes += num_bytes
+        if not parameter.is_cpu:
+            self._streams.note(parameter.device)
+        if self._waiting_bytes >= self.bucket_bytes:
+            self._step_waiting()
 
     @torch.no_grad()
-    def _step_parameter(self, parameter: Tensor) -> None:
-        if id(parameter) not in self._stepped:
-            self._refuse_unreduced([parameter])
-        self._before_accumulation(parameter)
-        gradient = parameter.grad
-        if gradient is None or id(parameter) not in self._places:
+    def _step_waiting(self) -> None:
+        """Step what is in the bucket, and free its gradients."""
+        bucket = [parameter for parameter in self._waiting if parameter.grad is not None]
+        self._waiting, self._waiting_bytes = [], 0
+        for parameter in bucket:
+            if type(parameter.grad) is SpentGradient:
+                parameter.grad = parameter.grad.renewed
+        if not bucket:
             return
+        members = set(map(id, bucket))
+        if len(members) < len(bucket) or not self._stepped.isdisjoint(members):
+            raise RuntimeError(SECOND_BACKWARD)
+        self._refuse_unreduced(bucket)
         if not self._scaling_is_checked:
             if any(scaler not in self._scalers_before for scaler in _scalers_in_use()):
                 raise ValueError(_NO_SCALER)
             self._scaling_is_checked = True
-        norm = None
-        if self.max_norm_per_parameter is not None or type(gradient) is Tensor:
-            dtype = torch.promote_types(gradient.dtype, torch.float32)
-            norm = torch.linalg.vector_norm(gradient, dtype=dtype)
-            norm = norm.full_tensor() if isinstance(norm, DTensor) else norm
-        if self.max_norm_per_parameter is not None and norm is not None:
-            gradient.mul_((self.max_norm_per_parameter / (norm + 1e-6)).clamp_(max=1.0))
-        self._step_alone(parameter)
-        self._stepped.add(id(parameter))
-        # Fakes and other subclasses take no subclass of ours: there is nothing to guard either.
-        parameter.grad = (
-            SpentGradient.of(parameter, norm)
-            if type(gradient) is Tensor and norm is not None
-            else None
-        )
+        self._stepped |= members
+        with self._streams.together():
+            norms = _norms(bucket, every=self.max_norm_per_parameter is not None)
+            if self.max_norm_per_parameter is not None:
+                for parameter, norm in zip(bucket, norms, strict=True):
+                    assert parameter.grad is not None
+                    assert norm is not None
+                    factor = self.max_norm_per_parameter / (norm + 1e-6)
+                    parameter.grad.mul_(factor.clamp_(max=1.0))
+            self._step_alone(bucket)
+            for parameter, norm in zip(bucket, norms, strict=True):
+                # Fakes and other subclasses take no subclass of ours: there is nothing to guard.
+                if norm is None or type(parameter.grad) is not Tensor:
+                    parameter.grad = None
+                else:
+                    self._spend(parameter, norm)
 
-    def _step_alone(self, parameter: Tensor) -> None:
-        """One step of the wrapped optimizer in which only `parameter` has a gradient."""
-        groups = self.optimizer.param_groups
-        group_index, index = self._places[id(parameter)]
-        group = groups[group_index]
-        everyone = group["params"]
-        options = {name: value for name, value in group.items() if name != "params"}
-        # One group of one parameter, or the cost would be quadratic; bitsandbytes alone looks
-        # options up by place, and has to find a parameter in its own.
-        before = group_index if self._goes_by_place else 0
+    def _spend(self, parameter: Tensor, norm: Tensor) -> None:
+        """Put what stands for a gradient that is gone in its place."""
         try:
-            self.optimizer.param_groups = [self._idle] * before + [group]
-            group["params"] = [self._nothing] * (index if self._goes_by_place else 0) + [parameter]
+            spent = self._spent[id(parameter)]
+            parameter.grad = spent
+        except (KeyError, RuntimeError):  # the first time, or the parameter is of another kind now
+            spent = self._spent[id(parameter)] = SpentGradient(parameter, self._stepped)
+            parameter.grad = spent
+        spent.norm_before_step = norm
+
+    def _step_alone(self, bucket: list[Tensor]) -> None:
+        """One step of the wrapped optimizer in which only the `bucket` has gradients.
+
+        It sees groups of these alone, or each call would look at all. bitsandbytes looks options
+        up by place, and has to find each parameter in its own.
+        """
+        groups = self.optimizer.param_groups
+        chosen: dict[int, list[Tensor]] = {}
+        for parameter in bucket:
+            place, index = self._places[id(parameter)]
+            members = chosen.setdefault(place, [])
+            if self._goes_by_place:
+                members += [self._nothing] * (index + 1 - len(members))
+                members[index] = parameter
+            else:
+                members.append(parameter)
+        everyone = {place: groups[place]["params"] for place in chosen}
+        options = {place: groups[place].copy() for place in chosen}
+        last = max(chosen) + 1
+        try:
+            for place, members in chosen.items():
+                groups[place]["params"] = members
+            self.optimizer.param_groups = (
+                [groups[i] if i in chosen else self._idle for i in range(last)]
+                if self._goes_by_place
+                else [groups[place] for place in chosen]
+            )
             self.optimizer.step()
         finally:
-            group["params"] = everyone
+            for place, parameters in everyone.items():
+                groups[place]["params"] = parameters
             self.optimizer.param_groups = groups
-        counted = [name for name, value in options.items() if group.get(name) is not value]
-        counted = [name for name in counted if group.get(name) != options[name]]
+        counted = [
+            name
+            for place, before in options.items()
+            for name, value in before.items()
+            if groups[place].get(name) is not value and groups[place].get(name) != value
+        ]
         if counted:
             raise ValueError(
                 f"{type(self.optimizer).__name__} counts in its parameter groups "
-                f"({', '.join(counted)}) and would count each parameter's step as one of all; "
+                f"({', '.join(counted)}) and would count each bucket's step as one of all; "
                 f"use it without OptimizerInBackward"
             )
 
@@ -190,6 +249,7 @@ class OptimizerInBackward(Optimizer):
                 "OptimizerInBackward.step takes no closure: its steps happen in backward"
             )
         self._step_unfrozen()
+        self._step_waiting()
         self._stepped.clear()
 
     def _step_unfrozen(self) -> None:
@@ -198,7 +258,7 @@ class OptimizerInBackward(Optimizer):
             if parameter.requires_grad and id(parameter) not in self._hooked:
                 self._hook(parameter)
                 if parameter.grad is not None:
-                    self._step_parameter(parameter)
+                    self._collect(0, parameter)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for parameter in self._parameters():
@@ -222,6 +282,7 @@ class OptimizerInBackward(Optimizer):
         self._handles.clear()
         self._places.clear()
         self._hooked.clear()
+        self._waiting.clear()
         self.zero_grad()
 
     param_groups = _of_wrapped("param_groups")
@@ -257,7 +318,9 @@ class OptimizerInBackward(Optimizer):
             for index, parameter in enumerate(group["params"]):
                 if id(parameter) in self._places:
                     continue
-                if any(isinstance(hook, _Hook) for hook in _hooks_of(parameter)):
+                hooks = getattr(parameter, "_post_accumulate_grad_hooks", None) or {}
+                functions = (getattr(hook, "func", None) for hook in hooks.values())
+                if any(isinstance(getattr(f, "__self__", None), type(self)) for f in functions):
                     raise ValueError(
                         "another OptimizerInBackward steps these parameters already; call its "
                         "remove() first"
@@ -267,9 +330,9 @@ class OptimizerInBackward(Optimizer):
                     self._hook(parameter)
 
     def _hook(self, parameter: Tensor) -> None:
-        hook = _Hook(self, weakref.ref(parameter))
         self._hooked.add(id(parameter))
-        self._handles.append(parameter.register_hook(hook.before))  # type: ignore[no-untyped-call]
+        # It ties the optimizer to its parameters: it must not vanish unnoticed.
+        hook = partial(self._collect, parameter.numel() * parameter.element_size())
         self._handles.append(
             parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
         )
@@ -297,22 +360,6 @@ class OptimizerInBackward(Optimizer):
             )
 
 
-class _Hook:
-    """Ties a parameter to the optimizer, which lives as long: it must not vanish unnoticed."""
-
-    def __init__(self, owner: OptimizerInBackward, parameter: weakref.ref[Tensor]) -> None:
-        self.owner = owner
-        self.parameter = parameter
-
-    def before(self, gradient: Tensor) -> None:
-        parameter = self.parameter()
-        if parameter is not None:
-            self.owner._before_accumulation(parameter)
-
-    def __call__(self, parameter: Tensor) -> None:
-        self.owner._step_parameter(parameter)
-
-
 def _scalers_in_use() -> list[torch.amp.GradScaler]:
     """The gradient scalers of this process that have scaled a loss.
 
@@ -323,60 +370,50 @@ def _scalers_in_use() -> list[torch.amp.GradScaler]:
     return [scaler for scaler in scalers if getattr(scaler, "_scale", None) is not None]
 
 
-def _hooks_of(parameter: Tensor) -> list[Any]:
-    return list((getattr(parameter, "_post_accumulate_grad_hooks", None) or {}).values())
+def _norms(parameters: list[Tensor], *, every: bool) -> Sequence[Tensor | None]:
+    """The L2 norms of gradients, at once where they are alike; of fakes and the like if wanted."""
+    gradients: list[Any] = [parameter.grad for parameter in parameters]
+    if {(type(each), each.dtype, each.layout) for each in gradients} == {
+        (Tensor, gradients[0].dtype, torch.strided)
+    }:
+        return torch._foreach_norm(gradients, 2, _norm_dtype(gradients[0].dtype))
+    return [_norm(each) if every or type(each) is Tensor else None for each in gradients]
 
 
-class SpentGradient(Tensor):
-    """What `.grad` holds after the step: shape, type and norm of a gradient that is gone."""
-
-    norm_before_step: Tensor
-
-    @staticmethod
-    def of(parameter: Tensor, norm: Tensor) -> SpentGradient:
-        nothing = torch.zeros((), dtype=parameter.dtype, device=parameter.device)
-        spent = nothing.expand(parameter.shape).as_subclass(SpentGradient)
-        spent.norm_before_step = norm
-        return spent
-
-    @classmethod
-    def __torch_function__(
-        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        name = getattr(function, "__name__", str(function))
-        if name in _HARMLESS:
-            with torch._C.DisableTorchFunctionSubclass():
-                return function(*args, **(kwargs or {}))
-        if name in ("detach_", "requires_grad_", "zero_"):
-            return args[0]
-        order = args[1] if len(args) > 1 else (kwargs or {}).get("ord", 2)
-        if name in ("linalg_vector_norm", "vector_norm") and float(order) == 2.0:
-            return args[0].norm_before_step
-        # Clipping multiplies by 1 where nothing is to be clipped, as when it is told to clip to
-        # infinity in order to measure.
-        if name in ("mul_", "__imul__") and _is_one(args[1]):
-            return args[0]
-        raise ValueError(
-            f"{name} on a gradient that OptimizerInBackward used and freed during backward. "
-            f"Clipping by the global norm comes too late: set max_grad_norm=0 (or drop "
-            f"clip_grad_norm_) and pass OptimizerInBackward(..., max_norm_per_parameter=...) "
-            f"instead"
-        )
+def _norm(gradient: Tensor) -> Tensor:
+    norm = torch.linalg.vector_norm(gradient, dtype=_norm_dtype(gradient.dtype))
+    return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
 
-def _is_one(factor: Any) -> bool:
-    """Clipping multiplies every gradient by one and the same tensor: read it once."""
-    if not isinstance(factor, Tensor):
-        return bool(factor == 1)
-    known = getattr(factor, "_memlint_is_one", None)
-    if known is None:
-        known = bool(factor == 1)
-        factor._memlint_is_one = known  # type: ignore[attr-defined]
-    return bool(known)
+def _norm_dtype(dtype: torch.dtype) -> torch.dtype:
+    return torch.promote_types(dtype, torch.float32)
 
 
-# Questions about the tensor, not about its values.
-_HARMLESS = {
-    "__get__", "__repr__", "__hash__", "size", "dim", "numel", "stride", "is_floating_point",
-}  # fmt: skip
-_HARMLESS |= {"element_size", "is_complex", "untyped_storage", "data_ptr", "ndimension", "__len__"}
+class _Streams:
+    """The streams on which a bucket's gradients were made; the step comes after all of them, and
+    what they do next comes after the step."""
+
+    def __init__(self) -> None:
+        self._seen: dict[torch.device, list[Any]] = {}
+
+    def note(self, device: torch.device) -> None:
+        """Note the present stream of `device`."""
+        if device.type in ("cpu", "meta"):
+            return
+        present = torch.get_device_module(device.type).current_stream(device)
+        seen = self._seen.setdefault(device, [])
+        if present not in seen:
+            seen.append(present)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        pairs = []
+        for device, seen in self._seen.items():
+            present = torch.get_device_module(device.type).current_stream(device)
+            pairs += [(present, other) for other in seen if other != present]
+        self._seen.clear()
+        for present, other in pairs:
+            present.wait_stream(other)
+        yield
+        for present, other in pairs:
+            other.wait_stream(present)
