@@ -248,17 +248,12 @@ class OptimizerInBackward(Optimizer):
             raise ValueError(
                 "OptimizerInBackward.step takes no closure: its steps happen in backward"
             )
-        self._step_unfrozen()
+        for parameter in self._parameters():
+            if parameter.requires_grad and id(parameter) not in self._hooked:  # frozen before
+                self._hook(parameter)
+                self._waiting.append(parameter)
         self._step_waiting()
         self._stepped.clear()
-
-    def _step_unfrozen(self) -> None:
-        """Step what was frozen when its hooks would have been made, and hook it from now on."""
-        for parameter in self._parameters():
-            if parameter.requires_grad and id(parameter) not in self._hooked:
-                self._hook(parameter)
-                if parameter.grad is not None:
-                    self._collect(0, parameter)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for parameter in self._parameters():
@@ -377,12 +372,12 @@ def _norms(parameters: list[Tensor], *, every: bool) -> Sequence[Tensor | None]:
         (Tensor, gradients[0].dtype, torch.strided)
     }:
         return torch._foreach_norm(gradients, 2, _norm_dtype(gradients[0].dtype))
-    return [_norm(each) if every or type(each) is Tensor else None for each in gradients]
-
-
-def _norm(gradient: Tensor) -> Tensor:
-    norm = torch.linalg.vector_norm(gradient, dtype=_norm_dtype(gradient.dtype))
-    return norm.full_tensor() if isinstance(norm, DTensor) else norm
+    wanted = (each if every or type(each) is Tensor else None for each in gradients)
+    norms = [
+        None if each is None else torch.linalg.vector_norm(each, dtype=_norm_dtype(each.dtype))
+        for each in wanted
+    ]
+    return [norm.full_tensor() if isinstance(norm, DTensor) else norm for norm in norms]
 
 
 def _norm_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -38,6 +38,7 @@ class SpentGradient(Tensor):
             strides=parameter.stride(),
             dtype=parameter.dtype,
             device=parameter.device,
+            storage_size=0,
         )
         spent._stepped = stepped
         spent._parameter = id(parameter)
