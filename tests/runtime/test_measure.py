@@ -16,7 +16,7 @@ from memlint_runtime.measure import (
     measure_memory,
 )
 from memlint_runtime.measure.measuring import _PhaseTracker
-from memlint_runtime.measure.timeline import MOST_POINTS, thinned
+from memlint_runtime.measure.report import MOST_POINTS, thinned
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
 

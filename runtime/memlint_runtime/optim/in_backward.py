@@ -164,10 +164,7 @@ class OptimizerInBackward(Optimizer):
         if len(members) < len(bucket) or not self._stepped.isdisjoint(members):
             raise RuntimeError(SECOND_BACKWARD)
         self._refuse_unreduced(bucket)
-        if not self._scaling_is_checked:
-            if any(scaler not in self._scalers_before for scaler in _scalers_in_use()):
-                raise ValueError(_NO_SCALER)
-            self._scaling_is_checked = True
+        self._refuse_scalers()
         self._stepped |= members
         with self._streams.together():
             norms = _norms(bucket, every=self.max_norm_per_parameter is not None)
@@ -184,6 +181,12 @@ class OptimizerInBackward(Optimizer):
                     parameter.grad = None
                 else:
                     self._spend(parameter, norm)
+
+    def _refuse_scalers(self) -> None:
+        if not self._scaling_is_checked:
+            if any(scaler not in self._scalers_before for scaler in _scalers_in_use()):
+                raise ValueError(_NO_SCALER)
+            self._scaling_is_checked = True
 
     def _spend(self, parameter: Tensor, norm: Tensor) -> None:
         """Put what stands for a gradient that is gone in its place."""
@@ -227,12 +230,14 @@ class OptimizerInBackward(Optimizer):
             for place, parameters in everyone.items():
                 groups[place]["params"] = parameters
             self.optimizer.param_groups = groups
-        counted = [
-            name
-            for place, before in options.items()
-            for name, value in before.items()
-            if groups[place].get(name) is not value and groups[place].get(name) != value
+        self._refuse_counting({place: groups[place] for place in chosen}, options)
+
+    def _refuse_counting(self, groups: dict[int, Any], before: dict[int, Any]) -> None:
+        """Raise ValueError where a step changed options of the groups."""
+        pairs = [
+            (groups[place], name, was) for place in groups for name, was in before[place].items()
         ]
+        counted = [n for now, n, was in pairs if now.get(n) is not was and now.get(n) != was]
         if counted:
             raise ValueError(
                 f"{type(self.optimizer).__name__} counts in its parameter groups "
