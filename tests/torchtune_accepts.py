@@ -20,7 +20,7 @@ from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import read_recipe
 from memlint.rule import Level
 from memlint.rule.findings import Finding
-from memlint.rule.registry import recipe_check, recipe_rules
+from memlint.rule.registry import load
 from memlint.source import Source
 
 
@@ -29,10 +29,9 @@ def check(source: Source) -> list[Finding]:
     recipe = read_recipe(source)
     assert recipe is not None
     return [
-        each._replace(code=code, name=code, level=each.level or Level.WASTE)
-        for code, *_ in recipe_rules()
-        if (found := recipe_check(code, recipe.kind)) is not None
-        for each in found(recipe)
+        each._replace(code=rule.code, name=rule.code, level=each.level or Level.WASTE)
+        for rule in load(("MEM901", "MEM902", "MEM903", "MEM904"))
+        for each in rule.findings_of_recipe(recipe)
     ]
 
 

@@ -107,7 +107,7 @@ class Rule(Record):
     triggers: the file must contain a word of each of these sets for the rule to be asked; a tuple
         of words is searched in its order. By default those of a file that trains.
     check: what it finds in a script. of_run: what it finds in the settings of a run, whatever that
-        is written in. A rule has one of them, or both.
+        is written in. of_recipe: what it finds in the keys of a recipe. A rule has one or more.
     skips: scripts that the rule says nothing of, whatever is in them.
     written: what people read of it; by default the Markdown file beside the check's.
     on_request: whether it is asked only where its code or name is selected: a hint that would
@@ -129,6 +129,7 @@ class Rule(Record):
     on_request: bool = False
     only_to_fit: bool = False
     of_run: Callable[[TrainingRun], Iterable[Finding]] | None = None
+    of_recipe: Callable[[Recipe], Iterable[Finding]] | None = None
     effect: Mapping[str, object] = {}
 
     def may_speak(self, packages: frozenset[str]) -> bool:
@@ -156,15 +157,23 @@ class Rule(Record):
                 with suppress(ElsewhereError):
                     yield from of_run(run)
 
-    def findings_of_recipe(self, recipe: Recipe) -> Iterable[Finding]:
-        """What the rule finds in the settings of a recipe."""
+    def findings_of_recipe(self, recipe: Recipe) -> Iterator[Finding]:
+        """What the rule finds in the keys of a recipe, and in the settings that they give a run."""
+        if self.of_recipe is not None:
+            yield from self.of_recipe(recipe)
         run = run_of_recipe(recipe) if self.of_run is not None else None
-        return self.of_run(run) if self.of_run is not None and run is not None else ()
+        if self.of_run is not None and run is not None:
+            yield from self.of_run(run)
 
     @property
     def is_of_run(self) -> bool:
         """True if it asks of runs: of recipes, and of loops around torchtune's own classes."""
         return self.of_run is not None
+
+    @property
+    def is_of_recipe(self) -> bool:
+        """True if recipes in words of their own may have its fault."""
+        return self.of_run is not None or self.of_recipe is not None
 
     @property
     def page(self) -> Page:

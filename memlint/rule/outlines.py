@@ -35,8 +35,8 @@ def text(rules: Iterable[Rule]) -> str:
         numbers = [sets.setdefault(words, len(sets)) for words in rule.triggers]
         places = ", ".join(map(str, numbers))
         comma = "," if len(numbers) == 1 else ""
-        of_run = rule.of_run is not None
-        lines.append(f'    "{rule.code}": ({rule.on_request}, {of_run}, ({places}{comma})),\n')
+        asked = f"{rule.on_request}, {rule.is_of_run}, {rule.is_of_recipe}"
+        lines.append(f'    "{rule.code}": ({asked}, ({places}{comma})),\n')
     parts = [
         _HEAD,
         "# A file must hold a word of each set of a rule.\nSETS: tuple[tuple[str, ...], ...] = (\n",
@@ -47,10 +47,8 @@ def text(rules: Iterable[Rule]) -> str:
             parts.append(f"    ({ordered[0]},),\n")
         else:
             parts += ["    (\n", *(f"        {word},\n" for word in ordered), "    ),\n"]
-    parts += [
-        ")\n\n# Whether a rule is asked on request only, whether of runs, the places of its sets.\n"
-    ]
-    parts += ["RULES: dict[str, tuple[bool, bool, tuple[int, ...]]] = {\n", *lines, "}\n"]
+    parts += [")\n\n# Whether a rule is asked on request only, of runs, of recipes; its sets.\n"]
+    parts += ["RULES: dict[str, tuple[bool, bool, bool, tuple[int, ...]]] = {\n", *lines, "}\n"]
     return "".join(parts)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
@@ -16,12 +16,8 @@ from memlint.rule.file_rules import FILE_RULES
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.recipes.kinds import Kind
-    from memlint.recipes.recipe import Recipe
-    from memlint.rule import Finding, Rule
+    from memlint.rule import Rule
 
-# The folder of checks of recipes; those of scripts are in the others.
-RECIPES = "recipes"
 # The folder of rules on versions of libraries, which are as true of tests as of what they test.
 _VERSIONS = "migration"
 # The module of trigger words that is written by ``memlint.rule.outlines``.
@@ -48,14 +44,8 @@ class Choice(NamedTuple):
 def known_rules() -> tuple[RuleId, ...]:
     """Every rule by its file's name, in the order of codes."""
     groups = [entry.name for entry in os.scandir(rules_folder()) if entry.is_dir()]
-    found = [each for group in groups if group != RECIPES for each in _files(group)]
+    found = [each for group in groups for each in _files(group)]
     return tuple(sorted(found))
-
-
-@cache
-def recipe_rules() -> tuple[RuleId, ...]:
-    """The files that hold checks of recipes, by the code of the rule whose fault they find."""
-    return tuple(sorted(_files(RECIPES)))
 
 
 def rules_on_versions() -> frozenset[str]:
@@ -63,16 +53,6 @@ def rules_on_versions() -> frozenset[str]:
     of_files = {each.code for each in FILE_RULES}
     on_versions = {e.code for e in known_rules() if _VERSIONS in e.module.split(".")}
     return frozenset(of_files | on_versions)
-
-
-def recipe_check(code: str, kind: Kind) -> Callable[[Recipe], Iterable[Finding]] | None:
-    """What finds the fault of a code in a recipe of ``kind``; None where nothing does."""
-    for rule_id in recipe_rules():
-        if rule_id.code == code:
-            checks: dict[Kind, Callable[[Recipe], Iterable[Finding]]]
-            checks = importlib.import_module(rule_id.module).CHECKS
-            return checks.get(kind)
-    return None
 
 
 def _files(group: str) -> Iterable[RuleId]:
@@ -94,18 +74,20 @@ def rules_folder() -> str:
 class _Unread:
     """A rule of which only its outline is known; what else is asked of it imports its module."""
 
-    __slots__ = ("code", "is_of_run", "module", "name", "on_request", "triggers")
+    __slots__ = ("code", "is_of_recipe", "is_of_run", "module", "name", "on_request", "triggers")
 
     def __init__(
         self,
         rule_id: RuleId,
         on_request: bool,
         is_of_run: bool,
+        is_of_recipe: bool,
         triggers: tuple[tuple[str, ...], ...],
     ) -> None:
         self.code, self.name, self.module = rule_id
         self.on_request = on_request
         self.is_of_run = is_of_run
+        self.is_of_recipe = is_of_recipe
         self.triggers = triggers
 
     def __getattr__(self, name: str) -> object:
@@ -137,9 +119,9 @@ def _known(rule_id: RuleId) -> Rule:
     outline = outlines.RULES.get(rule_id.code)
     if outline is None:
         return _rule(rule_id)
-    on_request, is_of_run, places = outline
+    on_request, is_of_run, is_of_recipe, places = outline
     triggers = tuple(outlines.SETS[place] for place in places)
-    return cast("Rule", _Unread(rule_id, on_request, is_of_run, triggers))
+    return cast("Rule", _Unread(rule_id, on_request, is_of_run, is_of_recipe, triggers))
 
 
 @cache

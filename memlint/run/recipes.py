@@ -1,7 +1,7 @@
 """Recipes against the rules.
 
 A recipe of TRL is checked as the script that its program runs (``memlint.run.trl_recipes``).
-Recipes of other programs have checks of their own in ``memlint_rules.recipes``.
+Recipes of other programs are asked by ``Rule.findings_of_recipe``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from memlint.recipes.files import is_document, may_be_recipe, may_run_recipe
 from memlint.recipes.launch import commands_in
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.rule.findings import Applicability, Finding
-from memlint.rule.registry import recipe_check
 from memlint.run.agreement import OfCommand, agreed
 from memlint.run.around import Around
 from memlint.run.checked import Checked, defect
@@ -279,10 +278,7 @@ def _in_own_words(recipe: Recipe, asked: Asked) -> list[Finding]:
     for rule in asked.rules:
         if is_unrequested(rule, asked.by_code):
             continue
-        check = recipe_check(rule.code, recipe.kind)
-        if check is not None:
-            findings += findings_of(rule, check, recipe, asked.on_error)
-        if rule.is_of_run:
+        if rule.is_of_recipe:
             findings += findings_of(rule, rule.findings_of_recipe, recipe, asked.on_error)
     return hints_as_advice(findings, asked.by_code)
 

@@ -13,6 +13,7 @@ from memlint.rule import Finding, Level, Rule, Script, triggers
 from memlint_rules.migration.batched_formatting import batched_formatting
 from memlint_rules.migration.lost_limits import lost_limits
 from memlint_rules.migration.outdated_overrides import outdated_overrides
+from memlint_rules.migration.recipe_keys import removed_keys
 from memlint_rules.migration.removed_attributes import removed_attributes
 from memlint_rules.migration.removed_names import removed_imports
 from memlint_rules.migration.removed_options import removed_options
@@ -35,5 +36,6 @@ RULE = Rule(
     level=Level.ERROR,
     summary="an option, name, attribute or value that the target version does not have",
     check=check,
+    of_recipe=removed_keys,
     triggers=(triggers.LIBRARIES,),
 )

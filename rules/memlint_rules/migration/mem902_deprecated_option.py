@@ -26,6 +26,7 @@ from memlint.rule import (
 from memlint_rules.migration.calls_at_target import calls_of_libraries
 from memlint_rules.migration.deprecated_methods import deprecated_methods
 from memlint_rules.migration.option_places import option_span, successor_of
+from memlint_rules.migration.recipe_keys import deprecated_keys
 from memlint_rules.migration.succession import option_fix
 
 
@@ -71,5 +72,6 @@ RULE = Rule(
     level=Level.NOTICE,
     summary="an option that warns of its end in the target version",
     check=check,
+    of_recipe=deprecated_keys,
     triggers=(triggers.LIBRARIES,),
 )

@@ -25,6 +25,7 @@ from memlint.rule import (
 )
 from memlint_rules.migration.checkpoint_schedules import refused_schedules
 from memlint_rules.migration.option_places import renamed_options
+from memlint_rules.migration.recipe_keys import conflicting_switches
 from memlint_rules.migration.refused_trainers import refused_trainers
 
 
@@ -119,5 +120,6 @@ RULE = Rule(
     level=Level.ERROR,
     summary="a combination of options that the library refuses",
     check=check,
+    of_recipe=conflicting_switches,
     triggers=(triggers.LIBRARIES, frozenset({"TrainingArguments", "Config", "Trainer"})),
 )

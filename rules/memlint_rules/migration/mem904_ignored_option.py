@@ -27,6 +27,7 @@ from memlint.rule import (
 from memlint_rules.migration.calls_at_target import calls_of_libraries
 from memlint_rules.migration.late_assignment import read_once, too_late
 from memlint_rules.migration.option_places import option_span
+from memlint_rules.migration.recipe_keys import ignored_keys
 from memlint_rules.migration.succession import option_fix
 from memlint_rules.migration.swallowed_options import swallowed_options
 
@@ -76,5 +77,6 @@ RULE = Rule(
     level=Level.ERROR,
     summary="an option that is accepted and has no effect",
     check=check,
+    of_recipe=ignored_keys,
     triggers=(triggers.LIBRARIES,),
 )
