@@ -11,7 +11,7 @@ MODEL = "Qwen/Qwen2.5-7B"
 tokenizer = AutoTokenizer.from_pretrained(MODEL)
 model = AutoModelForCausalLM.from_pretrained(MODEL)
 data = load_dataset("roneneldan/TinyStories", split="train").map(
-    lambda rows: tokenizer(rows["text"], truncation=True, max_length=64),
+    lambda rows: tokenizer(rows["text"], truncation=True, max_length=1024),
     batched=True,
     remove_columns=["text"],
 )
