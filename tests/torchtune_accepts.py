@@ -13,26 +13,24 @@ import sys
 import tempfile
 from pathlib import Path
 
+from memlint.api import Api, newest
 from memlint.fix.fixpoint import fix_source
 from memlint.fix.recipe_edits import apply_recipe_edits
 from memlint.recipes.document import DocumentError
 from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import read_recipe
-from memlint.rule import Level
 from memlint.rule.findings import Finding
-from memlint.rule.registry import load
+from memlint.rule.registry import load, selected
+from memlint.run.recipes import check_recipe_source
 from memlint.source import Source
 
 
 def check(source: Source) -> list[Finding]:
-    """What every check of torchtune's recipes finds."""
+    """What every rule finds in a recipe of torchtune."""
     recipe = read_recipe(source)
     assert recipe is not None
-    return [
-        each._replace(code=rule.code, name=rule.code, level=each.level or Level.WASTE)
-        for rule in load(("MEM901", "MEM902", "MEM903", "MEM904"))
-        for each in rule.findings_of_recipe(recipe)
-    ]
+    codes = selected(["ALL"])
+    return check_recipe_source(source, [recipe], load(codes), Api(newest()), by_code=codes)
 
 
 def fixed(text: str) -> str:
