@@ -23,7 +23,7 @@ from memlint.source.edits import ReplaceExpression
 
 def build_script(source: Source, api: object, *around: object, **options: object) -> Any:
     ast.parse(source.text)
-    return SimpleNamespace(source=source, api=api, forget=lambda: None)
+    return SimpleNamespace(source=source, api=api, forget=lambda: None, led_by=())
 
 
 def word_rule(
