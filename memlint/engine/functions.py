@@ -39,6 +39,7 @@ from memlint.engine.values import (
     Value,
     library_base,
     merge,
+    merge_bindings,
 )
 
 if TYPE_CHECKING:
@@ -286,7 +287,18 @@ def made_by(run: Interpreter, invocation: Invocation, kind: str | None) -> Objec
             run.handed_over.add(binding.value.node)
         run.set_binding(made, name, binding)
     made.open = invocation.open_keywords
-    return made
+    tried = run.retried.get(kind or "")
+    return made if tried is None else _joined(run, tried, made)
+
+
+def _joined(run: Interpreter, tried: Object, made: Object) -> Object:
+    """The object that a body tried to make, joined with what the handler of its failure makes:
+    one of the two it is."""
+    for name in dict.fromkeys((*tried.names, *made.names)):
+        both = (run.state.get((id(each), name)) for each in (tried, made))
+        run.set_binding(tried, name, merge_bindings(both))
+    tried.open |= made.open
+    return tried
 
 
 def _instantiate(run: Interpreter, cls: Class, invocation: Invocation) -> Value:

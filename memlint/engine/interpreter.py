@@ -92,6 +92,8 @@ class Interpreter:
         self.invocations: list[Invocation] = []
         self.values: dict[ast.expr, Value] = {}
         self.objects: list[Object] = []
+        # What the body made whose handler runs, by its class.
+        self.retried: dict[str, Object] = {}
         self.imports: list[tuple[ast.Import | ast.ImportFrom, ast.alias, str]] = []
         self.classes: list[ast.ClassDef] = []
         # All classes of all files, their instances, the files, the texts of the other

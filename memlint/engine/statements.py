@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,9 @@ from memlint.engine.values import (
 
 if TYPE_CHECKING:
     from memlint.engine.interpreter import Interpreter
+
+# Statements of a body whose handler may try the same again.
+_TRIED = 3
 
 
 def _expr_statement(run: Interpreter, node: ast.Expr) -> None:
@@ -201,10 +205,13 @@ def _try(run: Interpreter, node: Any) -> None:
     base = run.state
     run.state = body = State(base)
     run.branches += 1
+    first, before = len(run.objects), run.retried
     run.block(node.body)
+    retried = _constructed(run.objects[first:]) if len(node.body) <= _TRIED else {}
     run.block(node.orelse)
     branches = [body]
     for handler in node.handlers:
+        run.retried = retried
         # The body may have failed anywhere: what it bound may or may not be there.
         run.state = State(base)
         for key, binding in body.facts.items():
@@ -216,12 +223,23 @@ def _try(run: Interpreter, node: Any) -> None:
             run.bind(handler.name, UNKNOWN)
         run.block(handler.body)
         branches.append(run.state)
+        # What a retry joined into an object holds wherever that goes.
+        ids = {id(each) for each in retried.values()}
+        body.facts.update({key: it for key, it in run.state.facts.items() if key[0] in ids})
+    run.retried = before
     run.branches -= 1
     run.state = base
     base.join(branches)
     unreachable, base.unreachable = base.unreachable, False
     run.block(node.finalbody)
     base.unreachable = base.unreachable or unreachable
+
+
+def _constructed(objects: list[Object]) -> dict[str, Object]:
+    """Return the objects by their class of which each was made once, by a call."""
+    made = [each for each in objects if each.type and each.made_by is not None]
+    types = Counter(each.type for each in made)
+    return {each.type: each for each in made if each.type and types[each.type] == 1}
 
 
 def _match(run: Interpreter, node: ast.Match) -> None:

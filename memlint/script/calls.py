@@ -155,9 +155,10 @@ class Config(Call):
         """True if the trainer is told to leave the data as they are; None where it may be."""
         return skips_preparation(self)
 
-    def declares(self, name: str) -> bool:
-        """True if it is of a class of the script's own that has this option as a field."""
-        return any(one.cls is not None and name in _declared(one.cls) for one in self.made)
+    def notable_settings(self) -> tuple[Setting, ...]:
+        """Those of options of the library: none that a class of the script's own has as a field."""
+        own = {name for one in self.made if one.cls is not None for name in _declared(one.cls)}
+        return tuple(each for each in super().notable_settings() if each.name not in own)
 
     def first(self, name: str) -> Setting:
         """The setting as the call that makes it gets it, by the version's default too."""

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from memlint.rule import Call, Finding, Script, is_guarded, successors, triggers
+from memlint.rule import (
+    Call,
+    Finding,
+    Script,
+    Setting,
+    facts,
+    is_guarded,
+    successors,
+    triggers,
+)
 
 
 def calls_at_target(script: Script) -> Iterator[Call]:
@@ -24,8 +33,30 @@ def calls_of_libraries(script: Script) -> Iterator[Call]:
         if call.node in seen or call.name.partition(".")[0] not in triggers.PACKAGES:
             continue
         seen.add(call.node)
-        if call.subclass is None or not call.has_unknown_keywords:
+        if not _hides_keywords(call):
             yield _as_at_target(script, call)
+
+
+def _hides_keywords(call: Call) -> bool:
+    """True if a class of the script's own may keep any keyword from the library's."""
+    is_unsure = call.subclass is not None and call.has_unknown_keywords
+    return is_unsure and facts.kept_by_subclass(call) is None
+
+
+def settings_of_library(call: Call) -> Iterator[Setting]:
+    """Yield the settings of a call that reach the library's class: none of the script's own."""
+    kept = facts.kept_by_subclass(call) or ()
+    for setting in () if _hides_keywords(call) else call.notable_settings():
+        if setting.name not in kept:
+            yield setting
+
+
+def is_caught(script: Script, call: Call, setting: Setting) -> bool:
+    """True if the script goes on without the option where the call that has it fails."""
+    if not is_guarded(script, call.node):
+        return False
+    retries = facts.retries_of(script, call)
+    return not any(retry.setting(setting.name).given is True for retry in retries)
 
 
 def of_several(script: Script, question: Callable[[Call], Iterator[Finding]]) -> Iterator[Finding]:

@@ -19,11 +19,14 @@ from memlint.rule import (
     Script,
     Setting,
     Symbol,
-    is_guarded,
     names_looked_up,
     triggers,
 )
-from memlint_rules.migration.calls_at_target import calls_of_libraries
+from memlint_rules.migration.calls_at_target import (
+    calls_of_libraries,
+    is_caught,
+    settings_of_library,
+)
 from memlint_rules.migration.deprecated_methods import deprecated_methods
 from memlint_rules.migration.option_places import option_span, successor_of
 from memlint_rules.migration.recipe_keys import deprecated_keys
@@ -38,7 +41,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
-    notable = call.notable_settings()
+    notable = list(settings_of_library(call))
     beside = [one.name for one in call.settings() if one.given is not False] if notable else []
     for setting in notable:
         if setting.given is False or setting.owner is None or setting.name in looked_up:
@@ -46,7 +49,7 @@ def _options(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[
         if setting.how is How.ATTRIBUTE:
             # Warnings come from constructors; what is assigned later warns of nothing.
             continue
-        if not _warns(script, call, setting, beside) or is_guarded(script, call.node):
+        if not _warns(script, call, setting, beside) or is_caught(script, call, setting):
             continue
         package = script.api.deprecated_by(call.name, setting.name)
         shown = f"`{setting.name}`"

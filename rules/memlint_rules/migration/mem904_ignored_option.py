@@ -24,7 +24,11 @@ from memlint.rule import (
     successors,
     triggers,
 )
-from memlint_rules.migration.calls_at_target import calls_of_libraries
+from memlint_rules.migration.calls_at_target import (
+    calls_of_libraries,
+    is_caught,
+    settings_of_library,
+)
 from memlint_rules.migration.late_assignment import read_once, too_late
 from memlint_rules.migration.option_places import option_span
 from memlint_rules.migration.recipe_keys import ignored_keys
@@ -35,20 +39,23 @@ from memlint_rules.migration.swallowed_options import swallowed_options
 def check(script: Script) -> Iterator[Finding]:
     looked_up = names_looked_up(script)
     for call in calls_of_libraries(script):
-        findings = [*_of_call(script, call, looked_up), *swallowed_options(script, call)]
+        yield from _of_call(script, call, looked_up)
+        findings = list(swallowed_options(script, call))
         if findings and not is_guarded(script, call.node):
             yield from findings
 
 
 def _of_call(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
     for settings, question in (
-        (call.notable_settings(), _thrown_away),
+        (settings_of_library(call), _thrown_away),
         (read_once(call), too_late),
     ):
         for setting in settings:
             if setting.given is False or setting.owner is None or setting.name in looked_up:
                 continue
-            yield from question(script, call, setting)
+            findings = list(question(script, call, setting))
+            if findings and not is_caught(script, call, setting):
+                yield from findings
 
 
 def _thrown_away(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:

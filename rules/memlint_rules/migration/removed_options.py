@@ -13,12 +13,16 @@ from memlint.rule import (
     How,
     Script,
     Setting,
-    facts,
     is_guarded,
     names_looked_up,
     successors,
 )
-from memlint_rules.migration.calls_at_target import calls_at_target, of_several
+from memlint_rules.migration.calls_at_target import (
+    calls_at_target,
+    is_caught,
+    of_several,
+    settings_of_library,
+)
 from memlint_rules.migration.option_places import option_span, successor_of, written
 from memlint_rules.migration.prompt_limits import takers
 from memlint_rules.migration.removal import not_taken, since, without
@@ -37,39 +41,19 @@ _MOST = 500  # findings of a call
 
 
 def _of_call(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
-    if (
-        call.subclass is not None
-        and call.has_unknown_keywords
-        and facts.kept_by_subclass(call) is None
-    ):
-        return
     if script.uses_unsloth and call.name.startswith("trl."):
         # Its shim takes the old keywords of TRL's trainers.
         return
     yield from islice(_of_settings(script, call, looked_up), _MOST)
 
 
-def _is_caught(script: Script, call: Call, setting: Setting) -> bool:
-    """True if the script goes on without the option where the call that has it fails."""
-    if not is_guarded(script, call.node):
-        return False
-    retries = facts.retries_of(script, call)
-    return not any(retry.setting(setting.name).given is True for retry in retries)
-
-
 def _of_settings(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
-    kept = facts.kept_by_subclass(call) or ()
-    for found in call.notable_settings():
+    for found in settings_of_library(call):
         setting = written(call, found)
-        if setting.name in kept:
-            continue
         if setting.given is False or setting.name in looked_up or setting.owner is None:
             continue
-        if isinstance(call, Config) and call.declares(setting.name):
-            # A field of the script's own class, whatever its base has.
-            continue
         findings = list(_of_setting(script, call, setting))
-        if findings and not _is_caught(script, call, setting):
+        if findings and not is_caught(script, call, setting):
             yield from findings
 
 

@@ -1,0 +1,11 @@
+from transformers import Trainer, TrainingArguments
+
+
+class Scaled(TrainingArguments):
+    def __init__(self, output_dir, scale=1.0, **kwargs):
+        super().__init__(output_dir, **kwargs)
+        self.scale = scale
+
+
+args = Scaled("out", scale=0.5, activation_checkpointing=True)
+Trainer(model, args, train_dataset=rows).train()
