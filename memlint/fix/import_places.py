@@ -24,6 +24,11 @@ _SETS_UP = re.compile(
 )
 # Whoever imports one of these has loaded torch, and what it reads from the environment.
 _TORCH_FAMILY = frozenset({"torch", "transformers", "trl", "accelerate", "peft", "lightning"})
+_LIBRARIES = _TORCH_FAMILY | {
+    *("bitsandbytes", "datasets", "deepspeed", "evaluate", "huggingface_hub", "liger_kernel"),
+    *("numpy", "omegaconf", "pandas", "sklearn", "tokenizers", "torchtune", "torchvision"),
+    *("pytorch_lightning", "tqdm", "unsloth", "vllm", "wandb", "yaml"),
+}
 _WITH_TORCH = frozenset({"torch", "memlint_runtime"})
 
 
@@ -115,7 +120,7 @@ def _module_anchor(
         if tree.span(node).end > limit or node in around:
             break
         head.pass_by(node, first=number == 0)
-    return head.related or head.last
+    return head.related or head.library or head.last
 
 
 class _Head:
@@ -123,10 +128,12 @@ class _Head:
 
     last: the last statement so far that has to. related: an import of the same package, behind
     which the new one reads best: the last at the head of the file, else the first below it.
+    library: the last import of a library; the project's own modules come after those.
     """
 
     def __init__(self, tree: Tree, package: str, known: list[Binding]) -> None:
         self.last: Statement | None = None
+        self.library: Statement | None = None
         self.related: Statement | None = None
         self._tree, self._package, self._known = tree, package, known
         # Whether no definition came yet, and whether the package has been loaded.
@@ -139,17 +146,19 @@ class _Head:
             self._pass_import(node)
         elif not self._is_loaded and _SETS_UP.search(self._lines(node)):
             # Once it is loaded, what is set comes too late for it anyway.
-            self.last = node
+            self.last, self.library = node, None
         elif self._is_main(node):
             self._is_open = False
         elif (self._is_open and self._imports_inside(node)) or (first and _is_docstring(node)):
-            self.last = node
+            self.last, self.library = node, None
 
     def _pass_import(self, node: cst.Import | cst.ImportFrom) -> None:
         here = [binding for binding in self._known if binding.statement is node]
         self._is_loaded |= any(_loads(binding, self._package) for binding in here)
         if self._is_open:
             self.last = node
+            if any(binding.full.partition(".")[0] in _LIBRARIES for binding in here):
+                self.library = node
         same = any(binding.full.partition(".")[0] == self._package for binding in here)
         if same and (self._is_open or self.related is None):
             self.related = node

@@ -110,6 +110,18 @@ ADDED = {
         'import os\ndef main():\n    os.environ["A"] = "a"\n    import torch\n    run()\n'
         "    return torch.bfloat16\n",
     ),
+    "above what the project has itself": (
+        "import os\nimport transformers\n\nfrom house.rows import rows\n"
+        "from .parts import y\nx = USE\n",
+        "import os\nimport transformers\nimport torch\n\nfrom house.rows import rows\n"
+        "from .parts import y\nx = torch.bfloat16\n",
+    ),
+    "below a guard between libraries and the project": (
+        "import peft\ntry:\n    import fast\nexcept ImportError:\n    fast = None\nimport house\n"
+        "x = USE\n",
+        "import peft\ntry:\n    import fast\nexcept ImportError:\n    fast = None\nimport house\n"
+        "import torch\nx = torch.bfloat16\n",
+    ),
     "with the file's newlines": (
         "import os\r\nx = USE\r\n",
         "import os\r\nimport torch\r\nx = torch.bfloat16\r\n",
