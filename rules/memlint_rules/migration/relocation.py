@@ -36,7 +36,30 @@ def moved_to_config(option: Option, replacement: successors.Move) -> Edits | Non
         return _extended(script, trainer, kind)
     if not config.has_option(replacement.parameter):
         return None
-    return _in_configuration(option, replacement, trainer, config)
+    # What stands in an extension of the configuration stands nowhere else.
+    extended = _extended(script, trainer, kind) if _is_cut_off(script, trainer, config) else None
+    return extended or _in_configuration(option, replacement, trainer, config)
+
+
+def _is_cut_off(script: Script, trainer: Trainer, config: Config) -> bool:
+    """True if an option that moves can be written neither where the configuration is made nor
+    between that place and the trainer."""
+    for setting in _moved(script, trainer):
+        replacement = successor_of(script, trainer, setting)
+        option = option_of(script, trainer, setting)
+        if option is None or not isinstance(replacement, successors.Move):
+            continue
+        if _readable_at(script, option.value, config) is None and (
+            _is_shared(script, trainer) or _assigned(option, replacement, trainer, config) is None
+        ):
+            return True
+    return False
+
+
+def _is_shared(script: Script, trainer: Trainer) -> bool:
+    """True if another caller may give arguments of another class, which cannot hold an option."""
+    given = trainer.keyword_node("args")
+    return given is not None and script.takes_parameter(given.value)
 
 
 def _in_configuration(
@@ -50,9 +73,7 @@ def _in_configuration(
     if option.says_nothing is not False:
         return option.where_unsaid()
     readable = _readable_at(script, option.value, config)
-    given = trainer.keyword_node("args")
-    is_shared = given is not None and script.takes_parameter(given.value)
-    if readable not in (None, option.text) and not is_shared:
+    if readable not in (None, option.text) and not _is_shared(script, trainer):
         # A name that is bound later stays in use.
         later = _both(gone, _assigned(option, replacement, trainer, config))
         if later is not None:
@@ -63,10 +84,6 @@ def _in_configuration(
             gone,
             edits.set_option(script, config, replacement.parameter, source, despite_comments=True),
         )
-    kind = script.api.config_of(trainer.kind)
-    if kind is not None and is_shared:
-        # Another caller may give arguments of another class, which cannot hold it.
-        return _extended(script, trainer, kind)
     return _both(gone, _assigned(option, replacement, trainer, config))
 
 
