@@ -165,7 +165,7 @@ def restore(run: Interpreter, before: tuple[Binding | None, Binding | None]) -> 
 def enter(run: Interpreter, name: str | None, value: Value) -> None:
     """``with value:``, where ``name`` is what made the manager as far as one thing did."""
     if name is None and isinstance(value, OneOf):
-        makers = {_maker(one) for one in value.options}
+        makers = {maker(one) for one in value.options}
         modes = {_mode(run, maker, None) for maker in makers}
         if None in makers or len(modes) != 1 or modes == {"unknown"}:
             _lose(run)
@@ -183,7 +183,7 @@ def enter_decorator(run: Interpreter, name: str | None, value: Value) -> None:
     _apply(run, name, made)
 
 
-def _maker(value: Value) -> str | None:
+def maker(value: Value) -> str | None:
     made_by = value.made_by if isinstance(value, Object) else None
     return made_by.name if made_by is not None else None
 

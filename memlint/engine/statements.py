@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,6 @@ from memlint.engine.values import (
     Object,
     Sequence,
     Symbol,
-    Value,
     merge,
     merge_bindings,
     options,
@@ -180,17 +178,11 @@ def _remember_end(run: Interpreter, loop: ast.For | ast.AsyncFor | ast.While) ->
     run.loop_ends.setdefault(loop, []).append(held)
 
 
-def _maker(value: Value) -> str | None:
-    """What made an object: ``with context:`` runs under the manager that was made before."""
-    made_by = value.made_by if isinstance(value, Object) else None
-    return made_by.name if made_by is not None else None
-
-
 def _with(run: Interpreter, node: ast.With | ast.AsyncWith) -> None:
     before, mode = run.contexts, modes.saved(run)
     for item in node.items:
         value = run.eval(item.context_expr)
-        name = run.name_of(item.context_expr) or _maker(value)
+        name = run.name_of(item.context_expr) or modes.maker(value)
         if name:
             run.contexts = (*run.contexts, name)
         modes.enter(run, name, value)
@@ -207,7 +199,8 @@ def _try(run: Interpreter, node: Any) -> None:
     run.branches += 1
     first, before = len(run.objects), run.retried
     run.block(node.body)
-    retried = _constructed(run.objects[first:]) if len(node.body) <= _TRIED else {}
+    made = run.objects[first:] if len(node.body) <= _TRIED else ()
+    retried = {each.type: each for each in made if each.type and each.made_by is not None}
     run.block(node.orelse)
     branches = [body]
     for handler in node.handlers:
@@ -233,13 +226,6 @@ def _try(run: Interpreter, node: Any) -> None:
     unreachable, base.unreachable = base.unreachable, False
     run.block(node.finalbody)
     base.unreachable = base.unreachable or unreachable
-
-
-def _constructed(objects: list[Object]) -> dict[str, Object]:
-    """Return the objects by their class of which each was made once, by a call."""
-    made = [each for each in objects if each.type and each.made_by is not None]
-    types = Counter(each.type for each in made)
-    return {each.type: each for each in made if each.type and types[each.type] == 1}
 
 
 def _match(run: Interpreter, node: ast.Match) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from memlint.fix.draft import Splice
 from memlint.fix.outcome import Applied, FixError, TextEdit
-from memlint.fix.splicing import spliced
+from memlint.fix.splicing import first_of_each_place, planned, spliced
 from memlint.recipes.commands import document_of, kind_of_command
 from memlint.recipes.document import MappingNode
 from memlint.recipes.kinds import Kind
@@ -30,21 +30,8 @@ _QUOTED = "the option is written in quotes"
 def apply_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Applied:
     """Carry out ``fixes`` on a file of launch commands, each as a whole or not at all."""
     commands = read_commands(source.text, kind_of(source.path) or "shell")
-    taken: list[Splice] = []
-    accepted: list[int] = []
-    postponed: list[int] = []
-    refused: dict[int, str] = {}
-    for number, edits in enumerate(fixes):
-        try:
-            wanted = splices_of(source, commands, edits)
-        except FixError as error:
-            refused[number] = str(error)
-            continue
-        if any(one.span.overlaps(other.span) for one in wanted for other in taken):
-            postponed.append(number)
-            continue
-        taken += [one for one in wanted if one not in taken]
-        accepted.append(number)
+    wanted, refused = planned(fixes, lambda edit: [_splice(source, commands, edit)])
+    taken, accepted, postponed = first_of_each_place(wanted)
     taken.sort(key=lambda one: one.span)
     text = spliced(source.data, taken).decode("utf-8", "surrogatepass")
     if not _has_same_shape(commands, read_commands(text, kind_of(source.path) or "shell")):
@@ -57,13 +44,7 @@ def apply_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Appl
 def impossible_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> set[int]:
     """Return the numbers of the fixes that cannot be made where they stand."""
     commands = read_commands(source.text, kind_of(source.path) or "shell")
-    impossible = set()
-    for number, edits in enumerate(fixes):
-        try:
-            splices_of(source, commands, edits)
-        except FixError:
-            impossible.add(number)
-    return impossible
+    return set(planned(fixes, lambda edit: [_splice(source, commands, edit)])[1])
 
 
 def splices_of(source: Source, commands: Sequence[Command], edits: Sequence[Edit]) -> list[Splice]:

@@ -150,3 +150,9 @@ def _way_back(trace: Sequence[Mapping[int, int]], at: int, new_at: int) -> list[
             pairs.append((at, new_at))
         at, new_at = (at, new_at - 1) if comes else (at - 1, new_at)
     return pairs[::-1]
+
+
+def common_start(one: Sequence[str], other: Sequence[str]) -> int:
+    """Count what two texts, or lists of lines, begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -9,14 +9,14 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 from memlint.fix.draft import Splice
 from memlint.fix.outcome import Applied, FixError, TextEdit
-from memlint.fix.splicing import spliced
+from memlint.fix.splicing import first_of_each_place, planned, spliced
 from memlint.recipes.document import (
     Document,
     DocumentError,
@@ -25,6 +25,7 @@ from memlint.recipes.document import (
     Node,
     Scalar,
     SequenceNode,
+    nodes_in,
     read_document,
     values,
 )
@@ -56,7 +57,7 @@ class _Recipe:
 
     @cached_property
     def _all(self) -> list[Node]:
-        return _nodes(self.document.root)
+        return nodes_in(self.document.root)
 
     def mapping(self, span: Span) -> MappingNode:
         """Return the mapping at ``span``; raises FixError."""
@@ -236,8 +237,8 @@ def apply_recipe_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Appli
         recipe = _Recipe(source)
     except FixError as error:
         return Applied(text, refused=dict.fromkeys(range(len(fixes)), str(error)))
-    wanted, refused = _planned(recipe, fixes)
-    taken, accepted, postponed = _first_of_each_place(wanted)
+    wanted, refused = planned(fixes, recipe.splices)
+    taken, accepted, postponed = first_of_each_place(wanted)
     try:
         # Reading the text again takes longest: once for all of them, if all is well.
         _checked(recipe, [edit for number in accepted for edit in fixes[number]], taken)
@@ -248,7 +249,7 @@ def apply_recipe_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Appli
             except FixError as error:
                 refused[number] = str(error)
                 del wanted[number]
-        taken, accepted, postponed = _first_of_each_place(wanted)
+        taken, accepted, postponed = first_of_each_place(wanted)
     taken.sort(key=lambda one: (one.span, one.rank))
     done = spliced(source.data, taken).decode("utf-8", "surrogatepass")
     changes = tuple(TextEdit(one.span, one.text) for one in taken)
@@ -259,43 +260,9 @@ def impossible_recipe_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> 
     """The numbers of the fixes that cannot be made where they stand. Quicker than making them:
     nothing is written and read again."""
     try:
-        return _planned(_Recipe(source), fixes)[1].keys()
+        return planned(fixes, _Recipe(source).splices)[1].keys()
     except FixError:
         return range(len(fixes))
-
-
-def _planned(
-    recipe: _Recipe, fixes: Sequence[Sequence[Edit]]
-) -> tuple[dict[int, list[Splice]], dict[int, str]]:
-    """Return the splices of each fix, and the reasons why others are impossible."""
-    wanted: dict[int, list[Splice]] = {}
-    refused: dict[int, str] = {}
-    for number, edits in enumerate(fixes):
-        try:
-            wanted[number] = [splice for edit in edits for splice in recipe.splices(edit)]
-        except FixError as error:
-            refused[number] = str(error)
-    return wanted, refused
-
-
-def _first_of_each_place(
-    wanted: Mapping[int, Sequence[Splice]],
-) -> tuple[list[Splice], list[int], list[int]]:
-    """The splices that are made, the numbers of their fixes, and those that wait for another."""
-    taken: list[Splice] = []
-    accepted: list[int] = []
-    postponed: list[int] = []
-    for number, splices in wanted.items():
-        if any(_touch(splice, other) for splice in splices for other in taken if splice != other):
-            postponed.append(number)
-            continue
-        taken += [splice for splice in splices if splice not in taken]
-        accepted.append(number)
-    return taken, accepted, postponed
-
-
-def _touch(one: Splice, other: Splice) -> bool:
-    return one.span.overlaps(other.span) or one.span.start == other.span.start
 
 
 def _checked(recipe: _Recipe, edits: Sequence[Edit], splices: list[Splice]) -> None:
@@ -364,23 +331,12 @@ def _path(root: Node, span: Span) -> list[Any]:
     raise FixError("there is no value at the place of the fix")
 
 
-def _nodes(root: Node) -> list[Node]:
-    """Return ``root`` and all nodes below it; aliases are not followed."""
-    nodes: list[Node] = [root]
-    for node in nodes:  # grows meanwhile
-        if isinstance(node, MappingNode):
-            nodes += [value for _, value in node.entries]
-        elif isinstance(node, SequenceNode):
-            nodes += node.items
-    return nodes
-
-
 def _is_block(value: Node) -> bool:
     return isinstance(value, MappingNode | SequenceNode)
 
 
 def _is_anchored(root: Node) -> bool:
-    return any(getattr(node, "anchored", False) for node in _nodes(root))
+    return any(getattr(node, "anchored", False) for node in nodes_in(root))
 
 
 def _neighbour(mapping: MappingNode, key: str) -> Entry:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from memlint.fix.differences import differences
+from memlint.fix.differences import common_start, differences
 from memlint.fix.draft import Splice
-from memlint.fix.outcome import TextEdit
+from memlint.fix.outcome import FixError, TextEdit
 from memlint.source import Span
+from memlint.source.edits import Edit
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 
@@ -40,22 +41,12 @@ def text_edits(before: str, after: str) -> tuple[TextEdit, ...]:
     for block in differences(old, new):
         gone = "".join(old[block.start : block.end])
         come = "".join(new[block.new_start : block.new_end])
-        head = _common(gone, come)
-        tail = _common(gone[head:][::-1], come[head:][::-1])
+        head = common_start(gone, come)
+        tail = common_start(gone[head:][::-1], come[head:][::-1])
         start = starts[block.start] + len(gone[:head].encode("utf-8", "surrogatepass"))
         end = starts[block.end] - len(gone[len(gone) - tail :].encode("utf-8", "surrogatepass"))
         result.append(TextEdit(Span(start, end), come[head : len(come) - tail]))
     return tuple(result)
-
-
-def _common(one: str, other: str) -> int:
-    """Count the characters that both texts begin with."""
-    count = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        count += 1
-    return count
 
 
 def between(before: str, after: str) -> list[Splice]:
@@ -67,3 +58,40 @@ def between(before: str, after: str) -> list[Splice]:
         lines = span.start == span.end and begins and content.endswith(("\n", "\r"))
         result.append(Splice(span, content, lines=lines))
     return result
+
+
+def planned(
+    fixes: Sequence[Sequence[Edit]], splices: Callable[[Edit], list[Splice]]
+) -> tuple[dict[int, list[Splice]], dict[int, str]]:
+    """Return the splices of each fix, and the reasons why others are impossible.
+
+    splices: those of one edit; raises FixError.
+    """
+    wanted: dict[int, list[Splice]] = {}
+    refused: dict[int, str] = {}
+    for number, edits in enumerate(fixes):
+        try:
+            wanted[number] = [splice for edit in edits for splice in splices(edit)]
+        except FixError as error:
+            refused[number] = str(error)
+    return wanted, refused
+
+
+def first_of_each_place(
+    wanted: Mapping[int, Sequence[Splice]],
+) -> tuple[list[Splice], list[int], list[int]]:
+    """The splices that are made, the numbers of their fixes, and those that wait for another."""
+    taken: list[Splice] = []
+    accepted: list[int] = []
+    postponed: list[int] = []
+    for number, splices in wanted.items():
+        if any(_touch(splice, other) for splice in splices for other in taken if splice != other):
+            postponed.append(number)
+            continue
+        taken += [splice for splice in splices if splice not in taken]
+        accepted.append(number)
+    return taken, accepted, postponed
+
+
+def _touch(one: Splice, other: Splice) -> bool:
+    return one.span.overlaps(other.span) or one.span.start == other.span.start

@@ -140,6 +140,17 @@ def values(node: Node, *, depth: int = MAX_DEPTH) -> Any:
     return plain(node, depth)
 
 
+def nodes_in(root: Node) -> list[Node]:
+    """Return ``root`` and all nodes below it; aliases are not followed."""
+    nodes: list[Node] = [root]
+    for node in nodes:  # grows meanwhile
+        if isinstance(node, MappingNode):
+            nodes += [value for _, value in node.entries]
+        elif isinstance(node, SequenceNode):
+            nodes += node.items
+    return nodes
+
+
 def merged(mapping: MappingNode) -> dict[object, Node]:
     """The values of a mapping by key, those that ``<<`` brings in included."""
     found = dict(mapping.inherited)

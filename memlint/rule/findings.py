@@ -76,3 +76,7 @@ class Finding(Record):
     saving: Saving | None = None
     on_request: bool = False
     effect: tuple[tuple[str, object], ...] = ()
+
+    def as_advice(self) -> Finding:
+        """Return it with a fix that is said and not made."""
+        return self._replace(fix=self.fix and self.fix.as_advice())

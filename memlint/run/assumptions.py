@@ -52,7 +52,7 @@ def right_everywhere(
         if not left:
             break
     withheld = [each for each in findings if _key(each) in doubtful - left]
-    kept = [_as_advice(each) if _key(each) in doubtful - left else each for each in findings]
+    kept = [each.as_advice() if _key(each) in doubtful - left else each for each in findings]
     return kept, withheld
 
 
@@ -76,8 +76,3 @@ def _key(finding: Finding) -> _Key:
     """What must come out the same: the words may name versions, the edits decide."""
     fix = finding.fix or Fix("")
     return finding.code, fix._replace(message="", effect=())
-
-
-def _as_advice(finding: Finding) -> Finding:
-    assert finding.fix is not None
-    return finding._replace(fix=Fix(finding.fix.message, (), Applicability.DISPLAY))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from memlint.fix.differences import common_start
 from memlint.recipes.files import is_document, is_recipe_file
 from memlint.run.results import DiffLine, RenderedFix, TextEdit
 
@@ -102,8 +103,8 @@ def diff_lines(
         )
         old = _lines(as_shown(source.data[start:end].decode("utf-8", "surrogatepass")))
         new = _lines(as_shown(_spliced(source.data, start, end, hunk)))
-        head = _common(old, new)
-        tail = _common(old[head:][::-1], new[head:][::-1])
+        head = common_start(old, new)
+        tail = common_start(old[head:][::-1], new[head:][::-1])
         where = source.location(start)
         if where.cell != cell:
             cell, shift = where.cell, 0
@@ -142,16 +143,6 @@ def _spliced(data: bytes, start: int, end: int, splices: Sequence[Splice]) -> st
 def _lines(text: str) -> list[str]:
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return lines[:-1] if lines[-1] == "" else lines
-
-
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many lines both begin with."""
-    count = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        count += 1
-    return count
 
 
 def _unmasked(source: Source) -> Callable[[str], str]:

@@ -27,8 +27,9 @@ from memlint.run.engine import (
     once,
     unsuppressed,
 )
+from memlint.run.held_back import beside_others, keys_at, with_decisions
 from memlint.run.launches import LIBRARIES, NO_COMMANDS, check_launch_source
-from memlint.run.trl_recipes import KINDS, as_advice, check_trl_recipe, edits_of
+from memlint.run.trl_recipes import KINDS, check_trl_recipe
 from memlint.script.launcher import Launcher
 from memlint.source import Source, Span
 from memlint.source.diagnostics import FileError, ReadError
@@ -146,7 +147,7 @@ def with_commands(notebook: Checked, asked: Asked, runs: Runs) -> Checked:
         return notebook
     recipes = recipes_of(source, runs)
     found = check_recipe_source(source, recipes, asked, runs, unused_suppressions=False)
-    findings = [as_advice(each) for each in found]
+    findings = [each.as_advice() for each in found]
     relied_on = dict.fromkeys((*notebook.relied_on, *runs.relied_on(notebook.path)))
     return notebook._replace(findings=[*notebook.findings, *findings], relied_on=tuple(relied_on))
 
@@ -177,9 +178,9 @@ def check_recipe_source(
 
     alone: dict[str, set[str]] = {}
     found = [
-        OfCommand(recipe.document.root.span, _with_single_keys(recipe, each))
+        OfCommand(recipe.document.root.span, with_decisions(recipe, each))
         for recipe in recipes
-        for each in _beside_others(recipe, _of_recipe(recipe, runs, own, alone), runs)
+        for each in beside_others(recipe, _of_recipe(recipe, runs, own, alone), runs)
     ]
     if is_document(source.path):
         findings = [each.finding for each in found]
@@ -225,7 +226,7 @@ def _in_file(
     by_itself = [
         each
         for each in check(recipe, around._replace(overridden=frozenset()))
-        if each.code not in known and around.overridden.isdisjoint(_keys_at(recipe, each.span))
+        if each.code not in known and around.overridden.isdisjoint(keys_at(recipe, each.span))
     ]
     for run in runs.commanded(recipe) if by_itself else ():
         left = check(run, runs.at(run.source.path).around(run))
@@ -297,41 +298,3 @@ def duplicate_keys(recipe: Recipe) -> Iterator[FileError]:
 
 def _any_safe(findings: Sequence[Finding]) -> bool:
     return any(each.fix and each.fix.applicability is Applicability.SAFE for each in findings)
-
-
-def _with_single_keys(recipe: Recipe, finding: Finding) -> Finding:
-    """A finding without a fix where that names a key that stands twice: which one is meant?"""
-    doubled = {str(each.value) for each in recipe.document.duplicates}
-    is_unsure = bool(doubled) and not doubled.isdisjoint(_keys_of(recipe, finding))
-    return as_advice(finding) if is_unsure else finding
-
-
-def _beside_others(recipe: Recipe, findings: Sequence[Finding], runs: Runs) -> Iterator[Finding]:
-    """Yield findings whose fixes are unsafe where they rewrite a key that other code asks for."""
-    for finding in findings:
-        keys = () if recipe.command is not None else tuple(_keys_of(recipe, finding))
-        fix = finding.fix
-        if fix is None or fix.applicability is not Applicability.SAFE or not keys:
-            yield finding
-            continue
-        for key, where in runs.asked_elsewhere(recipe.document.root, keys).items():
-            message = f"{fix.message}; `{where}` may ask for `{key}` too"
-            fix = fix._replace(message=message, applicability=Applicability.UNSAFE)
-            break
-        yield finding._replace(fix=fix)
-
-
-def _keys_of(recipe: Recipe, finding: Finding) -> Iterator[str]:
-    """Yield the keys of a recipe that the edits of a finding rewrite or add."""
-    for edit in edits_of(finding):
-        names = {getattr(edit, name, None) for name in ("key", "old")}
-        span = getattr(edit, "span", None) or getattr(edit, "mapping", None)
-        yield from (each for each in names if isinstance(each, str))
-        yield from _keys_at(recipe, span) if span else ()
-
-
-def _keys_at(recipe: Recipe, span: Span) -> Iterator[str]:
-    """Yield the key at the top of a recipe at, or in whose value, a place is."""
-    for key, value in recipe.document.root.entries:
-        if key.span.contains(span) or value.span.contains(span):
-            yield str(key.value)

@@ -275,9 +275,7 @@ def _pass_over(rule: Rule, error: Exception) -> None:
 def _only(findings: Sequence[Finding], wanted: frozenset[tuple[str, str]]) -> list[Finding]:
     """The findings, those with another fix as advice."""
     return [
-        each
-        if each.fix is None or (each.code, each.fix.message) in wanted
-        else each._replace(fix=each.fix.as_advice())
+        each if each.fix is None or (each.code, each.fix.message) in wanted else each.as_advice()
         for each in findings
     ]
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memlint.rule.findings import Applicability, Finding, Fix
+from memlint.rule.findings import Finding, Fix
 from memlint.source.edits import InsertStatement
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ def with_advice_on_shared_lines(source: Source, findings: Sequence[Finding]) -> 
     """``findings`` with advice in the place of fixes that need a line of their own and have
     none."""
     return [
-        finding._replace(
-            fix=Fix(finding.fix.message, (), Applicability.DISPLAY, finding.fix.effect)
-        )
+        finding.as_advice()
         if finding.fix is not None and _shares_a_line(source, finding.fix)
         else finding
         for finding in findings

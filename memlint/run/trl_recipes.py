@@ -96,7 +96,7 @@ def _readings(recipe: Recipe, api: Api, around: Around) -> Iterator[tuple[Reader
 def _common(first: _Places, second: _Places) -> _Places:
     """What is found both ways; what is not mended alike is not mended."""
     return {
-        place: each if edits_of(each) == edits_of(second[place]) else as_advice(each)
+        place: each if edits_of(each) == edits_of(second[place]) else each.as_advice()
         for place, each in first.items()
         if place in second
     }
@@ -105,12 +105,6 @@ def _common(first: _Places, second: _Places) -> _Places:
 def edits_of(finding: Finding) -> Sequence[Edit]:
     """The edits of its fix, if it has any."""
     return finding.fix.edits if finding.fix is not None else ()
-
-
-def as_advice(finding: Finding) -> Finding:
-    """The finding with a fix that is said and not made."""
-    fix = finding.fix
-    return finding._replace(fix=fix and Fix(fix.message, (), Applicability.DISPLAY))
 
 
 def _in_recipe(

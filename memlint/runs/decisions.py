@@ -14,6 +14,7 @@ from memlint.engine.project import is_elsewhere, place_of_setting
 
 if TYPE_CHECKING:
     from memlint.script.model import Script
+    from memlint.source import Source, Span
 
 # What follows on a line up to its comment: strings may hold the sign as well.
 _COMMENT = re.compile(r"""(?:[^#'"\n\\]|\\.|'(?:[^'\n\\]|\\.)*'|"(?:[^"\n\\]|\\.)*")*#([^\n]*)""")
@@ -33,15 +34,32 @@ def is_explained(script: Script, option: str, node: ast.AST | None) -> bool:
     """True if a comment says why ``option`` has the value that is written at ``node``."""
     if node is None or is_elsewhere(node) or place_of_setting(node) is not None:
         return False
-    statement = script.statement(node)
-    begins = script.source.line(script.span(statement).start)
-    alone = script.source.line(script.span(node).start) > begins
-    if _behind(script, node) or (alone and _above(script, node)):
+    source, span = script.source, script.span(node)
+    statement = script.span(script.statement(node))
+    alone = source.line(span.start) > source.line(statement.start)
+    if _behind(source, span) or (alone and _above(source, span)):
         return True
-    words = _words(f"{option} {script.text(node)}")
+    around = f"{_behind(source, statement)} {_above(source, statement)}"
+    return _is_about(around, f"{option} {script.text(node)}")
+
+
+def is_explained_key(source: Source, key: Span, value: Span) -> bool:
+    """True if a comment says why a key of a document has its value: one behind it, or one above
+    that speaks of it."""
+    written, behind = source.slice(value).lower(), _behind(source, value)
+    # ``compile: false  # true is faster`` says what the option does.
+    other = {"true": "false", "false": "true"}.get(written)
+    if behind and other not in _WORD.findall(behind.lower()):
+        return True
+    return _is_about(_above(source, key), f"{source.slice(key)} {written}")
+
+
+def _is_about(comment: str, said: str) -> bool:
+    """True if a comment shares a word with what is said, or both are about precision."""
+    words = _words(said)
     if words & _PRECISION:
         words |= _PRECISION
-    return bool(words & _words(f"{_behind(script, statement)} {_above(script, statement)}"))
+    return bool(words & _words(comment))
 
 
 def _words(text: str) -> frozenset[str]:
@@ -49,20 +67,20 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(word for word in found if len(word) > 1) - _COMMON
 
 
-def _behind(script: Script, node: ast.AST) -> str:
-    """The comment at the end of the line on which a node ends."""
-    source, end = script.source, script.span(node).end
+def _behind(source: Source, span: Span) -> str:
+    """The comment at the end of the line on which a span ends."""
+    end = span.end
     stop = source.data.find(b"\n", end)
     rest = source.data[end : stop if stop >= 0 else len(source.data)]
     match = _COMMENT.match(rest.decode("utf-8", "replace"))
     return _prose(match[1]) if match is not None else ""
 
 
-def _above(script: Script, node: ast.AST) -> str:
-    """The comment on the lines right above the one on which a node begins."""
+def _above(source: Source, span: Span) -> str:
+    """The comment on the lines right above the one on which a span begins."""
     found: list[str] = []
-    line = script.source.line(script.span(node).start) - 1
-    while line >= 0 and (text := script.source.line_text(line).lstrip()).startswith("#"):
+    line = source.line(span.start) - 1
+    while line >= 0 and (text := source.line_text(line).lstrip()).startswith("#"):
         found.append(_prose(text[1:]))
         line -= 1
     return " ".join(found)

@@ -46,7 +46,8 @@ def _set_grad_enabled(run: Interpreter, invocation: Invocation) -> Value | None:
 
 
 def _first_argument(run: Interpreter, invocation: Invocation) -> Value | None:
-    """``accelerator.unwrap_model(model)`` returns what was wrapped."""
+    """``accelerator.unwrap_model(model)`` returns what was wrapped; ``limit_prompts(X, 8)`` is
+    a class of trainers as the one that it takes."""
     return invocation.arguments[0] if invocation.arguments else None
 
 
@@ -79,11 +80,6 @@ def _merge_adapter(run: Interpreter, invocation: Invocation) -> Value | None:
     return run.new_object(type=inner.type, made_by=invocation, base=inner, node=invocation.node)
 
 
-def _limited(run: Interpreter, invocation: Invocation) -> Value | None:
-    """``limit_prompts(DPOTrainer, 512)`` is a trainer's class as the one given."""
-    return invocation.arguments[0] if invocation.arguments else None
-
-
 _MOVING = (".to", ".cuda", ".cpu", ".half", ".bfloat16", ".float", ".requires_grad_")
 _WRAPPING = (
     "peft.get_peft_model",
@@ -100,7 +96,7 @@ _WRAPPING = (
     "torch.distributed.fsdp.FullyShardedDataParallel",
 )
 WRAPPERS: dict[str, CallEffect] = {
-    "memlint_runtime.limit_prompts": _limited,
+    "memlint_runtime.limit_prompts": _first_argument,
     "torch.set_grad_enabled": _set_grad_enabled,
     "torch.autograd.set_grad_enabled": _set_grad_enabled,
     "torch.autograd.grad_mode.set_grad_enabled": _set_grad_enabled,
