@@ -114,9 +114,13 @@ def _values(script: str | None, settings_file: str | None, target: str | None) -
 def _source(path: str, target: str | None) -> tuple[Source, Api]:
     """Return the script and the tables of its library versions."""
     from memlint.project.targets import Targets
+    from memlint.recipes.files import is_recipe_file
     from memlint.source.diagnostics import ReadError
     from memlint.source.reading import read_source
 
+    if is_recipe_file(path):
+        said = "is no Python script: give the one that trains, or the run as --settings FILE.json"
+        raise click.ClickException(f"{path} {said}")
     try:
         return read_source(path), Targets().api(path, target or "")
     except ReadError as error:

@@ -154,3 +154,13 @@ def test_what_people_try_is_answered(
     Path("folder").mkdir()
     assert run(arguments) == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["sft.yaml", "settings.json", "run.sh", "Makefile"])
+def test_estimates_name_what_they_take(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write(name, "model_name_or_path: a\n")
+    write("log", "CUDA out of memory. Tried to allocate 2.00 GiB.\n")
+    for command in (["estimate", name], ["oom", "log", name]):
+        assert run(command) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"{name} is no Python script: give the one that trains" in line
