@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from memlint.engine import fields, modes
 from memlint.engine.command_line import settled
 from memlint.engine.command_options import command_line_default, given_to_parameter, is_click
 from memlint.engine.values import (
@@ -94,9 +93,6 @@ def bind_parameters(run: Interpreter, function: Function, invocation: Invocation
             value = keywords.pop(name).value
         else:
             value = _not_given(run, function, name, defaults.get(name), invocation)
-        if "logits" in name:
-            graph = modes.gradients(run) if invocation else None
-            value = fields.parameter(run, name, value, graph)
         run.bind(name, value)
     if arguments.vararg:
         run.bind(arguments.vararg.arg, UNKNOWN)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memlint.engine.subscripts import index_parts, positions_kept
 from memlint.engine.tensors import ROW, Output, Positions, Role, Tensor, Width, note, tensor_from
-from memlint.engine.values import UNKNOWN, Constant, Sequence, Unknown, Value, merge, options
+from memlint.engine.values import UNKNOWN, Constant, Sequence, Value, merge, options
 
 if TYPE_CHECKING:
     from memlint.engine.forwards import ForwardRun
@@ -152,29 +152,3 @@ def rows_of(run: Interpreter, node: ast.expr, default: Value) -> Value:
 def _row(tensor: Tensor, node: ast.expr) -> Tensor:
     layers = tensor.operation in ("hidden_states", "attentions", "past_key_values")
     return tensor_from(tensor, "[]" if layers else ROW, node, copy=False)
-
-
-def parameter(run: Interpreter, name: str, value: Value, graph: bool | None) -> Value:
-    """A parameter that is called logits and of which nothing else is known: it is believed."""
-    positions = _NAMED_LOGITS.get(name)
-    if positions is None or not isinstance(value, Unknown):
-        return value
-    if isinstance(value, Tensor):
-        if value.role is not Role.UNKNOWN or value.width is not Width.UNKNOWN:
-            return value
-        return tensor_from(
-            value, "parameter", value.node,
-            role=Role.LOGITS, width=Width.LOGITS, positions=positions,
-        )  # fmt: skip
-    run.has_tensors = True
-    return Tensor(Role.LOGITS, Width.LOGITS, positions, graph=graph, operation="parameter")
-
-
-_NAMED_LOGITS = {
-    "logits": Positions.ALL,
-    "lm_logits": Positions.ALL,
-    "policy_logits": Positions.ALL,
-    "all_logits": Positions.ALL,
-    "shift_logits": Positions.SHIFTED,
-    "shifted_logits": Positions.SHIFTED,
-}

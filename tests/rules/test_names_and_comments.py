@@ -26,8 +26,8 @@ SILENCED_BY_COMMENTS = {
 }
 # A function is called as pytest calls its tests.
 SILENCED_BY_NAMES = {("MEM703", "clean_test_that_asserts")}
-# A parameter called logits is believed to be logits, and one called model to be a model.
-BELIEVED = {("MEM204", "of_logits_by_their_name"), ("MEM307", "function_that_nothing_calls")}
+# What is called model is believed to be one where nothing else says what it is.
+BELIEVED = {("MEM204", "of_a_model_by_its_name"), ("MEM307", "function_that_nothing_calls")}
 
 
 @cache

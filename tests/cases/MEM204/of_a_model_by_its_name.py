@@ -1,4 +1,4 @@
-# about: Nothing is known of the model, but a parameter says logits and next tokens are predicted.
+# about: Nothing is known of the model, but it is called one and next tokens are predicted.
 import transformers
 from policy import build
 
