@@ -41,8 +41,9 @@ def _message(config: Config) -> str:
         "flash kernels away"
     )
     if type(rows) is int and type(length) is int and config.setting("packing").value is True:
-        mebibytes = (rows * length) ** 2 / 2**20
-        text += f": up to {mebibytes:,.0f} MiB for {rows} x {length:,} tokens"
+        mebibytes = (rows * length) ** 2 // 2**20
+        if mebibytes:
+            text += f": up to {mebibytes:,} MiB for {rows} x {length:,} tokens"
     return text
 
 
