@@ -21,7 +21,9 @@ from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import read_recipe
 from memlint.rule.findings import Finding
 from memlint.rule.registry import load, selected
+from memlint.run.engine import Asked
 from memlint.run.recipes import check_recipe_source
+from memlint.run.runs import Runs
 from memlint.source import Source
 
 
@@ -30,7 +32,8 @@ def check(source: Source) -> list[Finding]:
     recipe = read_recipe(source)
     assert recipe is not None
     codes = selected(["ALL"])
-    return check_recipe_source(source, [recipe], load(codes), Api(newest()), by_code=codes)
+    asked = Asked(load(codes), Api(newest()), codes)
+    return check_recipe_source(source, [recipe], asked, Runs("/nowhere/recipe.yaml"))
 
 
 def fixed(text: str) -> str:
