@@ -19,6 +19,7 @@ from memlint.suggest import suggestion
 
 _OWN_NAME = "memlint.toml"
 CONFIG_NAMES = (_OWN_NAME, "pyproject.toml")
+_MAX_BYTES = 512 << 10  # tomllib takes a second or two for so many
 
 
 class ConfigError(ValueError):
@@ -58,7 +59,7 @@ def load(path: str) -> Settings | None:
     Raises ``ConfigError``.
     """
     try:
-        data = read_regular(path)
+        data = read_regular(path, _MAX_BYTES)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {reason(error)}") from None
     whole = os.path.basename(path) != "pyproject.toml"

@@ -179,3 +179,10 @@ def test_an_empty_pattern_can_match_nothing(tmp_path: Path) -> None:
     path.write_text('exclude = [""]\n')
     with pytest.raises(ConfigError, match="can match nothing: it is empty"):
         load(str(path))
+
+
+def test_a_configuration_of_more_than_people_write_is_not_parsed(tmp_path: Path) -> None:
+    tables = "".join(f"[a{number}.b]\n" for number in range(60_000))
+    path = write(tmp_path / "pyproject.toml", f"[tool.memlint]\n{tables}")
+    with pytest.raises(ConfigError, match="is larger than 524,288 bytes"):
+        load(path)
