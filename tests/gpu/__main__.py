@@ -1,4 +1,7 @@
-"""`python -m tests.gpu`: everything that only a GPU can show, as JSON.
+"""`python -m tests.gpu`: everything that only a GPU can show, as JSON and as a table.
+
+What is cut short goes on where it was: steps that ended well in the same environment (device,
+versions, commit) are not run again, unless `--again` wants it.
 
 Exit status: 0 all steps ran or could not be measured for want of a peer, 1 a step failed, 2 wrong
 arguments, 3 no GPU.
@@ -20,6 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.gpu", description=__doc__)
     parser.add_argument("--only", metavar="NAME", help="steps whose name contains NAME")
     parser.add_argument("--out", metavar="DIR", type=Path, default=Path("gpu-results"))
+    parser.add_argument("--again", action="store_true", help="run steps that ended well, too")
     parser.add_argument("--list", action="store_true", help="list the steps and leave")
     parser.add_argument(
         "--child", nargs=3, metavar=("MODULE", "STEP", "FILE"), help=argparse.SUPPRESS
@@ -50,12 +54,16 @@ def main(arguments: list[str] | None = None) -> int:
     print(json.dumps(environment), flush=True)
     records = []
     for module, step in steps:
-        record = harness.run_step(module, step, options.out)
+        if options.again:
+            (options.out / f"{step.name}.json").unlink(missing_ok=True)
+        record = harness.run_step(module, step, options.out, environment)
         records.append(record)
         print(harness.summarize(record), flush=True)
         # Written after each step: whatever cuts the run short, what was measured stays.
         results = {"environment": environment, "steps": records}
         (options.out / "results.json").write_text(json.dumps(results, indent=1))
+        (options.out / "table.txt").write_text(harness.table(records) + "\n")
+    print(harness.table(records), flush=True)
     return 1 if any(record["status"] == "failed" for record in records) else 0
 
 

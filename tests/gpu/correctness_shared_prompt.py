@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from tests.gpu.harness import Result, Step, require
 from tests.runtime.shared_prompt.models import CONFIGS, batch, gradients, repeated, tiny
 
+ROUNDING = 1e-5
 SIZES = {"llama": (32, 8, 128), "qwen": (28, 4, 128), "gemma": (8, 4, 256), "small": (4, 4, 64)}
 
 
@@ -27,7 +28,9 @@ def attention(path: AttentionPath, dtype: torch.dtype) -> Result:
                 path, torch.device("cuda"), dtype, sizes, window=window, softcap=softcap
             )
             result[f"{name} window={window} softcap={softcap}"] = {"path": found, "dense": plain}
-            if max(f / p for f, p in zip(found, plain, strict=True)) > TOLERATED:
+            # In float32 the dense path is the exact result itself.
+            pairs = zip(found, plain, strict=True)
+            if any(mine > max(TOLERATED * other, ROUNDING) for mine, other in pairs):
                 raise AssertionError(f"{path} is wrong: {result}")
     return result
 
@@ -105,7 +108,7 @@ def ratio_at_step_0() -> Result:
             if self.state.global_step == 0:
                 kept = inputs["completion_mask"].bool()
                 gap = (self.last[0] - inputs["old_per_token_logps"])[kept]
-                worst.append(float(gap.abs().max()))
+                worst.append(float(gap.detach().abs().max()))
             return loss
 
     with tempfile.TemporaryDirectory() as folder:

@@ -24,6 +24,9 @@ from types import ModuleType
 PACKAGE = "tests.gpu"
 LONGEST_MINUTES = 9.5
 _PREFIXES = ("correctness_", "bench_")
+_RUNNING = "running"
+_MOST_CRASHES = 2
+_FIGURES = 6
 _PACKAGES = (
     "torch",
     "triton",
@@ -125,12 +128,32 @@ def _commit() -> str | None:
         return None
 
 
-def run_step(module: str, step: Step, folder: Path) -> Result:
-    """Run a step in a fresh interpreter, write `folder/<name>.json`, and return what is in it."""
+def run_step(module: str, step: Step, folder: Path, of: Result | None = None) -> Result:
+    """Run a step in a fresh interpreter, write `folder/<name>.json`, and return what is in it.
+
+    of: the environment; what was recorded in the same one is returned without running, unless it
+    failed. A step that took the whole run down twice is failed.
+    """
     path = folder / f"{step.name}.json"
+    former: Result = json.loads(path.read_text()) if path.exists() else {}
+    crashes = 0
+    if of is not None and former.get("environment") == of:
+        if former["status"] in ("ok", "not measured"):
+            return former
+        crashes = int(str(former.get("crashes", 0))) + (former["status"] == _RUNNING)
+    started: Result = {"step": step.name, "environment": of, "crashes": crashes}
+    if crashes >= _MOST_CRASHES:
+        failure = f"the run ended {crashes} times in this step: the machine went, or was stopped"
+        return _written(path, {**started, "status": "failed", "error": failure, "seconds": 0.0})
+    _written(path, {**started, "status": _RUNNING})
+    return _written(path, {**started, **_outcome(module, step, folder / f"{step.name}.child")})
+
+
+def _outcome(module: str, step: Step, path: Path) -> Result:
+    """What the interpreter left, or how it ended."""
     command = [sys.executable, "-m", PACKAGE, "--child", module, step.name, str(path)]
     path.unlink(missing_ok=True)
-    started = time.monotonic()
+    begin = time.monotonic()
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=step.minutes * 60, check=False
@@ -140,8 +163,15 @@ def run_step(module: str, step: Step, folder: Path) -> Result:
     except subprocess.TimeoutExpired:
         failure = {"status": "failed", "error": f"took longer than {step.minutes} minutes"}
     record: Result = json.loads(path.read_text()) if path.exists() else failure
-    record = {"step": step.name, **record, "seconds": round(time.monotonic() - started, 1)}
-    path.write_text(json.dumps(record, indent=1))
+    path.unlink(missing_ok=True)
+    return {**record, "seconds": round(time.monotonic() - begin, 1)}
+
+
+def _written(path: Path, record: Result) -> Result:
+    """Write a record whole or not at all."""
+    half = path.with_suffix(".half")
+    half.write_text(json.dumps(record, indent=1))
+    half.replace(path)
     return record
 
 
@@ -159,6 +189,31 @@ def run_child(module: str, name: str, path: Path) -> int:
         record = {"status": "failed", "error": traceback.format_exc()[-4000:]}
     path.write_text(json.dumps(record))
     return 0 if record["status"] != "failed" else 1
+
+
+def table(records: Sequence[Result]) -> str:
+    """A line for each step: how it ended, how long it took, and its first figures."""
+    rows = [("step", "ended", "seconds", "figures")]
+    for record in records:
+        figures = ", ".join(f"{name} {value:g}" for name, value in _numbers(record.get("result")))
+        told = (
+            figures if record["status"] == "ok" else str(record["error"]).strip().splitlines()[-1]
+        )
+        rows.append((str(record["step"]), str(record["status"]), f"{record['seconds']}", told))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    return "\n".join(
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]])
+        for row in rows
+    )
+
+
+def _numbers(result: object, prefix: str = "") -> list[tuple[str, float]]:
+    """Numbers in nested results with their paths, the first `_FIGURES` of them."""
+    if isinstance(result, int | float) and not isinstance(result, bool):
+        return [(prefix, float(result))]
+    items = result.items() if isinstance(result, dict) else ()
+    nested = [_numbers(value, f"{prefix}.{name}" if prefix else str(name)) for name, value in items]
+    return [pair for found in nested for pair in found][:_FIGURES]
 
 
 def summarize(record: Result) -> str:

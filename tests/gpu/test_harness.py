@@ -97,3 +97,64 @@ def test_refuses_steps_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
         harness.load_steps([__name__])
     with pytest.raises(NotMeasuredError):
         _want_a_peer()
+
+
+def _steps_of_this_file(monkeypatch: pytest.MonkeyPatch, steps: tuple[Step, ...]) -> None:
+    monkeypatch.setattr(sys.modules["tests.gpu.test_harness"], "STEPS", steps)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr(harness, "environment", lambda: {"device": "a stand-in"})
+    monkeypatch.setattr(harness, "step_modules", lambda: ["tests.gpu.test_harness"])
+
+
+def test_a_run_goes_on_where_it_was_cut_short(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _steps_of_this_file(monkeypatch, STEPS[:3])
+    arguments = ["--out", str(tmp_path)]
+    ran: list[str] = []
+    own = harness._outcome
+
+    def outcome(module: str, step: Step, path: Path) -> dict[str, object]:
+        ran.append(step.name)
+        if step.name == "fails" and ran.count("fails") < 2:
+            raise KeyboardInterrupt
+        return own(module, step, path)
+
+    monkeypatch.setattr(harness, "_outcome", outcome)
+    with pytest.raises(KeyboardInterrupt):
+        __main__.main(arguments)
+    assert json.loads((tmp_path / "results.json").read_text())["steps"][0]["status"] == "ok"
+    assert __main__.main(arguments) == 1
+    assert ran == ["succeeds", "fails", "fails", "wants_a_peer"]
+    rows = (tmp_path / "table.txt").read_text().splitlines()
+    assert [row.split()[:2] for row in rows] == [
+        ["step", "ended"],
+        ["succeeds", "ok"],
+        ["fails", "failed"],
+        ["wants_a_peer", "not"],
+    ]
+    assert "answer 42" in rows[1]
+    assert "RuntimeError: as meant" in rows[2]
+    assert capsys.readouterr().out.endswith("\n".join(rows) + "\n")
+    __main__.main(arguments)
+    assert ran[4:] == ["fails"]
+    __main__.main([*arguments, "--again", "--only", "succeeds"])
+    assert ran[5:] == ["succeeds"]
+    monkeypatch.setattr(harness, "environment", lambda: {"device": "another"})
+    __main__.main([*arguments, "--only", "succeeds"])
+    assert ran[6:] == ["succeeds"]
+
+
+def test_a_step_that_takes_the_machine_down_is_not_tried_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def outcome(module: str, step: Step, path: Path) -> dict[str, object]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(harness, "_outcome", outcome)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            harness.run_step("tests.gpu.test_harness", STEPS[0], tmp_path, {"device": "it"})
+    record = harness.run_step("tests.gpu.test_harness", STEPS[0], tmp_path, {"device": "it"})
+    assert record["status"] == "failed"
+    assert "ended 2 times in this step" in str(record["error"])
