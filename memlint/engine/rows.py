@@ -146,20 +146,24 @@ def _run_mapped(run: Interpreter, invocation: Invocation, rows: Rows, function: 
 
 
 def _keep(run: Interpreter, invocation: Invocation) -> Value | None:
-    source = invocation.receiver if isinstance(invocation.receiver, Rows) else None
-    if source is None:
+    if not _are_rows(invocation.receiver):
         return None
-    return made(run, Rows(invocation.name.rpartition(".")[2], invocation, source))
+    return made(run, Rows(invocation.name.rpartition(".")[2], invocation, invocation.receiver))
 
 
 def _filter(run: Interpreter, invocation: Invocation) -> Value | None:
-    if not isinstance(invocation.receiver, Rows):
+    if not _are_rows(invocation.receiver):
         return None
     rows = made(run, Rows("filter", invocation, invocation.receiver))
     given = run.argument(invocation, 0, "function")
     if given is not None and len(options(given.value)) == 1:
         rows.function = given.value
     return rows
+
+
+def _are_rows(receiver: Value | None) -> bool:
+    """True if a value is a data set, one of several maybe."""
+    return receiver is not None and all(isinstance(one, Rows) for one in options(receiver))
 
 
 def _source(invocation: Invocation) -> Value | None:

@@ -94,8 +94,9 @@ class ModelFacts(NamedTuple):
 
     @property
     def loads_language_model(self) -> bool:
-        """True if a call in sight loads it as a decoder or encoder-decoder language model."""
-        return self.load is not None and is_language_model(self.load)
+        """True if the calls of which one loads it are in sight, and all load a decoder or
+        encoder-decoder language model."""
+        return bool(self.loads) and all(map(is_language_model, self.loads))
 
     @property
     def causal_lm(self) -> bool | None:

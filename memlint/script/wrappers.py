@@ -103,6 +103,8 @@ WRAPPERS: dict[str, CallEffect] = {
     "torch._C._set_grad_enabled": _set_grad_enabled,
     ".prepare": _prepare,
     ".unwrap_model": _first_argument,
+    # Old releases return the model, and scripts of their time bind it again.
+    "peft.set_peft_model_state_dict": _first_argument,
     ".eval": _eval_mode,
     ".train": _train_mode,
     "deepspeed.initialize": _deepspeed,
