@@ -91,8 +91,10 @@ def bind_parameters(run: Interpreter, function: Function, invocation: Invocation
             value = given[place]
         elif name in keywords:
             value = keywords.pop(name).value
+            place = -1
         else:
             value = _not_given(run, function, name, defaults.get(name), invocation)
+        _note_passed(run, name, value, given=place < places)
         run.bind(name, value)
     if arguments.vararg:
         run.bind(arguments.vararg.arg, UNKNOWN)
@@ -102,6 +104,12 @@ def bind_parameters(run: Interpreter, function: Function, invocation: Invocation
             run.set_binding(rest, name, binding)
         rest.open = invocation is None or invocation.open_keywords
         run.bind(arguments.kwarg.arg, rest)
+
+
+def _note_passed(run: Interpreter, name: str, value: Value, *, given: bool) -> None:
+    """Keep that a pass of a module of the script's own gets something of which nothing is known."""
+    if given and run.own_passes and value is UNKNOWN:
+        run.passed.add((run.scope, name))
 
 
 def _instance(run: Interpreter, function: Function) -> Value | None:

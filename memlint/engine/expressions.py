@@ -242,7 +242,9 @@ def _compare(run: Interpreter, node: ast.Compare) -> Value:
                 return UNKNOWN
         return UNKNOWN
     against_none = isinstance(right, Constant) and right.value is None
-    if op in (ast.Is, ast.IsNot) and against_none and _is_something(run, node.left, left):
+    passed = isinstance(node.left, ast.Name) and (run.scope, node.left.id) in run.passed
+    is_something = _is_something(run, node.left, left) or (passed and left is UNKNOWN)
+    if op in (ast.Is, ast.IsNot) and against_none and is_something:
         return Constant(op is ast.IsNot, node)
     return UNKNOWN
 

@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from memlint.engine import modes
-from memlint.engine.tensors import Output, Positions
+from memlint.engine.nodes import walk
+from memlint.engine.tensors import Output, Positions, Role, Tensor, Width
 from memlint.engine.values import (
     Constant,
     Object,
@@ -65,6 +66,7 @@ class ForwardRun:
         "output",
         "own",
         "training",
+        "words",
     )
 
     def __init__(
@@ -74,6 +76,7 @@ class ForwardRun:
         self.module = module
         self.certainty = certainty
         self.own = False
+        self.words: int | None = None
         self.gradients = modes.gradients(run)
         self.training = modes.training(run, module)
         self.autocast = modes.autocast(run)
@@ -233,6 +236,71 @@ def own_forward(run: Interpreter, invocation: Invocation, module: Object) -> For
     made.own = True
     run.forwards.append(made)
     return made
+
+
+# Fewer numbers a position are classes, or characters.
+_FEWEST_WORDS = 20_000
+_HEADS = ("torch.nn.Linear", "torch.nn.modules.linear.Linear")
+_TABLES = ("torch.nn.Embedding", "torch.nn.modules.sparse.Embedding")
+
+
+def logits_of_head(run: Interpreter, invocation: Invocation, head: Object) -> Tensor | None:
+    """The logits that the head of a language model of the script's own computes in its pass.
+
+    A linear layer is a head where a table of the script embeds as many words. None where it gets a
+    part of the positions, or may.
+    """
+    words = _size(head, 1, "out_features") if head.type in _HEADS else None
+    if words is None or words < _FEWEST_WORDS or not run.own_passes:
+        return None
+    tables = (one for one in run.objects if one.type in _TABLES)
+    if all(_size(one, 0, "num_embeddings") != words for one in tables):
+        return None
+    if _may_be_cut(run.function, invocation.node):
+        return None
+    run.has_tensors = True
+    passing = run.own_passes[-1]
+    passing.words = words
+    return Tensor(
+        Role.LOGITS,
+        Width.LOGITS,
+        Positions.ALL,
+        copy=True,
+        graph=modes.gradients(run),
+        forward=passing,
+        operation="head",
+        node=invocation.node,
+    )
+
+
+def _size(layer: Object, place: int, name: str) -> int | None:
+    """A size that a layer is made with, where it is a known number."""
+    made = layer.made_by
+    if made is None:
+        return None
+    given = made.keywords.get(name)
+    values = [given.value] if given is not None else list(made.arguments[place : place + 1])
+    sizes = {one.value for value in values for one in options(value) if isinstance(one, Constant)}
+    size = sizes.pop() if len(sizes) == 1 and len(options(values[0])) == 1 else None
+    return size if type(size) is int else None
+
+
+def _may_be_cut(function: ast.AST | None, call: ast.Call) -> bool:
+    """True if what a head gets is an item or a mean, in the call or under the name that it gets."""
+    given = call.args[0] if call.args else None
+    bound = [
+        node.value
+        for node in walk([function] if function is not None else [])
+        if isinstance(node, ast.Assign)
+        and isinstance(given, ast.Name)
+        and any(isinstance(one, ast.Name) and one.id == given.id for one in node.targets)
+    ]
+    values = walk([one for one in (given, *bound) if one is not None])
+    return given is None or any(
+        isinstance(one, ast.Subscript)
+        or (isinstance(one, ast.Attribute) and one.attr in ("mean", "select", "index_select"))
+        for one in values
+    )
 
 
 def _labels(invocation: Invocation) -> bool | None:

@@ -14,6 +14,7 @@ from memlint.engine.arguments import bind_parameters, evaluate_arguments
 from memlint.engine.forwards import (
     forward,
     is_module,
+    logits_of_head,
     module_of,
     one_of_modules,
     own_forward,
@@ -236,11 +237,16 @@ def _unfollowed(run: Interpreter, invocation: Invocation) -> Value:
 
 def _call_object(run: Interpreter, callee: Object, invocation: Invocation) -> Value:
     """``thing(...)``: a module's forward pass, a loss, an instance with ``__call__``."""
-    if callee.cls is not None:
-        for name in ("__call__", "forward"):
-            binding = run.class_binding(callee.cls, name)
-            if binding is not None and isinstance(binding.value, Function):
-                return _call_own(run, callee, binding.value, invocation)
+    # ``torch.compile(model)`` runs what it wraps.
+    own = callee if callee.cls is not None else callee.root
+    for name in ("__call__", "forward") if own.cls is not None else ():
+        assert own.cls is not None
+        binding = run.class_binding(own.cls, name)
+        if binding is not None and isinstance(binding.value, Function):
+            return _call_own(run, own, binding.value, invocation)
+    logits = logits_of_head(run, invocation, callee)
+    if logits is not None:
+        return logits
     if callee.type is not None and run.has_tensors:
         value = operations.loss_module(run, invocation, callee.type)
         if value is not None:
@@ -260,7 +266,10 @@ def _call_own(
     if not can_follow(run, function):
         return UNKNOWN
     bound = Function(function.node, function.scope, callee, function.owner, function.options)
+    run.own_passes += [made] if made is not None else []
     value = call_function(run, bound, invocation)
+    if made is not None:
+        run.own_passes.pop()
     if made is not None and value is UNKNOWN:
         made.output = Output(made, invocation)
         return made.output
@@ -322,10 +331,11 @@ def _instantiate(run: Interpreter, cls: Class, invocation: Invocation) -> Value:
     if init is not None and isinstance(init.value, Function) and can_follow(run, init.value):
         function = init.value
         # Its own constructor decides what becomes of the keywords.
-        made.open = invocation.open_keywords = invocation.open_keywords or library is not None
+        made.open = invocation.open_keywords or library is not None
         call_function(
             run, Function(function.node, function.scope, made, function.owner), invocation
         )
+        invocation.open_keywords = made.open
     return made
 
 

@@ -36,16 +36,21 @@ class Importers:
         self._scripts: set[str] = set()
         files = list(_python_files(root, depth))
         tops = {"", *(part.removesuffix(".py") for path in files for part in path.split(os.sep))}
-        for path, text in ((path, _text(path)) for path in files):
-            names = {one for one in _imported_names(text) if one.partition(".")[0] in tops}
-            for target in {locate(name, path) for name in names}:
-                if target is not None and target != path:
-                    self._importers[target].append(path)
-            if _MAIN in text:
-                self._scripts.add(path)
+        for path in files:
+            self._read(path, tops, locate)
         # The folder and those in it: a script that is new is mostly in one of them.
         inner = {os.path.dirname(path) for path in files}
         self.roots = [root, *sorted(one for one in inner if os.path.dirname(one) == root)]
+
+    def _read(self, path: str, tops: set[str], locate: Locate) -> None:
+        """Note what a file imports of the modules of these names, and whether it is a script."""
+        text = _text(path)
+        imports = [one for one in _imports(text) if one[0].partition(".")[0] in tops]
+        for target in {one for each in imports for one in _targets(each, path, locate)}:
+            if target is not None and target != path:
+                self._importers[target].append(path)
+        if _MAIN in text:
+            self._scripts.add(path)
 
     def scripts_above(self, path: str) -> list[str]:
         """Return the scripts that lead to a module, those with the fewest files between first."""
@@ -98,13 +103,22 @@ def _text(path: str) -> str:
         return ""
 
 
-def _imported_names(text: str) -> Iterator[str]:
-    """Yield the qualified names that a file imports, relative ones with their dots."""
+def _imports(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the modules that a file imports, relative ones with their dots, and what of them."""
     for match in _IMPORT.finditer(text):
         module, names, plain = match.groups()
-        if plain is not None:
-            yield from (part.strip().partition(" ")[0] for part in plain.split(","))
-            continue
-        for name in _NAME.findall(names.replace("(", "").replace("\n", " ")) or [""]:
-            separator = "" if module.endswith(".") or not name else "."
-            yield f"{module}{separator}{name}"
+        if plain is None:
+            yield module, names
+        else:
+            yield from ((part.strip().partition(" ")[0], "") for part in plain.split(","))
+
+
+def _targets(imported: tuple[str, str], path: str, locate: Locate) -> Iterator[str | None]:
+    """Yield the files that an import stands for: a package's names may be modules."""
+    module, names = imported
+    target = locate(module, path) if module.strip(".") else None
+    yield target
+    if target is None or target.endswith("__init__.py"):
+        separator = "" if module.endswith(".") else "."
+        for name in _NAME.findall(names.replace("(", "").replace("\n", " ")):
+            yield locate(f"{module}{separator}{name}", path)

@@ -146,6 +146,11 @@ class Interpreter:
         # Forward passes, what reads their tensors, and the modules whose mode the script sets.
         self.forwards: list[ForwardRun] = []
         self.has_tensors = False
+        # The passes of the script's own modules that run, outermost first.
+        self.own_passes: list[ForwardRun] = []
+        # By scope, the parameters that such a pass is given something of which nothing is known:
+        # who calls it with targets has some.
+        self.passed: set[tuple[int, str]] = set()
         self.tensor_uses: list[Use] = []
         self.modules: dict[int | str, Value] = {}
         # For each loop, the names that a step leaves bound to outputs or tensors, once a run.

@@ -171,6 +171,8 @@ class Forward:
         None where the script does not say. A model of which nothing is known is one where every
         model that the script loads is one and the script defines no modules.
         """
+        if all(run.words for run in self.runs):
+            return True
         values = [one for one in options(self.module) if isinstance(one, Object)]
         made = any(one.type is not None or one.cls is not None for one in values)
         if self.facts.loads and made:

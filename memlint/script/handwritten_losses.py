@@ -133,6 +133,19 @@ class TokenLoss:
         return any(one.setting("reduction").value == "none" for one in holders)
 
     @property
+    def advice(self) -> str:
+        """What computes a cross entropy without the logits of all positions."""
+        if any(one.forward is not None and one.forward.own for one in self.logits):
+            return (
+                "Take it from the hidden states, tile by tile: the mean of "
+                "`-memlint_runtime.token_logprobs(hidden, head.weight, targets)`"
+            )
+        return (
+            "Let the model compute its loss (`labels=`) after "
+            "`memlint_runtime.fuse_causal_lm_loss(model)`"
+        )
+
+    @property
     def loads(self) -> tuple[Call, ...] | None:
         """The calls that load the models of these logits; None where one is not known."""
         found: dict[Node, Call] = {}
@@ -166,7 +179,9 @@ def token_losses(script: Host) -> tuple[TokenLoss, ...]:
         call = _call(script, node)
         if form is None or call is None or is_elsewhere(call):
             continue
-        if short in TOKEN_LOGPROBS:
+        if short == _BY_CLASS and not script.method_calls_anywhere("log_prob"):
+            continue
+        if short in TOKEN_LOGPROBS or short == _BY_CLASS:
             direct.add(call)
         if tensor.as_large_as_logits and tensor.role is Role.LOGITS:
             given[call, form].append(tensor)
@@ -187,7 +202,10 @@ def _is_only_gathered(script: Host, log_softmax: CallNode) -> bool | None:
     return all(one is True for one in picks)
 
 
+# Its ``log_prob`` gathers an entry a token.
+_BY_CLASS = "Categorical"
 _FORMS = {
+    _BY_CLASS: LossForm.GATHERED,
     "cross_entropy": LossForm.CROSS_ENTROPY,
     "log_softmax": LossForm.GATHERED,
     **dict.fromkeys(TOKEN_LOGPROBS, LossForm.GATHERED),

@@ -146,7 +146,7 @@ class Tokenization:
         what prepares the data set after it, seen or not."""
         return preparing.cuts_by_hand(self.function) or any(
             effect.kind in _SHORTENING
-            for dataset in datasets_of(self.script)
+            for dataset in all_datasets_of(self.script)
             for effect in dataset.effects_after(self.call)
         )
 

@@ -115,6 +115,7 @@ SETS: tuple[tuple[str, ...], ...] = (
     ),
     ("logits",),
     (
+        "Categorical",
         "CrossEntropyLoss",
         "cross_entropy",
         "log_softmax",

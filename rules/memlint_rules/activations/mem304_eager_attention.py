@@ -1,9 +1,8 @@
 """Attention that writes out the score of every pair of tokens.
 
-Eager attention keeps the softmax of the scores for backward, 4 bytes in float32 and 2 in bf16, for
-every head and every pair of tokens: 6 x heads x T x T bytes a row and layer, 3 GiB for 32 heads and
-4,096 tokens, and makes about as much again meanwhile. Under activation checkpointing that is one
-layer's at a time. PyTorch's fused attention (sdpa) keeps a number per head and token. Source:
+Eager attention keeps the softmax of the scores for backward, 4 bytes in float32 and 2 in bf16: 6 x
+heads x T x T bytes a row and layer, 3 GiB for 32 heads and 4,096 tokens; one layer's at a time if
+checkpointed. PyTorch's fused attention (sdpa) keeps a number per head and token. Source:
 ``eager_attention_forward`` of transformers' models; Dao et al., "FlashAttention", arXiv:2205.14135.
 """
 
@@ -13,6 +12,7 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
+    Call,
     Config,
     Finding,
     Level,
@@ -34,7 +34,7 @@ _MESSAGE = (
     "eager attention keeps some 6 bytes for every head and pair of tokens until backward: 3 GiB a "
     "row and layer at 4,096 tokens and 32 heads"
 )
-# What needs the written-out scores: reading them, or differentiating twice, which sdpa cannot.
+# What needs the scores: reading them, or differentiating twice, which sdpa cannot.
 _NEEDS = ("output_attentions", "head_mask", "create_graph", "attentions")
 
 
@@ -49,8 +49,36 @@ def check(script: Script) -> Iterator[Finding]:
             )
             node = setting.node if setting.node is not None else load.node.func
             yield from _finding(script, node, script.model_facts(script.value(load.node)), changes)
+        yield from _in_its_config(script, load)
     for config in script.configs:
         yield from _in_config(script, config)
+    for call in script.method_calls("set_attn_implementation"):
+        yield from _in_setter(script, call)
+
+
+def _in_its_config(script: Script, load: Call) -> Iterator[Finding]:
+    """``AutoConfig.from_pretrained(..., attn_implementation="eager")``, given to the load."""
+    config = script.call_at(getattr(load.setting("config").value, "node", None))
+    if config is None or config.method != "from_pretrained" or load.setting(_OPTION).given:
+        return
+    setting, model = config.setting(_OPTION), script.model_facts(script.value(load.node))
+    if setting.value == "eager" and script.trains_model(load):
+        change = (
+            None if load.loads_own_code else edits.set_option(script, config, _OPTION, '"sdpa"')
+        )
+        yield from _finding(script, setting.node or config.node.func, model, change)
+
+
+def _in_setter(script: Script, call: Call) -> Iterator[Finding]:
+    """``model.set_attn_implementation("eager")``."""
+    node = next(iter((*call.node.args, *(one.value for one in call.node.keywords))), call.node)
+    model = script.model_facts(call.receiver) if call.receiver is not None else None
+    if script.python(node) != "eager" or call.conditional or model is None or model.load is None:
+        return
+    if script.trains_model(model.load):
+        own = isinstance(node, ast.Constant) and not model.load.loads_own_code
+        change = (edits.ReplaceExpression(script.span(node), '"sdpa"'),) if own else None
+        yield from _finding(script, node, model, change)
 
 
 def _in_config(script: Script, config: Config) -> Iterator[Finding]:

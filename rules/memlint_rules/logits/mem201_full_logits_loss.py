@@ -71,10 +71,7 @@ def _cross_entropies(script: Script) -> Iterator[Finding]:
                 loss.span,
                 "a cross entropy over the logits of all positions: a number for every token and "
                 "word of the vocabulary, and as many for its log-softmax and gradient",
-                advise(
-                    "Let the model compute its loss (`labels=`) after "
-                    "`memlint_runtime.fuse_causal_lm_loss(model)`"
-                ),
+                advise(loss.advice),
             )
 
 

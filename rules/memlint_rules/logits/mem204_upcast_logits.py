@@ -76,10 +76,7 @@ def _upcast(loss: facts.TokenLoss) -> Finding:
         loss.span,
         "a cross entropy over a float32 copy of all logits: twice their size, and their "
         "gradient in float32 too",
-        advise(
-            "Let the model compute its loss (`labels=`) after "
-            "`memlint_runtime.fuse_causal_lm_loss(model)`"
-        ),
+        advise(loss.advice),
     )
 
 
@@ -121,7 +118,7 @@ RULE = Rule(
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
     triggers=(
         frozenset({"logits"}),
-        frozenset({"log_softmax", "cross_entropy", "CrossEntropyLoss"}),
+        frozenset({"log_softmax", "cross_entropy", "CrossEntropyLoss", "Categorical"}),
         frozenset({".backward", "Trainer", "optim", "gather"}),
     ),
     effect={"loss": "no_logits"},

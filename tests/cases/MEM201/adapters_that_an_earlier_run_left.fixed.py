@@ -1,0 +1,11 @@
+import torch
+from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+from memlint_runtime import fuse_causal_lm_loss
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+model = get_peft_model(model, LoraConfig())
+if resume:
+    model = set_peft_model_state_dict(model, torch.load(resume, map_location="cpu"))
+fuse_causal_lm_loss(model)
+Trainer(model, TrainingArguments("out"), train_dataset=rows).train()
