@@ -1,31 +1,23 @@
-"""The time that the fused loss's launch plan takes on A100, H100 and B200 at the least.
+"""The time that losses take on GPUs by the model that the runtime plans by, beside their memory.
 
 Run: python -m tests.bench.roofline [--measured FILE]
 
-A roofline, not a measurement: every launch takes the longest of its arithmetic, its bytes and
-LAUNCH_SECONDS; launches follow each other, and the host needs HOST_SECONDS a tile. Loss and all
-gradients, the head trained. Tiles and workspace are those that the runtime plans.
+Arithmetic, not a measurement: every launch takes its arithmetic, its bytes and a launch's time, one
+after the other (`memlint_runtime.losses.cost`). Loss and all gradients, the head trained, bf16.
+Chunks and tiles are those that the runtime plans.
 
-Two tables, by what matmuls and memory reach (`Gpu`):
-
-at the peak   every matmul at the dense bf16 peak, every byte at the memory's rate, whoever wrote
-              the kernel. What is left is the number of matmuls and the bytes between them.
-as measured   shares of the peak that published runs reached, the same for all ways: matmuls of
-              cuBLAS, matmuls within Triton kernels that go on with their result, memory.
-
-The others as their sources have them:
-
-cut-cross-entropy  four matmuls in Triton, the logits never in memory, gradients zeroed first, the
-                   targets' logits by a kernel of their own. Exact: nothing is skipped
-                   (`cce_exact`, but for its sums in float32, which would add bytes).
-filtered           its default skips the two matmuls of a gradient's block whose entries are all
-                   below a threshold: how many depends on the data. FILTERED is the share that its
-                   authors' run (Gemma-2 2B on an instruction data set, A100) still took.
+ours               at the default workspace, and at the smallest within which it takes at most
+                   1.25 of cut-cross-entropy's time, in steps of 16 MiB.
+cut-cross-entropy  four matmuls in Triton, the logits never in memory, gradients zeroed first. Its
+                   default skips the two matmuls of a gradient's block whose entries are all below a
+                   threshold: how many depends on the data. FILTERED is the share that its authors'
+                   run (Gemma-2 2B on an instruction data set, A100) still took; "exact" skips none.
 Liger              chunks of tokens, gradients in the forward, three matmuls, bf16 logits in memory.
+torch chunked      `linear_cross_entropy` with options: the same, chunks half as large ("auto").
 plain              three matmuls, whole logits in bf16 and float32, log-softmax, and back.
 
-FILE: JSON lines with `kernel` or `id`, `dims`, `gpu`, `speed_ms`; times of the same shape on the
-same GPU are printed beside the roofline.
+FILE: JSON lines with `kernel` or `id`, `dims`, `gpu`, `speed_ms`; the model's error is printed for
+every time in it of a shape, a GPU and a way that the model knows.
 """
 
 from __future__ import annotations
@@ -33,185 +25,236 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
 import torch
-from memlint_runtime.losses import product_ops, statistics
-from memlint_runtime.losses.passes import default_workspace_bytes, recomputes
+from memlint_runtime.losses import cost, statistics
+from memlint_runtime.losses.cost import RATES, Rates
+from memlint_runtime.losses.in_forward import ChunkPlan, plan_chunks
+from memlint_runtime.losses.passes import default_workspace_bytes
 from memlint_runtime.losses.planning import plan_joint, plan_reduction
 from memlint_runtime.losses.tile_ops import LogitTransform
-from memlint_runtime.losses.tiles import Head, Tiling
+from memlint_runtime.losses.tiles import Head
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.bench import shared_prompt_roofline
-from tests.bench.roofline_gpus import GPUS, MEASURED_GPUS, MEMORY, Gpu
+from tests.bench.roofline_gpus import GPUS, MEASURED_GPUS
 
-HOST_SECONDS = 45e-6
-MODELS = {"Llama-3 8B": (128_256, 4096), "Gemma-2 2B": (256_000, 2304)}
+MIB = 2**20
+MODELS = {
+    "Llama-3 8B": (128_256, 4096), "Gemma-2 2B": (256_000, 2304), "Qwen3 8B": (151_936, 4096)
+}  # fmt: skip
 TOKENS = (8192, 32_768)
-
-
 # cut-cross-entropy, Gemma-2 2B, A100: backward 89.3 ms, of which the logits take as long as the
 # forward's 46.4; two matmuls without a filter would take twice that.
+MOST = 1.25
 FILTERED = (89.3 - 46.4) / (2 * 46.4)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What the runtime would launch: tiles of the forward and of the sweep for both gradients."""
+class Answer:
+    """Seconds, and bytes beside hidden states and head: gradients and what a way holds besides."""
 
-    forward: Tiling
-    backward: Tiling
-    forward_tiles: int
-    backward_tiles: int
+    seconds: float
+    bytes: int
+    plan: str = ""
 
 
-def plan(vocabulary: int, width: int, tokens: int) -> Plan:
+def _gradients(vocabulary: int, width: int, tokens: int) -> int:
+    return 2 * width * (vocabulary + tokens)
+
+
+def ours(
+    rates: Rates, vocabulary: int, width: int, tokens: int, workspace: int | None = None
+) -> Answer | None:
+    """What the runtime plans within a workspace; None where it would need a fifth product."""
     with FakeTensorMode(), patch.object(statistics, "_HAS_TRITON", True):
         hidden = torch.empty(tokens, width, dtype=torch.bfloat16, device="cuda")
         weight = torch.empty(vocabulary, width, dtype=torch.bfloat16, device="cuda")
         head = Head((hidden,), (weight,), None, LogitTransform(), torch.bfloat16)
-        workspace = default_workspace_bytes(
-            tokens, width, torch.bfloat16, vocabulary=vocabulary, device="cuda"
-        )
-        assert recomputes((hidden,), (weight,), torch.bfloat16, workspace)
+        if workspace is None:
+            workspace = default_workspace_bytes(
+                tokens, width, torch.bfloat16, vocabulary=vocabulary, device="cuda"
+            )
+        with patch.object(cost, "rates_of", lambda device: rates):
+            chunks = plan_chunks(head, workspace, [True])
+        held = _gradients(vocabulary, width, tokens) + workspace
+        shape = tokens, vocabulary, width
+        if chunks is not None:
+            return Answer(_chunked(rates, shape, chunks), held, _told(tokens, chunks))
+        joint = plan_joint(head, workspace, scratch=0)
+        if joint is None:
+            return None
         forward = plan_reduction(head, workspace)
-        backward = plan_joint(head, workspace, scratch=0)
-        assert backward is not None
-    count = [
-        math.ceil(tokens / one.tokens) * math.ceil(vocabulary / one.vocabulary)
-        for one in (forward, backward)
-    ]
-    return Plan(forward, backward, *count)
+        sizes = [(tiling.tokens, tiling.vocabulary) for tiling in (forward, joint)]
+        seconds = cost.four(rates, *shape, forward=sizes[0], backward=sizes[1])
+        return Answer(seconds, held, f"4 products, tiles {joint.tokens}x{joint.vocabulary}")
 
 
-def ours(gpu: Gpu, vocabulary: int, width: int, tokens: int) -> float:
-    """A forward that multiplies and reduces; then for each tile its gradient and two matmuls."""
-    made = plan(vocabulary, width, tokens)
+def _chunked(rates: Rates, shape: tuple[int, int, int], plan: ChunkPlan) -> float:
+    return cost.three(rates, *shape, rows=plan.rows, sums_bytes=4 if plan.sums else 2)
 
-    def tile(tiling: Tiling, tiles: int) -> tuple[float, float, int, float]:
-        # Tiles at the edges are smaller: the mean tile has the whole's share.
-        entries = tokens * vocabulary / tiles
-        t = min(tiling.tokens, tokens)
-        return entries, 2 * entries * width, t, entries / t
 
-    entries, flops, t, v = tile(made.forward, made.forward_tiles)
-    # A maximum and a sum for each half block, written, and read by the kernel that merges them.
-    launch = product_ops.launch_constants(gpu.capability, width, extras=0)
-    values = 8 * entries / (launch["BLOCK_V"] / 2)
-    one = gpu.seconds(flops, 2 * width * (t + v) + values, in_kernel=True) + gpu.seconds(0, values)
-    total = made.forward_tiles * max(one, HOST_SECONDS)
+def _told(tokens: int, plan: ChunkPlan) -> str:
+    sums = ", float32 sums" if plan.sums else ""
+    return f"3 products, {math.ceil(tokens / plan.rows)} chunks of {plan.rows}{sums}"
 
-    entries, flops, t, v = tile(made.backward, made.backward_tiles)
-    inputs = 2 * width * (t + v)
-    one = gpu.seconds(flops, inputs + 2 * entries, in_kernel=True)
-    # Hidden states: added to sums in float32. Weights: written, or added where tokens have tiles.
-    one += gpu.seconds(flops, 2 * entries + 2 * width * v + 8 * t * width)
-    whole = t >= tokens
-    one += gpu.seconds(flops, 2 * entries + 2 * width * t + (2 if whole else 8) * v * width)
-    total += made.backward_tiles * max(one, HOST_SECONDS)
-    if not whole:
-        total += gpu.seconds(0, 10 * vocabulary * width)  # zeros, and their sums rounded
-    return total + gpu.seconds(0, 6 * tokens * width)  # the hidden states' sums rounded
+
+def smallest(rates: Rates, vocabulary: int, width: int, tokens: int) -> Answer:
+    """Ours at the least workspace within which it takes at most MOST of cut-cross-entropy."""
+    most = MOST * cut_cross_entropy(rates, vocabulary, width, tokens).seconds
+    for step in range(1, 256):
+        answer = ours(rates, vocabulary, width, tokens, 16 * MIB * step)
+        if answer is not None and answer.seconds <= most:
+            return answer
+    raise AssertionError("no workspace is enough")
 
 
 def cut_cross_entropy(
-    gpu: Gpu, vocabulary: int, width: int, tokens: int, *, kept: float = 1.0
-) -> float:
-    one, inputs = 2 * tokens * vocabulary * width, 2 * width * (tokens + vocabulary)
-    forward = gpu.seconds(one, inputs, in_kernel=True) + gpu.seconds(0, 4 * tokens * width)
+    rates: Rates, vocabulary: int, width: int, tokens: int, *, kept: float = FILTERED
+) -> Answer:
+    flops, inputs = 2 * tokens * vocabulary * width, 2 * width * (tokens + vocabulary)
+    forward = rates.product(flops, inputs, in_kernel=True) + rates.copy(4 * tokens * width)
     # Its gradients are sums in half precision: zeros, then a read and a write of each at the least.
-    backward = gpu.seconds((1 + 2 * kept) * one, 3 * inputs, in_kernel=True)
-    return forward + gpu.seconds(0, inputs) + backward
+    backward = rates.product((1 + 2 * kept) * flops, 3 * inputs, in_kernel=True)
+    seconds = forward + rates.copy(inputs) + backward
+    return Answer(seconds, _gradients(vocabulary, width, tokens))
 
 
-def filtered(gpu: Gpu, vocabulary: int, width: int, tokens: int) -> float:
-    return cut_cross_entropy(gpu, vocabulary, width, tokens, kept=FILTERED)
+def exact(rates: Rates, vocabulary: int, width: int, tokens: int) -> Answer:
+    return cut_cross_entropy(rates, vocabulary, width, tokens, kept=1.0)
 
 
-def liger(gpu: Gpu, vocabulary: int, width: int, tokens: int) -> float:
+def _by_aspect(
+    rates: Rates, vocabulary: int, width: int, tokens: int, *, divided: int = 1, sums_bytes: int = 2
+) -> Answer:
+    """Chunks whose logits are as large as the hidden states, or a part of them."""
     rows = 2 ** math.ceil(math.log2(math.ceil(tokens / math.ceil(vocabulary / width))))
-    flops, entries = 2 * rows * vocabulary * width, rows * vocabulary
-    head, part = 2 * vocabulary * width, 2 * rows * width
-    chunk = gpu.seconds(flops, head + part + 2 * entries)
-    chunk += gpu.seconds(0, 6 * entries)  # logits twice, their gradient once
-    chunk += gpu.seconds(flops, head + part + 2 * entries)
-    # The weights' gradient of the chunk is added to the sum by its matmul.
-    chunk += gpu.seconds(flops, 2 * head + part + 2 * entries)
-    return chunk * math.ceil(tokens / rows)
+    rows = max(rows // divided, 1)
+    shape = tokens, vocabulary, width
+    seconds = cost.three(rates, *shape, rows=rows, sums_bytes=sums_bytes)
+    held = _gradients(vocabulary, width, tokens) + 2 * rows * vocabulary
+    return Answer(seconds, held + (4 * vocabulary * width if sums_bytes == 4 else 0))
 
 
-def plain(gpu: Gpu, vocabulary: int, width: int, tokens: int) -> float:
+def liger(rates: Rates, vocabulary: int, width: int, tokens: int) -> Answer:
+    return _by_aspect(rates, vocabulary, width, tokens)
+
+
+def torch_chunked(rates: Rates, vocabulary: int, width: int, tokens: int) -> Answer:
+    return _by_aspect(rates, vocabulary, width, tokens, divided=2)
+
+
+def plain(rates: Rates, vocabulary: int, width: int, tokens: int) -> Answer:
     flops, entries = 2 * tokens * vocabulary * width, tokens * vocabulary
     inputs = 2 * width * (tokens + vocabulary)
-    matmul = gpu.seconds(flops, inputs + 2 * entries)
     # bf16 to float32, log-softmax, its gradient, and that to bf16.
-    passes = sum(gpu.seconds(0, moved * entries) for moved in (6, 8, 12, 6))
-    return 3 * matmul + passes
+    passes = sum(rates.copy(moved * entries) for moved in (6, 8, 12, 6))
+    seconds = 3 * rates.product(flops, inputs + 2 * entries) + passes
+    return Answer(seconds, _gradients(vocabulary, width, tokens) + 12 * entries)
 
 
-WAYS: dict[str, Callable[[Gpu, int, int, int], float]] = {
-    "ours": ours, "cut-cross-entropy": cut_cross_entropy, "filtered": filtered, "Liger": liger,
-    "plain": plain,
+Way = Callable[[Rates, int, int, int], Answer]
+PEERS: dict[str, Way] = {
+    "plain": plain, "torch chunked": torch_chunked, "Liger": liger,
+    "cut-cross-entropy": cut_cross_entropy,
 }  # fmt: skip
 _LOSSES = ("linear_cross_entropy", "linear cross entropy")
-_PROVIDERS = {"cce": "filtered", "liger": "Liger", "baseline": "plain",
+_PROVIDERS = {"cce": "cut-cross-entropy", "liger": "Liger", "baseline": "plain",
               "huggingface": "plain"}  # fmt: skip
 
 
-def measured(file: Path | None) -> dict[tuple[str, str, int, int, int], float]:
-    """Milliseconds of loss and gradients by way, GPU, vocabulary, width and tokens."""
-    found: dict[tuple[str, str, int, int, int], float] = {}
-    for line in file.read_text(encoding="utf-8").splitlines() if file else []:
-        one = json.loads(line)
-        dims, way = one.get("dims", {}), _PROVIDERS.get(one.get("provider"))
-        shape = [dims.get("V"), dims.get("H"), dims.get("BT", dims.get("tokens"))]
-        gpu = next((gpu.name for gpu in GPUS if gpu.name in one.get("gpu", "")), None)
-        times = one.get("speed_ms") or {}
+def measured(file: Path) -> list[tuple[str, Rates, tuple[int, int, int], float, bool]]:
+    """Way, GPU, shape, milliseconds of loss and gradients, and whether its logits are capped."""
+    found = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        dims, way = row.get("dims") or {}, _PROVIDERS.get(row.get("provider"))
+        shape = dims.get("V"), dims.get("H"), dims.get("BT", dims.get("tokens"))
+        rates = next((rates for rates in RATES if rates.name in row.get("gpu", "")), None)
+        times = row.get("speed_ms") or {}
         time = times.get("loss-fw-bw", times.get("full"))
-        is_loss = one.get("kernel", "").removeprefix("fused_").startswith(_LOSSES)
-        if way and is_loss and gpu and time and None not in shape:
-            found[(way, gpu, *shape)] = time
+        is_loss = row.get("kernel", "").removeprefix("fused_").startswith(_LOSSES)
+        if way and is_loss and rates and time and None not in shape:
+            found.append((way, rates, shape, time, "softcap" in dims))
     return found
 
 
-def write_table(gpus: tuple[Gpu, ...], times: dict[tuple[str, str, int, int, int], float]) -> None:
-    print("| model | tokens | tiles | GPU | " + " | ".join(WAYS) + " | ours / cut-cross-entropy |")
-    print("| --- " * (5 + len(WAYS)) + "|")
+def write_errors(file: Path) -> None:
+    print("| way | GPU | head, tokens | measured ms | by the model | error |")
+    print("| --- " * 6 + "|")
+    for way, rates, (vocabulary, width, tokens), time, capped in measured(file):
+        predicted = 1e3 * PEERS[way](rates, vocabulary, width, tokens).seconds
+        told = f"{vocabulary:,} x {width:,}, {tokens:,}" + (", soft cap" if capped else "")
+        error = f"{predicted / time - 1:+.1%}"
+        print(f"| {way} | {rates.name} | {told} | {time:.1f} | {predicted:.1f} | {error} |")
+
+
+def write_table() -> None:
+    names = [*PEERS, "exact", "ours", "ours, smallest"]
+    columns = [
+        "model",
+        "tokens",
+        "GPU",
+        *names,
+        "ours of the best",
+        "smallest of cut-cross-entropy",
+    ]
+    print("| " + " | ".join(columns) + " |")
+    print("| --- " * len(columns) + "|")
+    for rates, (model, vocabulary, width, tokens) in _cases():
+        shape = rates, vocabulary, width, tokens
+        peers = {name: run(*shape) for name, run in PEERS.items()}
+        default, least = ours(*shape), smallest(*shape)
+        assert default is not None
+        answers = [*peers.values(), exact(*shape), default, least]
+        cells = [model, f"{tokens:,}", rates.name]
+        cells += [f"{1e3 * answer.seconds:.1f}" for answer in answers]
+        best = min(answer.seconds for answer in peers.values())
+        cut = peers["cut-cross-entropy"]
+        cells.append(f"{default.seconds / best:.3f}")
+        cells.append(f"{least.seconds / cut.seconds:.2f}, memory {least.bytes / cut.bytes:.2f}")
+        print("| " + " | ".join(cells) + " |")
+
+
+def _cases() -> Iterator[tuple[Rates, tuple[str, int, int, int]]]:
     for model, (vocabulary, width) in MODELS.items():
         for tokens in TOKENS:
-            made = plan(vocabulary, width, tokens)
-            tiles = (
-                f"{made.forward_tiles} of {made.forward.tokens}x{made.forward.vocabulary}, "
-                f"{made.backward_tiles} of {made.backward.tokens}x{made.backward.vocabulary}"
-            )
-            for gpu in gpus:
-                found = {way: run(gpu, vocabulary, width, tokens) for way, run in WAYS.items()}
-                cells = []
-                for way, seconds in found.items():
-                    known = times.get((way, gpu.name, vocabulary, width, tokens))
-                    cells.append(f"{1e3 * seconds:.1f}" + (f" ({known:.1f})" if known else ""))
-                ratio = found["ours"] / found["cut-cross-entropy"]
-                print(
-                    f"| {model} | {tokens:,} | {tiles} | {gpu.name} | {' | '.join(cells)} | "
-                    f"{ratio:.3f} |"
-                )
+            for rates in RATES:
+                yield rates, (model, vocabulary, width, tokens)
+
+
+def write_memory() -> None:
+    """Of each way beside hidden states and head, and our plan at the default."""
+    columns = ["model", "tokens", *PEERS, "ours", "of cut-cross-entropy", "plan"]
+    print("| " + " | ".join(columns) + " |")
+    print("| --- " * len(columns) + "|")
+    for rates, (model, vocabulary, width, tokens) in _cases():
+        if rates is not RATES[1]:
+            continue
+        shape = rates, vocabulary, width, tokens
+        default = ours(*shape)
+        assert default is not None
+        answers = [*(run(*shape) for run in PEERS.values()), default]
+        cells = [model, f"{tokens:,}", *(f"{answer.bytes / MIB:,.0f}" for answer in answers)]
+        ratio = default.bytes / _gradients(vocabulary, width, tokens)
+        print("| " + " | ".join([*cells, f"{ratio:.2f}", default.plan]) + " |")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--measured", type=Path)
-    times = measured(parser.parse_args().measured)
-    print("milliseconds of loss and gradients (measured)\n\nat the peak\n")
-    write_table(GPUS, times)
-    shares = "; ".join(
-        f"{gpu.name} cuBLAS {gpu.library:.2f}, Triton {gpu.kernel:.2f}" for gpu in MEASURED_GPUS
-    )
-    print(f"\nas measured, shares of the peak: {shares}; memory {MEMORY}\n")
-    write_table(MEASURED_GPUS, times)
+    file = parser.parse_args().measured
+    print("milliseconds of loss and gradients, by the model\n")
+    write_table()
+    print("\nMiB beside hidden states and head, gradients included\n")
+    write_memory()
+    if file is not None:
+        print("\nthe model beside published times\n")
+        write_errors(file)
     group = shared_prompt_roofline
     print(f"\nshared prompt, P={group.P} C={group.C} G={group.G}, Qwen2.5-7B, rho {group.RHO:.3f}:")
     print("milliseconds of forward and backward\n\nat the peak\n")

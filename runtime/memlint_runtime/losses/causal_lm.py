@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import MethodType
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -32,9 +32,14 @@ from torch.utils.hooks import RemovableHandle
 
 from memlint_runtime.integrations import Patch, unwrap
 from memlint_runtime.integrations.patching import REPLICATE, bound_to, is_replica
-from memlint_runtime.losses import liger
+from memlint_runtime.losses import other_backends
 from memlint_runtime.losses.checks import check_ignore_index, check_penalties, check_workspace
-from memlint_runtime.losses.cross_entropy import reduce_tokens, token_cross_entropy
+from memlint_runtime.losses.cross_entropy import (
+    reduce_tokens,
+    summed_cross_entropy,
+    token_cross_entropy,
+)
+from memlint_runtime.losses.other_backends import Backend, check_backend
 from memlint_runtime.losses.output_head import (
     PATCH_MARK,
     check_head,
@@ -50,10 +55,10 @@ from memlint_runtime.losses.remote_weights import is_remote
 from memlint_runtime.losses.tile_ops import LogitTransform
 from memlint_runtime.losses.token_logprobs import TokenStatistics, token_statistics
 
-Backend = Literal["tiles", "liger"]
-
 # Options that two calls for one model must agree on.
 _CHOSEN = ("label_smoothing", "z_loss", "dynamic", "workspace_bytes", "backend")
+# Logits that soft caps and scales change.
+_PROBES = (10.0, -40.0)
 # On a model and its head while the loss is fused.
 _MARK = "memlint_fused_loss"
 
@@ -73,13 +78,16 @@ class _Options:
 class _Request:
     """The labels of a forward pass under way, and what the head made of them.
 
-    whole: whether its logits are few, and the head makes them as ever.
+    items: what the loss divides by, if given. whole: whether its logits are few, and the head
+    makes them as ever. divisor: what the head has divided the summed loss by, where it made that.
     """
 
     labels: Tensor | None
     target: Tensor
+    items: Any = None
     whole: bool = False
     output: Tensor | None = None
+    divisor: Tensor | None = None
 
 
 class _Requests(threading.local):
@@ -141,7 +149,8 @@ def fuse_causal_lm_loss(
         fuse_evaluation: also in `eval()` mode. Turn it on where evaluation wants the loss alone:
             `compute_metrics`, `Trainer.predict` and code that reads `outputs.logits` get none, as
             code that reads them in training gets None in any case.
-        backend: "tiles", or "liger" for liger-kernel's fused cross entropy.
+        backend: "tiles"; "torch" for PyTorch's own chunks (2.13 and later), "liger" for
+            liger-kernel's fused cross entropy.
 
     Returns a handle with `undo()`, which is a context manager as well. Warns once where training
     steps go past the fused loss.
@@ -170,10 +179,7 @@ def fuse_causal_lm_loss(
             "cannot be replaced: call memlint_runtime.losses.cross_entropy on its hidden states"
         )
     _require_causal_lm_loss(causal)
-    if backend == "liger":
-        liger.check_available()
-    elif backend != "tiles":
-        raise ValueError(f"backend is 'tiles' or 'liger', got {backend!r}")
+    check_backend(backend, label_smoothing=label_smoothing, z_loss=z_loss, dynamic=dynamic)
     transform = logit_transform(causal.config, forward)
     options = _Options(
         label_smoothing, z_loss, dynamic, workspace_bytes, fuse_evaluation, backend, transform
@@ -251,7 +257,8 @@ def _patch_model(causal: Any, fused: FusedLoss) -> None:
                 )
             _follow_head(self, fused)
             target = _targets(labels, shifted, kwargs.get("ignore_index", -100))
-            fused.requests.append(_Request(labels, target, _is_whole(fused, target)))
+            items = kwargs.get("num_items_in_batch")
+            fused.requests.append(_Request(labels, target, items, _is_whole(fused, target)))
             try:
                 outputs = own(self, *args, **kwargs)
             finally:
@@ -333,7 +340,7 @@ def _score_head(fused: FusedLoss, head: Any, hidden: Tensor) -> Tensor:
     if not torch.compiler.is_compiling():
         refuse_hooks(head)
     request.target = request.target.to(hidden.device)
-    request.output = _score_tokens(head, hidden, request.target, fused.options)
+    request.output = _score_tokens(head, hidden, request, fused.options)
     if head._forward_hooks:
         # Added while the module runs, so it comes last: what sharding makes of the output
         # (ZeRO-3 hangs its backward gather on it) is what the loss must be made of.
@@ -432,29 +439,41 @@ def _targets(labels: Tensor | None, shifted: Tensor | None, ignore_index: int) -
     return torch.where(shifted == ignore_index, -100, shifted)
 
 
-def _score_tokens(head: nn.Module, hidden: Tensor, target: Tensor, options: _Options) -> Tensor:
-    """Statistics `[B, L, k]` of each token; with Liger the summed loss, `[1, 1, 1]`."""
-    tensors = read_head(head)
-    if options.backend == "liger":
-        return liger.summed_cross_entropy(
-            hidden,
-            tensors,
-            target,
-            options.transform,
-            label_smoothing=options.label_smoothing,
-            z_loss=options.z_loss,
-            dynamic=options.dynamic,
-        ).view(1, 1, 1)
+def _score_tokens(head: nn.Module, hidden: Tensor, request: _Request, options: _Options) -> Tensor:
+    """The summed loss `[1, 1, 3]`, or statistics `[B, L, k]` of each token."""
+    tensors, target = read_head(head), request.target
+    penalties: dict[str, Any] = {
+        "label_smoothing": options.label_smoothing,
+        "z_loss": options.z_loss,
+        "dynamic": options.dynamic,
+    }
+    if options.backend != "tiles":
+        request.divisor = torch.ones((), device=hidden.device)
+        return _beside_probes(
+            other_backends.summed_cross_entropy(
+                options.backend, hidden, tensors, target, options.transform, **penalties
+            )
+        )
+    given: dict[str, Any] = {
+        "softcap": options.transform.softcap,
+        "logit_scale": options.transform.scale,
+        "workspace_bytes": options.workspace_bytes,
+        **tensors.options(hidden),
+    }
+    divisor = _items(request, target.device)
+    total = summed_cross_entropy(
+        hidden, tensors.weight, target, divisor=divisor, **penalties, **given
+    )
+    if total is not None:
+        request.divisor = divisor
+        return _beside_probes(total)
     found = token_statistics(
         hidden,
         tensors.weight,
         target,
-        softcap=options.transform.softcap,
-        logit_scale=options.transform.scale,
         logsumexp=bool(options.label_smoothing or options.z_loss),
         mean_logit=bool(options.label_smoothing),
-        workspace_bytes=options.workspace_bytes,
-        **tensors.options(hidden),
+        **given,
     )
     columns = (found.logprob, found.logsumexp, found.mean_logit)
     return torch.stack([column for column in columns if column is not None], -1)
@@ -471,18 +490,31 @@ def _is_whole(fused: FusedLoss, target: Tensor) -> bool:
     return whole_fits(target.numel() * int(width), options.workspace_bytes)
 
 
+def _beside_probes(total: Tensor) -> Tensor:
+    """`[1, 1, 3]`: a loss, and logits that tell what the model does to its own."""
+    return torch.cat([total.view(1), total.new_tensor(_PROBES)]).view(1, 1, 3)
+
+
+def _items(request: _Request, device: torch.device) -> Tensor:
+    """What the sum of the losses is divided by."""
+    items = request.items
+    return torch.as_tensor((request.target >= 0).sum().clamp(min=1) if items is None else items).to(
+        device
+    )
+
+
 def _reduce(request: _Request, num_items_in_batch: Any, options: _Options) -> Tensor:
     assert request.output is not None
+    request.items = num_items_in_batch
     counted = request.target >= 0
     if request.whole:
         logits, target = request.output.flatten(0, -2).float(), request.target.flatten()
         total = nn.functional.cross_entropy(logits, target.to(logits.device), reduction="sum")
-        items = counted.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
-        return total / torch.as_tensor(items, device=total.device)
-    if options.backend == "liger":
-        items = counted.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
-        total = request.output.view(())
-        return total / torch.as_tensor(items, device=total.device)
+        return total / _items(request, total.device)
+    if request.divisor is not None:
+        total = request.output[0, 0, 0]
+        # Divided already, but for a model that tells its loss of other items than it was given.
+        return total * (request.divisor.to(total.device) / _items(request, total.device))
     logprob, *others = request.output.unbind(-1)
     logsumexp, mean_logit = (*others, None, None)[:2]
     loss = token_cross_entropy(

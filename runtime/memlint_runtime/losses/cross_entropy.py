@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from memlint_runtime.losses.checks import check_ignore_index, check_penalties, check_reduction
-from memlint_runtime.losses.token_logprobs import TokenStatistics, token_statistics
+from memlint_runtime.losses.in_forward import summed_loss
+from memlint_runtime.losses.token_logprobs import TokenStatistics, read_inputs, token_statistics
 
 
 def token_cross_entropy(
@@ -62,19 +63,61 @@ def reduce_tokens(
     """
     check_reduction(reduction)
     loss_T = torch.where(counted_T, loss_T, 0.0)
-    weights = counted_T.to(loss_T.dtype)
     if token_weights is not None:
-        weights = weights * token_weights
         loss_T = loss_T * token_weights
     if reduction == "none":
         return loss_T
     if reduction == "sum":
         return loss_T.sum()
+    return loss_T.sum() / _divisor(counted_T, token_weights, num_items_in_batch)
+
+
+def _divisor(
+    counted_T: Tensor, token_weights: Tensor | None, num_items_in_batch: Tensor | float | None
+) -> Tensor:
+    """What a mean divides by: the items given, or the weights of what counts, or 1 for nothing."""
     if num_items_in_batch is not None:
-        items = torch.as_tensor(num_items_in_batch, device=loss_T.device)
-        return loss_T.sum() / items
-    total = weights.sum()
-    return loss_T.sum() / torch.where(total == 0, 1.0, total)
+        return torch.as_tensor(num_items_in_batch, device=counted_T.device)
+    total = (counted_T if token_weights is None else counted_T * token_weights).sum()
+    return torch.where(total == 0, 1.0, total)
+
+
+def summed_cross_entropy(
+    hidden_TD: Tensor,
+    weight_VD: Tensor,
+    target_T: Tensor,
+    *,
+    divisor: Tensor | None,
+    token_weights: Tensor | None = None,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    dynamic: bool = False,
+    **head: Any,
+) -> Tensor | None:
+    """The tokens' losses, weighed, summed and divided, with gradients made on the way.
+
+    None where that is not the plan: see `in_forward`.
+    """
+    fixed = (part for part in (divisor, token_weights) if part is not None)
+    if not torch.is_grad_enabled() or any(part.requires_grad for part in fixed):
+        return None
+
+    def token_loss(found: TokenStatistics) -> Tensor:
+        return token_cross_entropy(
+            found, label_smoothing=label_smoothing, z_loss=z_loss, dynamic=dynamic
+        )
+
+    weights = None if token_weights is None else token_weights.reshape(-1)
+    if divisor is not None:
+        share = divisor.to(hidden_TD.device).reciprocal()
+        weights = share if weights is None else weights * share
+    return summed_loss(
+        read_inputs(hidden_TD, weight_VD, target_T, **head),
+        token_loss,
+        weights,
+        logsumexp=bool(label_smoothing or z_loss),
+        mean_logit=bool(label_smoothing),
+    )
 
 
 def cross_entropy(
@@ -109,10 +152,28 @@ def cross_entropy(
     check_reduction(reduction)
     check_ignore_index(ignore_index)
     counted = (target_T >= 0) & (target_T != ignore_index)
+    target = torch.where(counted, target_T, -100)
+    if reduction != "none":
+        divisor = None
+        if reduction == "mean":
+            divisor = _divisor(counted, token_weights, num_items_in_batch)
+        total = summed_cross_entropy(
+            hidden_TD,
+            weight_VD,
+            target,
+            divisor=divisor,
+            token_weights=token_weights,
+            label_smoothing=label_smoothing,
+            z_loss=z_loss,
+            dynamic=dynamic,
+            **head,
+        )
+        if total is not None:
+            return total
     found = token_statistics(
         hidden_TD,
         weight_VD,
-        torch.where(counted, target_T, -100),
+        target,
         logsumexp=bool(label_smoothing or z_loss),
         mean_logit=bool(label_smoothing),
         **head,

@@ -34,11 +34,9 @@ from memlint_runtime.losses.tiles import (
     weight_gradients,
 )
 
-_TILES_BY_DEFAULT = 48 * 2**20
-# On CUDA a share of the head's size, within bounds: launching small tiles takes longer than
-# computing them, and next to a head of a gigabyte this is little.
-_SHARE_ON_CUDA = 3 / 8
-_LEAST_ON_CUDA, _MOST_ON_CUDA = 256 * 2**20, 512 * 2**20
+# On CUDA half of what the gradients take themselves, and no less than the larger one of these.
+_TILES_BY_DEFAULT, _LEAST_ON_CUDA = 48 * 2**20, 256 * 2**20
+_SHARE_ON_CUDA = 1 / 2
 _COMFORTABLE_TILES = 16 * 2**20
 
 
@@ -126,7 +124,7 @@ def backward_pass(
     head = make_head(tensors, bias, options, rows)
     pairs = len(tensors) // 2
     by_logprob, by_logsumexp, by_entropy, by_mean = _at_rows(upstream, rows)
-    coefficients = _coefficients(
+    coefficients = coefficients_of(
         head, by_logprob, by_logsumexp, by_entropy, by_mean, expected_logit
     )
     if coefficients is None:
@@ -140,7 +138,7 @@ def backward_pass(
     # The hidden states' gradients come last: until then their room is free.
     want_bias, want_hiddens, want_weights = wants[0], wants[1 : 1 + pairs], wants[1 + pairs :]
     by_bias = blank_gradient(bias, head) if bias is not None and want_bias else None
-    by_weights = _blanks(head.weights, want_weights, head)
+    by_weights = blanks(head.weights, want_weights, head)
     by_hiddens: list[Tensor | None] = [None] * pairs
     joint = None
     if not held:
@@ -151,13 +149,13 @@ def backward_pass(
 
     with torch.autocast(head.device.type, enabled=False):
         if joint is not None:
-            by_hiddens = _blanks(head.hiddens, want_hiddens, head)
+            by_hiddens = blanks(head.hiddens, want_hiddens, head)
             joint_gradients(head, joint, gradient, by_hiddens, by_weights, by_bias)
             return [by_bias, *by_hiddens, *by_weights]
         if by_bias is not None or any(want_weights):
             weight_gradients(head, tiling("vocabulary"), gradient, by_weights, by_bias)
         if any(want_hiddens):
-            by_hiddens = _blanks(head.hiddens, want_hiddens, head)
+            by_hiddens = blanks(head.hiddens, want_hiddens, head)
             usable = kept if simple else [None] * pairs
             todo = _take_kept(head, usable, by_logprob, tiling("tokens"), by_hiddens)
             if any(result is not None for result in todo):
@@ -220,7 +218,7 @@ def recomputes(
     return multiplies_in_kernel(head) and joint_fits(head, workspace_bytes, scratch=0)
 
 
-def _blanks(tensors: Sequence[Tensor], wants: Sequence[bool], head: Head) -> list[Tensor | None]:
+def blanks(tensors: Sequence[Tensor], wants: Sequence[bool], head: Head) -> list[Tensor | None]:
     return [
         blank_gradient(tensor, head) if want else None
         for tensor, want in zip(tensors, wants, strict=True)
@@ -235,15 +233,15 @@ def default_workspace_bytes(
     vocabulary: int = 0,
     device: torch.device | str = "cpu",
 ) -> int:
-    """Tiles, and the T x D between forward and backward that saves a matmul.
+    """48 MiB, and the T x D between forward and backward that saves a matmul.
 
-    Of tiles 48 MiB; on CUDA in half precision three eighths of the head, 256 to 512 MiB.
+    On CUDA in half precision half of the size of both gradients, or 256 MiB and the T x D.
     """
-    tiles = _TILES_BY_DEFAULT
+    hidden = token_count * hidden_size * dtype.itemsize
     if torch.device(device).type == "cuda" and dtype in (torch.bfloat16, torch.float16):
-        share = int(vocabulary * hidden_size * dtype.itemsize * _SHARE_ON_CUDA)
-        tiles = min(max(share, _LEAST_ON_CUDA), _MOST_ON_CUDA)
-    return tiles + token_count * hidden_size * dtype.itemsize
+        gradients = vocabulary * hidden_size * dtype.itemsize + hidden
+        return max(int(gradients * _SHARE_ON_CUDA), _LEAST_ON_CUDA + hidden)
+    return _TILES_BY_DEFAULT + hidden
 
 
 def counted_rows(target_T: Tensor) -> Tensor | None:
@@ -293,7 +291,7 @@ def _plan_forward(head: Head, options: PassOptions) -> tuple[tuple[bool, ...], T
     return keeps, plan_tiling(head, workspace - held, "tokens", scratch=scratch)
 
 
-def _coefficients(
+def coefficients_of(
     head: Head,
     by_logprob: Tensor | None,
     by_logsumexp: Tensor | None,

@@ -60,6 +60,20 @@ class Statistics:
     mean_logit: Tensor | None
 
 
+def blank_statistics(
+    head: Head, *, expected_logit: bool = False, mean_logit: bool = False
+) -> Statistics:
+    """Room for the statistics of the head's rows."""
+    blank = torch.empty(head.token_count, dtype=head.accumulate_dtype, device=head.device)
+    return Statistics(
+        blank,
+        torch.empty_like(blank, dtype=torch.bool),
+        torch.empty_like(blank),
+        torch.empty_like(blank) if expected_logit else None,
+        torch.empty_like(blank) if mean_logit else None,
+    )
+
+
 def has_triton(head: Head) -> bool:
     """True if tiles of this head go through the Triton kernels."""
     on_gpu = head.device.type == "cuda" and head.accumulate_dtype == torch.float32
@@ -119,14 +133,7 @@ def gather_statistics(
     are then open together, `[T, D]` in the accumulation type beside the workspace.
     """
     T = head.token_count
-    blank = torch.empty(T, dtype=head.accumulate_dtype, device=head.device)
-    found = Statistics(
-        blank,
-        torch.empty_like(blank, dtype=torch.bool),
-        torch.empty_like(blank),
-        torch.empty_like(blank) if expected_logit else None,
-        torch.empty_like(blank) if mean_logit else None,
-    )
+    found = blank_statistics(head, expected_logit=expected_logit, mean_logit=mean_logit)
     kept: KeptGradients = tuple(
         torch.empty(T, width, dtype=hidden.dtype, device=head.device) if kept else None
         for width, hidden, kept in zip(
@@ -143,7 +150,7 @@ def gather_statistics(
             open_rows[visit.tokens.start] = (
                 open_totals(head, hiddens, kept),
                 SoftmaxState.empty(
-                    blank[visit.tokens], weighted=expected_logit, logit_sum=mean_logit
+                    found.logprob[visit.tokens], weighted=expected_logit, logit_sum=mean_logit
                 ),
             )
         totals, state = open_rows[visit.tokens.start]
@@ -155,7 +162,7 @@ def gather_statistics(
         if not banded:
             weights = []
         if visit.last:
-            share_t, shrink_t = _finish(state, found, visit.tokens, head.vocabulary)
+            share_t, shrink_t = finish_rows(state, found, visit.tokens, head.vocabulary)
             share_t *= head.transform.slope(state.target)
             _close(head, totals, kept, target_T[visit.tokens], share_t, shrink_t, visit.tokens)
             del open_rows[visit.tokens.start]
@@ -219,7 +226,7 @@ def _close(
             del chosen
 
 
-def _finish(
+def finish_rows(
     state: SoftmaxState, found: Statistics, tokens: slice, vocabulary: int
 ) -> tuple[Tensor, Tensor]:
     """Write a row of tiles' statistics. Returns the probability `[t]` of all but the target, and

@@ -153,8 +153,8 @@ def sweep(
     banded: with tokens as the outer axis, visit all rows of a column before the next column. Each
     row is opened in the first column and closed in the last.
     """
-    rows = _spans(token_count, tiling.tokens)
-    columns = _spans(vocabulary, tiling.vocabulary)
+    rows = spans(token_count, tiling.tokens)
+    columns = spans(vocabulary, tiling.vocabulary)
     if banded:
         for index, column in enumerate(columns):
             for row in rows:
@@ -168,7 +168,7 @@ def sweep(
             yield Visit(row, column, index == 0, index == len(inner) - 1)
 
 
-def _spans(length: int, step: int) -> list[slice]:
+def spans(length: int, step: int) -> list[slice]:
     return [slice(start, min(start + step, length)) for start in range(0, length, step)]
 
 
@@ -176,7 +176,7 @@ def raw_logits(head: Head, hiddens: Sequence[Tensor], weights: Sequence[Tensor])
     """A tile `[t, v]` of hidden @ weight.T in the accumulation type, from ready tiles of both."""
     raw = _matmul(hiddens[0], weights[0].T, head.accumulate_dtype)
     for hidden, weight in zip(hiddens[1:], weights[1:], strict=True):
-        _add_matmul_(raw, hidden, weight.T)
+        add_product_(raw, hidden, weight.T)
     return raw
 
 
@@ -186,7 +186,7 @@ def _matmul(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.mm(left, right, out_dtype=dtype)
 
 
-def _add_matmul_(total: Tensor, left: Tensor, right: Tensor) -> None:
+def add_product_(total: Tensor, left: Tensor, right: Tensor) -> None:
     """`total += left @ right`, where the product keeps the precision of `total`."""
     if left.dtype == total.dtype:
         total.addmm_(left, right)
@@ -227,7 +227,7 @@ def contract_(totals: Sequence[Tensor | None], gradient: Tensor, others: Sequenc
     """
     for total, other in zip(totals, others, strict=True):
         if total is not None:
-            _add_matmul_(total, gradient.to(other.dtype), other)
+            add_product_(total, gradient.to(other.dtype), other)
 
 
 def open_totals(
@@ -322,7 +322,7 @@ def joint_gradients(
         else:
             for part, weight in zip(parts, weights, strict=True):
                 if part is not None:
-                    _write_product(part, tile, weight)
+                    write_product(part, tile, weight)
         columns.add(visit, tile)
         del tile, hiddens, weights
     del columns
@@ -380,12 +380,12 @@ class _Columns:
                 result[visit.vocabulary] = total
             else:
                 # All tokens in one tile: nothing to add up.
-                _write_product(result[visit.vocabulary], gradient_tv.T, self.hiddens[pair])
+                write_product(result[visit.vocabulary], gradient_tv.T, self.hiddens[pair])
         if self.bias_total is not None and self.bias_result is not None:
             self.bias_result[visit.vocabulary] = self.bias_total
 
 
-def _write_product(result: Tensor, left: Tensor, right: Tensor) -> None:
+def write_product(result: Tensor, left: Tensor, right: Tensor) -> None:
     """Put `left @ right`, summed in the precision of their type's matmul and rounded once."""
     left = left.to(right.dtype)
     if right.dtype == result.dtype:

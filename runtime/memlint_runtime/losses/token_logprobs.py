@@ -20,6 +20,7 @@ from typing import Any, Literal, cast, overload
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional
 
 from memlint_runtime.losses.checks import check_targets
@@ -105,8 +106,8 @@ def token_logprobs(
         low_rank: `(hidden_TR, weight_VR)`, whose product is added to the raw logits: a LoRA head
             without merging it, `(scaling * hidden @ A.T, B)`.
         workspace_bytes: most memory to use beside inputs, results and gradients. By default
-            48 MiB (on CUDA in half precision 256 to 512, three eighths of the head) and the size
-            of `hidden_TD`; less is slower, never wrong.
+            48 MiB and the size of `hidden_TD`; on CUDA in half precision half of the size of both
+            gradients. Less is slower, never wrong.
 
     Under autocast the head multiplies in the autocast type, tile by tile.
     Raises ValueError for shapes that do not fit, targets that are no token ids, options that give
@@ -148,35 +149,23 @@ def token_statistics(
     Differentiating any of the three recomputes the tiles for the hidden states' gradient; as
     metrics (`extras_differentiable=False`) they cost next to nothing.
     """
-    _check(hidden_TD, weight_VD, target_T, bias, low_rank)
-    transform = LogitTransform(logit_scale, softcap, temperature)
-    leading = target_T.shape
-    target = target_T.reshape(-1)
-    hiddens = [hidden_TD.reshape(-1, hidden_TD.shape[-1])]
-    weights = [weight_VD]
-    if low_rank is not None:
-        hiddens.append(low_rank[0].reshape(-1, low_rank[0].shape[-1]))
-        weights.append(low_rank[1])
-    compute_dtype = multiply_dtype(hidden_TD, weight_VD)
-    if workspace_bytes is None:
-        workspace_bytes = default_workspace_bytes(
-            target.shape[0],
-            sum(int(hidden.shape[1]) for hidden in hiddens),
-            compute_dtype,
-            vocabulary=int(weight_VD.shape[0]),
-            device=hidden_TD.device,
-        )
+    given = read_inputs(
+        hidden_TD, weight_VD, target_T, bias=bias, softcap=softcap, temperature=temperature,
+        logit_scale=logit_scale, low_rank=low_rank, workspace_bytes=workspace_bytes,
+    )  # fmt: skip
+    hiddens, weights = given.hiddens, given.weights
     # With losses of these the kept gradient would go unused; entropies are mostly metrics.
     keeps: tuple[bool, ...] = (False,) * len(hiddens)
     if not (extras_differentiable and (logsumexp or mean_logit)):
-        keeps = _keeps(hiddens, weights, compute_dtype, workspace_bytes)
+        keeps = _keeps(hiddens, weights, given.compute_dtype, given.workspace_bytes)
     named = logsumexp, entropy, mean_logit, extras_differentiable
-    if _is_whole(hiddens, weights, compute_dtype, workspace_bytes):
-        return _whole(target_T, bias, hiddens, weights, transform, compute_dtype, *named)
+    if given.is_whole:
+        head = given.transform, given.compute_dtype
+        return _whole(target_T, bias, hiddens, weights, *head, *named)
     options = PassOptions(
-        transform=transform,
-        compute_dtype=compute_dtype,
-        workspace_bytes=workspace_bytes,
+        transform=given.transform,
+        compute_dtype=given.compute_dtype,
+        workspace_bytes=given.workspace_bytes,
         logsumexp=logsumexp,
         entropy=entropy,
         mean_logit=mean_logit,
@@ -187,9 +176,10 @@ def token_statistics(
         from memlint_runtime.losses.operators import compiled_statistics as apply
     else:
         apply = cast("_Apply", _TokenStatistics.apply)
-    logprob, is_top, *others = apply(options, target, bias, *hiddens, *weights)
+    logprob, is_top, *others = apply(options, given.target, bias, *hiddens, *weights)
     assert logprob is not None
     assert is_top is not None
+    leading = target_T.shape
     return TokenStatistics(
         logprob.reshape(leading),
         is_top.reshape(leading),
@@ -197,16 +187,66 @@ def token_statistics(
     )
 
 
-def _is_whole(
-    hiddens: list[Tensor], weights: list[Tensor], dtype: torch.dtype, workspace_bytes: int
-) -> bool:
-    """True if logits are few, and weights are where and what they are."""
-    plain = all(type(weight) in (Tensor, nn.Parameter) for weight in weights)
-    if torch.compiler.is_compiling() or not plain or any(map(is_remote, weights)):
-        return False
-    copied = sum(weight.nbytes for weight in weights if weight.dtype != dtype)
-    entries = hiddens[0].shape[0] * weights[0].shape[0]
-    return whole_fits(entries, workspace_bytes, copied_bytes=copied)
+@dataclass(frozen=True)
+class Inputs:
+    """Checked inputs of a loss, with T flat: targets, the head's pairs, and what they go by."""
+
+    target: Tensor
+    hiddens: list[Tensor]
+    weights: list[Tensor]
+    bias: Tensor | None
+    transform: LogitTransform
+    compute_dtype: torch.dtype
+    workspace_bytes: int
+
+    @property
+    def is_plain(self) -> bool:
+        """True if weights are where and what they are, and no compiler looks on."""
+        plain = all(type(weight) in _PLAIN for weight in self.weights)
+        return plain and not (torch.compiler.is_compiling() or any(map(is_remote, self.weights)))
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the logits of plain weights are few."""
+        if not self.is_plain or any(isinstance(weight, FakeTensor) for weight in self.weights):
+            return False
+        others = (weight for weight in self.weights if weight.dtype != self.compute_dtype)
+        entries = self.hiddens[0].shape[0] * self.weights[0].shape[0]
+        copied = sum(weight.nbytes for weight in others)
+        return whole_fits(entries, self.workspace_bytes, copied_bytes=copied)
+
+
+_PLAIN = (Tensor, nn.Parameter, FakeTensor)
+
+
+def read_inputs(
+    hidden_TD: Tensor,
+    weight_VD: Tensor,
+    target_T: Tensor,
+    *,
+    bias: Tensor | None = None,
+    softcap: float | None = None,
+    temperature: float = 1.0,
+    logit_scale: float = 1.0,
+    low_rank: tuple[Tensor, Tensor] | None = None,
+    workspace_bytes: int | None = None,
+) -> Inputs:
+    """Check what `token_logprobs` takes. Raises ValueError as it does."""
+    _check(hidden_TD, weight_VD, target_T, bias, low_rank)
+    pairs = [(hidden_TD, weight_VD), *([] if low_rank is None else [low_rank])]
+    hiddens = [hidden.reshape(-1, hidden.shape[-1]) for hidden, _ in pairs]
+    dtype = multiply_dtype(hidden_TD, weight_VD)
+    if workspace_bytes is None:
+        workspace_bytes = default_workspace_bytes(
+            target_T.numel(),
+            sum(int(hidden.shape[1]) for hidden in hiddens),
+            dtype,
+            vocabulary=int(weight_VD.shape[0]),
+            device=hidden_TD.device,
+        )
+    transform = LogitTransform(logit_scale, softcap, temperature)
+    weights = [weight for _, weight in pairs]
+    return Inputs(target_T.reshape(-1), hiddens, weights, bias, transform, dtype, workspace_bytes)
 
 
 def _whole(

@@ -50,7 +50,7 @@ def _absorb_kernel(
     row = tl.program_id(0).to(tl.int64)
     place = tl.arange(0, BLOCK)
     within = place < width
-    raw = tl.load(raw_ptr + row * raw_stride + place, mask=within, other=0.0)
+    raw = tl.load(raw_ptr + row * raw_stride + place, mask=within, other=0.0).to(tl.float32)
     if HAS_BIAS:
         raw += tl.load(bias_ptr + place, mask=within, other=0.0).to(tl.float32)
     logits, slope = _transform(raw, scale, softcap, temperature, HAS_CAP)
@@ -92,7 +92,7 @@ def _gradient_kernel(
     row = tl.program_id(0).to(tl.int64)
     place = tl.arange(0, BLOCK)
     within = place < width
-    raw = tl.load(raw_ptr + row * raw_stride + place, mask=within, other=0.0)
+    raw = tl.load(raw_ptr + row * raw_stride + place, mask=within, other=0.0).to(tl.float32)
     if HAS_BIAS:
         raw += tl.load(bias_ptr + place, mask=within, other=0.0).to(tl.float32)
     logits, derivative = _transform(raw, scale, softcap, temperature, HAS_CAP)

@@ -128,10 +128,13 @@ def test_weights_of_another_kind_go_by_tiles() -> None:
     class Kept(nn.Parameter):
         pass
 
-    from memlint_runtime.losses.token_logprobs import _is_whole
+    from memlint_runtime.losses.token_logprobs import read_inputs
 
-    hidden = torch.randn(4, 8)
-    assert _is_whole([hidden], [torch.randn(5, 8)], torch.float32, 10**6)
-    assert not _is_whole([hidden], [Kept(torch.randn(5, 8))], torch.float32, 10**6)
+    def is_whole(weight: torch.Tensor) -> bool:
+        target = torch.zeros(4, dtype=torch.long)
+        return read_inputs(torch.randn(4, 8), weight, target, workspace_bytes=10**6).is_whole
+
+    assert is_whole(torch.randn(5, 8))
+    assert not is_whole(Kept(torch.randn(5, 8)))
     with FakeTensorMode():
-        assert not _is_whole([torch.empty(4, 8)], [torch.empty(5, 8)], torch.float32, 10**6)
+        assert not is_whole(torch.randn(5, 8))

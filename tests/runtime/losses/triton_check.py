@@ -173,6 +173,15 @@ def _check_gradient(
     ]
     assert found[0].dtype == dtype
     assert worst(found[0], found[1]) < tolerance
+    if dtype == torch.bfloat16:
+        # Logits kept in half precision, a part of a wider chunk's, with the gradient over them.
+        chunk = torch.randn(t, v + 3, device=device).to(dtype)
+        view = chunk[:, 1 : v + 1]
+        rest = bias, transform, _columns(t, v, device), torch.full((t,), 3.0, device=device)
+        expected = tile_ops.tile_gradient(view.float(), *rest, coefficients, dtype=dtype)
+        over = triton_ops.tile_gradient(view, *rest, coefficients, dtype=dtype)
+        assert over.data_ptr() == view.data_ptr()
+        assert worst(view, expected) < tolerance
 
 
 def check_whole(device: str) -> None:
@@ -180,6 +189,7 @@ def check_whole(device: str) -> None:
     tile_kernels = {"tile_operations": lambda _: (triton_ops.absorb_tile, triton_ops.tile_gradient)}
     products = (product_ops.absorb_product, product_ops.product_gradient)
     _check_pass(device, tile_kernels)
+    _check_chunks(device, tile_kernels)
     if device == "cpu":
         _check_pass(device, {"product_operations": lambda _: products})
 
@@ -211,6 +221,30 @@ def _check_pass(device: str, kernels: dict[str, Any]) -> None:
             leaves = (hidden, weight)
             ours = _grown((found.logprob, found.entropy), leaves)
             judge(ours, plain(*leaves), in_float64(plain, *leaves))
+
+
+def _check_chunks(device: str, kernels: dict[str, Any]) -> None:
+    """Gradients made in the forward pass, in place over the logits of chunks."""
+    from memlint_runtime.losses import cross_entropy, in_forward, planning
+
+    from tests.runtime.losses.plain import make_problem, plain_logits
+
+    kernels = {**kernels, "has_triton": lambda _: True}
+    made = make_problem(150, 8, 5000)
+    leaves = [leaf.detach().to(device).requires_grad_() for leaf in (made.hidden, made.weight)]
+    target = made.target.to(device)
+
+    def plain(*leaves: Tensor) -> Any:
+        logits = plain_logits(*leaves, softcap=3.0)
+        loss = torch.nn.functional.cross_entropy(logits, target, label_smoothing=0.1)
+        return loss, torch.autograd.grad(loss, leaves)
+
+    with patch.multiple(in_forward, **kernels), patch.object(planning, "WHOLE_BYTES", 0):
+        loss = cross_entropy(
+            *leaves, target, softcap=3.0, label_smoothing=0.1, workspace_bytes=1_700_000
+        )
+    assert "SummedLoss" in str(loss.grad_fn)
+    judge((loss, torch.autograd.grad(loss, leaves)), plain(*leaves), in_float64(plain, *leaves))
 
 
 def _grown(values: tuple[Tensor, ...], leaves: tuple[Tensor, ...]) -> Any:

@@ -87,6 +87,7 @@ class Variant:
     flags: tuple[str, ...]
     half: str
     width: int
+    raw: str = "fp32"
 
     @property
     def bytes_per_entry(self) -> float:
@@ -100,7 +101,7 @@ class Variant:
         if self.kernel == "attention merge":
             return 3 * half
         written = half if self.kernel == "gradient" or "HAS_NUMERATORS" in self.flags else 0
-        return 4 + written
+        return (4 if self.raw == "fp32" else 2) + written
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,9 @@ def variants(*, every_width: bool = False) -> Iterator[Variant]:
             given = tuple(flag for flag, on in zip(flags, chosen, strict=True) if on)
             for half, width in itertools.product(halves, widths):
                 yield Variant(name, given, half, width)
+        # Where the logits of a chunk are kept in half precision.
+        kept = tuple(flag for flag in flags if flag != "HAS_NUMERATORS")
+        yield Variant(name, kept, "bf16", widest, "bf16")
 
 
 def launch_of(variant: Variant, device: Device) -> dict[str, Any]:
@@ -179,6 +183,8 @@ def compiled(variant: Variant, device: Device) -> Cost:
             signature[name] = "*i64"
         elif name in ("numerator_ptr", "out_ptr", "hidden_ptr", "weight_ptr", "part_ptr"):
             signature[name] = f"*{variant.half}"
+        elif name == "raw_ptr":
+            signature[name] = f"*{variant.raw}"
         elif name.endswith("_ptr"):
             signature[name] = "*fp32"
         else:
