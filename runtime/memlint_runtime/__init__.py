@@ -5,49 +5,32 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-# Public name -> the module of this package that defines it.
-_HOMES: dict[str, str] = {
-    "LengthProfile": "lengths",
-    "plan_packing": "packing",
-    "pack_dataset": "packing",
-    "StreamingPacker": "packing",
-    "PaddingFreeCollator": "collation",
-    "PreferenceCollator": "collation",
-    "sum_by_document": "collation",
-    "DataCollatorForCompletionOnlyLM": "completions",
-    "setup_chat_format": "chat_format",
-    "extend_arguments": "arguments",
-    "TokenBudgetSampler": "sampling",
-    "truncate": "truncation",
-    "truncate_prompt_and_completion": "truncation",
-    "truncate_text": "truncation",
-    "limit_prompts": "prompt_limits",
-    "Patch": "integrations",
-    "undo": "integrations",
-    "train_without_padding": "padding_free_trainers",
-    "use_variable_length_attention": "attention",
-    "token_logprobs": "losses",
-    "fuse": "losses",
-    "LinearCrossEntropyLoss": "losses",
-    "fuse_causal_lm_loss": "losses",
-    "fuse_trl_losses": "losses",
-    "sequence_logprobs": "losses",
-    "offload_activations": "offload",
-    "checkpoint_activations": "checkpoint",
-    "tile_mlp": "tiling",
-    "OptimizerInBackward": "optim",
-    "measure_memory": "measure",
-    "MeasureMemoryCallback": "measure",
-    "track_memory": "fake_memory",
-    "keep_on_device": "offload",
-    "batch_trainer_by_tokens": "trainer_adapters",
-    "offload_trainer_activations": "trainer_adapters",
-    "step_trainer_in_backward": "trainer_adapters",
-    "shared_prompt_logprobs": "shared_prompt",
-    "stream_frozen_weights": "streaming",
-    "load_streamed": "streaming",
-    "plan_streaming": "streaming",
+# Module of this package -> the public names that it defines.
+_NAMES: dict[str, str] = {
+    "lengths": "LengthProfile",
+    "packing": "plan_packing pack_dataset StreamingPacker",
+    "collation": "PaddingFreeCollator PreferenceCollator",
+    "sampling": "TokenBudgetSampler",
+    "truncation": "truncate",
+    "prompt_limits": "limit_prompts",
+    "integrations": "undo",
+    "padding_free_trainers": "train_without_padding",
+    "attention": "use_variable_length_attention",
+    "losses": "fuse LinearCrossEntropyLoss cross_entropy token_logprobs token_statistics "
+    "sequence_logprobs defer_logits dpo_loss kto_loss orpo_loss cpo_loss simpo_loss policy_loss "
+    "distillation_loss bradley_terry_loss",
+    "offload": "offload_activations",
+    "checkpoint": "checkpoint_activations",
+    "tiling": "tile_mlp",
+    "optim": "OptimizerInBackward",
+    "measure": "measure_memory MeasureMemoryCallback",
+    "fake_memory": "track_memory",
+    "trainer_adapters": "batch_trainer_by_tokens offload_trainer_activations "
+    "step_trainer_in_backward",
+    "shared_prompt": "shared_prompt_logprobs Sharing",
+    "streaming": "stream_frozen_weights load_streamed plan_streaming",
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_HOMES)
 
@@ -59,7 +42,17 @@ class MissingExtraError(ImportError):
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
+        # What rewritten scripts alone need stands in `compat`, and is found here as well.
+        from memlint_runtime.compat import HOMES
+
+        home = HOMES.get(name)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return load(home, name)
+
+
+def load(home: str, name: str) -> Any:
+    """A name of a module of this package. Raises MissingExtraError where that lacks a package."""
     try:
         return getattr(importlib.import_module(f"{__name__}.{home}"), name)
     except ModuleNotFoundError as error:

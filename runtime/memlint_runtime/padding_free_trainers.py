@@ -1,6 +1,6 @@
 """Padding taken out of a ready-made trainer, in one line before `train()`.
 
-    trainer = train_without_padding(SFTTrainer(model, args, train_dataset=dataset))
+    train_without_padding(trainer)
 
 What: selects variable-length attention on the trainer's models and makes its batches padding-free,
 in the way that its class allows: plain `Trainer` gets `PaddingFreeCollator`, TRL's SFT trainer its
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.metadata import version
-from typing import Any, TypeVar
+from typing import Any
 
 from transformers import (
     DataCollatorForLanguageModeling,
@@ -33,6 +33,7 @@ from transformers import (
 from memlint_runtime.attention import use_variable_length_attention
 from memlint_runtime.collation import PaddingFreeCollator
 from memlint_runtime.integrations import Patch
+from memlint_runtime.integrations.patching import Handle, changes_of, owner_of
 from memlint_runtime.trainer_adapters import require_trainer
 
 __all__ = ["train_without_padding"]
@@ -49,33 +50,41 @@ _KNOWN_CALLS = {
     (PaddingFreeCollator.__call__, None),
 }
 
-_T = TypeVar("_T", bound=Trainer)
 
+def train_without_padding(trainer: Trainer) -> Handle:
+    """Make a constructed trainer train, and evaluate, without padding.
 
-def train_without_padding(trainer: _T) -> _T:
-    """Make a constructed trainer train, and evaluate, without padding; returns it.
-
-    `memlint_runtime.undo(trainer)` gives it its collator and its model's attention back.
+    Returns a handle with `undo()`, by which the trainer (`result`) can be called as well.
 
     ValueError when its model cannot keep documents apart, when its own collator is not known, when
     its data was cut behind the packing's back, or when something counts on rows: `compute_metrics`,
     NEFTune's noise, accelerate's `dispatch_batches`. Streams are read by every process instead.
     """
+    trainer = owner_of(trainer)
     otherwise = "PaddingFreeCollator and use_variable_length_attention"
     require_trainer(trainer, "train_without_padding", otherwise)
     collator = _collator(trainer)
-    patch = Patch(trainer, "the trainer trains without padding")
+    patch = Handle(trainer, "the trainer trains without padding", trainer)
     try:
         if not any(cls.__module__.startswith("trl.") for cls in type(trainer).__mro__):
             _flatten_in_trainer(trainer, patch)
         elif hasattr(collator, "padding_free"):
             _flatten_in_sft(trainer, patch)
         else:
-            _unpad_in_the_trunk(trainer)
+            _unpad_in_the_trunk(trainer, patch)
     except BaseException:
         patch.undo()
         raise
-    return trainer
+    return patch
+
+
+def _attend_by_documents(patch: Patch, model: Any, **options: Any) -> None:
+    """Select variable-length attention until the patch is undone."""
+    before = changes_of(model)
+    use_variable_length_attention(model, **options)
+    for change in changes_of(model):
+        if change not in before:
+            patch.on_undo(change.undo)
 
 
 def _collator(trainer: Any) -> Any:
@@ -100,7 +109,7 @@ def _flatten_in_sft(trainer: Any, patch: Patch) -> None:
         _predict_with(trainer, patch, owner, {"padding_free": owner.padding_free})
         patch.replace(owner, "padding_free", True)
     _read_streams_everywhere(trainer, patch)
-    use_variable_length_attention(trainer.model)
+    _attend_by_documents(patch, trainer.model)
 
 
 def _require_no_noise_by_row(trainer: Any) -> None:
@@ -152,11 +161,11 @@ def _require_whole_rows(dataset: Any) -> None:
             )
 
 
-def _unpad_in_the_trunk(trainer: Any) -> None:
-    use_variable_length_attention(trainer.model, remove_padding=True)
+def _unpad_in_the_trunk(trainer: Any, patch: Patch) -> None:
+    _attend_by_documents(patch, trainer.model, remove_padding=True)
     reference = getattr(trainer, "ref_model", None)
     if reference is not None and reference is not trainer.model:
-        use_variable_length_attention(reference, remove_padding=True)
+        _attend_by_documents(patch, reference, remove_padding=True)
 
 
 def _flatten_in_trainer(trainer: Any, patch: Patch) -> None:
@@ -194,7 +203,7 @@ def _flatten_in_trainer(trainer: Any, patch: Patch) -> None:
         _predict_with(trainer, patch, trainer, padded)
         patch.replace(trainer, "data_collator", flattening)
     _read_streams_everywhere(trainer, patch)
-    use_variable_length_attention(trainer.model)
+    _attend_by_documents(patch, trainer.model)
     if trainer.args.remove_unused_columns:
         added = [name for name in _COLLATED_COLUMNS if name not in columns]
         patch.replace(trainer, "_signature_columns", [*columns, *added])

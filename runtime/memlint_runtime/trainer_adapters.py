@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import DataLoader
 
-from memlint_runtime.integrations import Patch
+from memlint_runtime.integrations.patching import Handle, owner_of
 from memlint_runtime.offload import ActivationOffload, offload_activations
 from memlint_runtime.optim import OptimizerInBackward
 from memlint_runtime.sampling import TokenBudgetSampler
@@ -52,7 +52,7 @@ def require_trainer(trainer: Any, function: str, otherwise: str) -> None:
     )
 
 
-def offload_trainer_activations(trainer: Trainer, **options: Any) -> ActivationOffload:
+def offload_trainer_activations(trainer: Trainer, **options: Any) -> Handle:
     """Run each of the trainer's training steps under `offload_activations`.
 
     With checkpointing on, the layers' inputs go to the host; without, everything saved does. Old,
@@ -63,13 +63,13 @@ def offload_trainer_activations(trainer: Trainer, **options: Any) -> ActivationO
         options: of `offload_activations`.
 
     Returns:
-        The context manager that is used, with its counters. `memlint_runtime.undo(trainer)` gives
-        the trainer its own step back.
+        A handle with `undo()`, and with the counters of the offload (`result`) that is used.
 
     Raises:
         ValueError: if this is no trainer, if it offloads already, or if its `training_step` is not
             the known one.
     """
+    trainer = owner_of(trainer)
     require_trainer(trainer, "offload_trainer_activations", "offload_activations(model)")
     if getattr(trainer.args, "activation_offloading", False):
         raise ValueError(
@@ -87,9 +87,9 @@ def offload_trainer_activations(trainer: Trainer, **options: Any) -> ActivationO
         )
     offload = offload_activations(trainer.model, **options)
     step: Any = functools.partial(_StepUnderOffload(), offload, trainer.training_step)
-    patch = Patch(trainer, "the trainer's activations are offloaded")
+    patch = Handle(trainer, "the trainer's activations are offloaded", offload)
     patch.replace(trainer, "training_step", step)
-    return offload
+    return patch
 
 
 class _StepUnderOffload:
@@ -100,7 +100,7 @@ class _StepUnderOffload:
 
 def batch_trainer_by_tokens(
     trainer: Trainer, token_budget: int, *, lengths: Sequence[int] | None = None
-) -> TokenBudgetSampler:
+) -> Handle:
     """Give the trainer batches of at most so many tokens. Call it before `train()`.
 
     Every rank takes as many batches, of level work; each row is taken once an epoch, save a few at
@@ -112,12 +112,13 @@ def batch_trainer_by_tokens(
         lengths: tokens of each row; of the data's `input_ids` unless given.
 
     Returns:
-        The sampler. `memlint_runtime.undo(trainer)` gives the trainer its own batches back.
+        A handle with `undo()`; the sampler is its `result`.
 
     Raises:
         ValueError: for what is no trainer, for streamed data, for a row over the budget, and where
             lengths do not fit.
     """
+    trainer = owner_of(trainer)
     require_trainer(trainer, "batch_trainer_by_tokens", "TokenBudgetSampler")
     data: Any = trainer.train_dataset
     if not hasattr(data, "__len__"):
@@ -141,9 +142,9 @@ def batch_trainer_by_tokens(
         seed=args.seed if args.data_seed is None else args.data_seed,
         drop_last=args.dataloader_drop_last,
     )
-    patch = Patch(trainer, "the trainer's batches are by tokens")
+    patch = Handle(trainer, "the trainer's batches are by tokens", sampler)
     patch.replace(trainer, "get_train_dataloader", functools.partial(_loader, trainer, sampler))
-    return sampler
+    return patch
 
 
 class _EpochLoader(DataLoader[Any]):
@@ -175,17 +176,21 @@ def _loader(trainer: Any, sampler: TokenBudgetSampler) -> DataLoader[Any]:
 
 def step_trainer_in_backward(
     trainer: Trainer, *, max_norm_per_parameter: float | None = None
-) -> OptimizerInBackward:
+) -> Handle:
     """Give the trainer its own optimizer, stepping inside backward. Call it before `train()`.
 
     Args:
         trainer: any `transformers.Trainer` on one process.
         max_norm_per_parameter: instead of `max_grad_norm`, which needs all gradients at once.
 
+    Returns:
+        A handle with `undo()`; the `OptimizerInBackward` is its `result`.
+
     Raises:
         ValueError: for what is no trainer, for gradient accumulation, `max_grad_norm`, fp16, and
             all that `OptimizerInBackward` refuses.
     """
+    trainer = owner_of(trainer)
     require_trainer(trainer, "step_trainer_in_backward", "OptimizerInBackward")
     args = trainer.args
     if args.gradient_accumulation_steps != 1:
@@ -212,7 +217,7 @@ def step_trainer_in_backward(
         trainer.create_optimizer()
     optimizer: Any = trainer.optimizer
     wrapped = OptimizerInBackward(optimizer, max_norm_per_parameter=max_norm_per_parameter)
-    patch = Patch(trainer, "the trainer's optimizer steps in backward")
+    patch = Handle(trainer, "the trainer's optimizer steps in backward", wrapped)
     patch.replace(trainer, "optimizer", wrapped)
     patch.on_undo(wrapped.remove)
-    return wrapped
+    return patch

@@ -221,8 +221,9 @@ def test_stepping_in_backward_learns_the_same(tmp_path: Path) -> None:
     plain = sft(tmp_path / "plain", max_grad_norm=0.0)
     plain.train()
     trainer = sft(tmp_path / "inside", max_grad_norm=0.0)
-    optimizer = step_trainer_in_backward(trainer)
-    assert isinstance(optimizer, OptimizerInBackward)
+    handle = step_trainer_in_backward(trainer)
+    assert isinstance(handle.result, OptimizerInBackward)
+    assert trainer.optimizer is handle.result
     trainer.train()
     for one, other in zip(weights(plain), weights(trainer), strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=0)

@@ -25,7 +25,8 @@ from typing import Any, Protocol, TypeVar
 from memlint_runtime.integrations.unwrapping import require_model
 
 __all__ = [
-    "REPLICATE", "Patch", "bound_to", "is_replica", "list_at", "patches_of", "take_off", "undo",
+    "REPLICATE", "Handle", "Patch", "bound_to", "changes_of", "is_replica", "list_at", "owner_of", "patches_of",
+    "take_off", "undo",
 ]  # fmt: skip
 
 _PATCHES = "memlint_patches"
@@ -115,6 +116,27 @@ class Patch:
         )
 
 
+class Handle(Patch):
+    """A patch of a trainer that hands on what came of it: attributes that it lacks are that's.
+
+    result: the offload, the sampler, the optimizer or the trainer.
+    """
+
+    def __init__(self, owner: Any, what: str, result: Any) -> None:
+        super().__init__(owner, what)
+        self.result = result
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "result" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.result, name)
+
+
+def owner_of(changed: Any) -> Any:
+    """The model or trainer that a handle has changed, or what is no handle itself."""
+    return changed.owner if isinstance(changed, Handle) else changed
+
+
 class Undoable(Protocol):
     """What `undo` finds at a model or trainer. what: the change in words."""
 
@@ -145,10 +167,20 @@ def patches_of(owner: Any) -> list[Undoable]:
 def undo(owner: Any) -> None:
     """Undo all that this package has changed in a model, its modules and wrappers, or a trainer.
 
+    owner: one of these, or the handle of a change, which alone is undone then.
     Raises TypeError for what can be neither.
     """
+    if isinstance(owner, Patch):
+        owner.undo()
+        return
     if not hasattr(owner, "__dict__") or (isinstance(owner, type) and hasattr(owner, "modules")):
         require_model(owner, "the model or trainer that was changed")
+    for change in reversed(changes_of(owner)):
+        change.undo()
+
+
+def changes_of(owner: Any) -> list[Undoable]:
+    """What this package has changed in a model, its modules and wrappers, or a trainer."""
     models = [owner, *(vars(owner).get(name) for name in ("model", "ref_model", "model_wrapped"))]
     seen: dict[int, Undoable] = {}
     for model in models:
@@ -156,8 +188,7 @@ def undo(owner: Any) -> None:
         for module in modules:
             if module is not None and hasattr(module, "__dict__"):
                 seen.update((id(patch), patch) for patch in patches_of(module))
-    for patch in reversed(seen.values()):
-        patch.undo()
+    return list(seen.values())
 
 
 def bound_to(owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) -> MethodType:

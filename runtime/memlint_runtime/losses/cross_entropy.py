@@ -16,6 +16,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from memlint_runtime.former_names import LOSS_NAMES, takes_former_names
 from memlint_runtime.losses.checks import check_ignore_index, check_penalties, check_reduction
 from memlint_runtime.losses.in_forward import summed_loss
 from memlint_runtime.losses.token_logprobs import TokenStatistics, read_inputs, token_statistics
@@ -92,6 +93,7 @@ def summed_cross_entropy(
     label_smoothing: float = 0.0,
     z_loss: float = 0.0,
     dynamic: bool = False,
+    linear_bias: Tensor | None = None,
     **head: Any,
 ) -> Tensor | None:
     """The tokens' losses, weighed, summed and divided, with gradients made on the way.
@@ -112,7 +114,7 @@ def summed_cross_entropy(
         share = divisor.to(hidden_TD.device).reciprocal()
         weights = share if weights is None else weights * share
     return summed_loss(
-        read_inputs(hidden_TD, weight_VD, target_T, **head),
+        read_inputs(hidden_TD, weight_VD, target_T, bias=linear_bias, **head),
         token_loss,
         weights,
         logsumexp=bool(label_smoothing or z_loss),
@@ -120,10 +122,11 @@ def summed_cross_entropy(
     )
 
 
+@takes_former_names(LOSS_NAMES)
 def cross_entropy(
-    hidden_TD: Tensor,
-    weight_VD: Tensor,
-    target_T: Tensor,
+    input: Tensor,  # noqa: A002 (torch's name)
+    linear_weight: Tensor,
+    target: Tensor,
     *,
     label_smoothing: float = 0.0,
     z_loss: float = 0.0,
@@ -137,7 +140,7 @@ def cross_entropy(
     """Cross entropy of `softmax(hidden @ weight.T)` without the logits; targets already shifted.
 
     Args:
-        hidden_TD, weight_VD, target_T: as in `token_logprobs`, whose other arguments (bias,
+        input, linear_weight, target: as in `token_logprobs`, whose other arguments (linear_bias,
             softcap, temperature, logit_scale, low_rank, workspace_bytes) `head` takes too.
         label_smoothing: share of the target distribution that is uniform.
         z_loss: weight of the squared log-sum-exp.
@@ -151,15 +154,15 @@ def cross_entropy(
     check_penalties(label_smoothing, z_loss)
     check_reduction(reduction)
     check_ignore_index(ignore_index)
-    counted = (target_T >= 0) & (target_T != ignore_index)
-    target = torch.where(counted, target_T, -100)
+    counted = (target >= 0) & (target != ignore_index)
+    target = torch.where(counted, target, -100)
     if reduction != "none":
         divisor = None
         if reduction == "mean":
             divisor = _divisor(counted, token_weights, num_items_in_batch)
         total = summed_cross_entropy(
-            hidden_TD,
-            weight_VD,
+            input,
+            linear_weight,
             target,
             divisor=divisor,
             token_weights=token_weights,
@@ -171,8 +174,8 @@ def cross_entropy(
         if total is not None:
             return total
     found = token_statistics(
-        hidden_TD,
-        weight_VD,
+        input,
+        linear_weight,
         target,
         logsumexp=bool(label_smoothing or z_loss),
         mean_logit=bool(label_smoothing),

@@ -209,7 +209,7 @@ class DeferredLogits:
         """The logits themselves."""
         options = self.head.options(self.hidden)
         weight = self.head.weight.to(self.hidden.device)
-        logits = functional.linear(self.hidden, weight, options["bias"])
+        logits = functional.linear(self.hidden, weight, options["linear_bias"])
         if options["low_rank"] is not None:
             left, right = options["low_rank"]
             logits = logits + functional.linear(left, right.to(left.dtype)).to(logits.dtype)

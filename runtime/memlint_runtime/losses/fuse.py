@@ -16,19 +16,32 @@ from collections.abc import Callable
 from typing import Any
 
 from memlint_runtime.integrations import Patch, require_model
-from memlint_runtime.integrations.patching import bound_to
+from memlint_runtime.integrations.patching import bound_to, owner_of
 from memlint_runtime.losses.causal_lm import fuse_causal_lm_loss
+from memlint_runtime.losses.other_backends import Backend
 from memlint_runtime.losses.trl_losses import fuse_trl_losses
 
 __all__ = ["fuse"]
 
 
-def fuse(model_or_trainer: Any, *, workspace_bytes: int | None = None) -> Patch:
+def fuse(
+    model_or_trainer: Any,
+    *,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    dynamic: bool = False,
+    backend: Backend = "tiles",
+    workspace_bytes: int | None = None,
+) -> Patch:
     """Compute the losses of a model or trainer without logits, until undone.
 
     Args:
         model_or_trainer: a transformers causal LM, bare or wrapped, or a constructed trainer of
             transformers or TRL.
+        label_smoothing, z_loss, dynamic: of a cross entropy, as in `cross_entropy`; a trainer of
+            TRL computes its own loss, and takes none of them.
+        backend: "tiles"; for models and `transformers.Trainer` also "torch" for PyTorch's own
+            chunks (2.13 and later), or "liger".
         workspace_bytes: as in `token_logprobs`.
 
     In training `outputs.logits` is None, and so is `outputs[1]`: a trainer whose own `compute_loss`
@@ -37,11 +50,18 @@ def fuse(model_or_trainer: Any, *, workspace_bytes: int | None = None) -> Patch:
     Raises ValueError where it cannot be, with the reason; TypeError for what is neither a model nor
     a trainer.
     """
+    options: dict[str, Any] = {
+        "label_smoothing": label_smoothing, "z_loss": z_loss, "dynamic": dynamic,
+        "backend": backend, "workspace_bytes": workspace_bytes,
+    }  # fmt: skip
+    model_or_trainer = owner_of(model_or_trainer)
     if isinstance(model_or_trainer, type) or not hasattr(model_or_trainer, "training_step"):
         require_model(model_or_trainer, "a model or a constructed trainer")
-        return fuse_causal_lm_loss(model_or_trainer, workspace_bytes=workspace_bytes)
+        return fuse_causal_lm_loss(model_or_trainer, **options)
     trainer = model_or_trainer
     from_trl = [kind for kind in type(trainer).__mro__ if kind.__module__.startswith("trl.")]
+    if from_trl:
+        _refuse_options(trainer, options)
     # Of TRL's trainers the supervised one leaves both options to transformers.
     if from_trl and not any(kind.__name__ == "SFTTrainer" for kind in from_trl):
         return fuse_trl_losses(trainer, workspace_bytes=workspace_bytes)
@@ -53,10 +73,11 @@ def fuse(model_or_trainer: Any, *, workspace_bytes: int | None = None) -> Patch:
             raise ValueError(
                 f"{type(trainer).__name__} computes its loss by itself with {option}, from the "
                 "logits: leave it out, or leave the loss unfused"
+                + _INSTEAD.get((option, bool(from_trl)), "")
             )
     if from_trl:
         return fuse_trl_losses(trainer, workspace_bytes=workspace_bytes)
-    fused = fuse_causal_lm_loss(trainer.model, workspace_bytes=workspace_bytes)
+    fused = fuse_causal_lm_loss(trainer.model, **options)
 
     def prediction_step(own: Callable[..., Any]) -> Callable[..., Any]:
         def step(
@@ -76,6 +97,22 @@ def fuse(model_or_trainer: Any, *, workspace_bytes: int | None = None) -> Patch:
             trainer, "compute_loss", bound_to(trainer, "compute_loss", _telling_of_logits)
         )
     return fused
+
+
+# What does the same, by an option that is refused and whether the trainer is TRL's.
+_INSTEAD = {("label_smoothing_factor", False): ". fuse(trainer, label_smoothing=...) smooths too"}
+
+
+def _refuse_options(trainer: Any, options: dict[str, Any]) -> None:
+    """Raise ValueError for what the loss of a trainer of TRL's does not know."""
+    usual = {"label_smoothing": 0.0, "z_loss": 0.0, "dynamic": False, "backend": "tiles"}
+    changed = [name for name, value in usual.items() if options[name] != value]
+    if changed:
+        raise ValueError(
+            f"{type(trainer).__name__} computes its own loss from the log-probabilities, which "
+            f"knows no {', '.join(changed)}: leave that out here, and set in its configuration "
+            "what that has for it"
+        )
 
 
 def _telling_of_logits(own: Callable[..., Any]) -> Callable[..., Any]:

@@ -154,7 +154,7 @@ class LinearCrossEntropyLoss(nn.Module):
             target: class of each hidden state, `[T]` or `[...]`, already shifted.
             linear_bias: `[V]`.
         """
-        head: dict[str, Any] = {"bias": linear_bias}
+        head: dict[str, Any] = {"linear_bias": linear_bias}
         if target is None:
             owner = self.__dict__["_head"]
             if owner is None:

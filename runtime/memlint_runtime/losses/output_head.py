@@ -40,7 +40,7 @@ class HeadTensors:
     def options(self, hidden: Tensor) -> dict[str, Any]:
         """Keywords of `token_logprobs`."""
         low_rank = None if self.low_rank is None else self.low_rank(hidden)
-        return {"bias": self.bias, "low_rank": low_rank}
+        return {"linear_bias": self.bias, "low_rank": low_rank}
 
 
 def check_head(module: nn.Module) -> None:

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional
 
+from memlint_runtime.former_names import LOSS_NAMES, takes_former_names
 from memlint_runtime.losses.checks import check_targets
 from memlint_runtime.losses.passes import (
     PassOptions,
@@ -62,8 +63,8 @@ class TokenStatistics:
 
 @overload
 def token_logprobs(
-    hidden_TD: Tensor, weight_VD: Tensor, target_T: Tensor,
-    *, bias: Tensor | None = ..., softcap: float | None = ..., temperature: float = ...,
+    input: Tensor, linear_weight: Tensor, target: Tensor,
+    *, linear_bias: Tensor | None = ..., softcap: float | None = ..., temperature: float = ...,
     logit_scale: float = ..., entropy: Literal[False] = ...,
     low_rank: tuple[Tensor, Tensor] | None = ..., workspace_bytes: int | None = ...,
 ) -> Tensor: ...  # fmt: skip
@@ -71,19 +72,20 @@ def token_logprobs(
 
 @overload
 def token_logprobs(
-    hidden_TD: Tensor, weight_VD: Tensor, target_T: Tensor,
-    *, bias: Tensor | None = ..., softcap: float | None = ..., temperature: float = ...,
+    input: Tensor, linear_weight: Tensor, target: Tensor,
+    *, linear_bias: Tensor | None = ..., softcap: float | None = ..., temperature: float = ...,
     logit_scale: float = ..., entropy: Literal[True], low_rank: tuple[Tensor, Tensor] | None = ...,
     workspace_bytes: int | None = ...,
 ) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 
 
+@takes_former_names(LOSS_NAMES)
 def token_logprobs(
-    hidden_TD: Tensor,
-    weight_VD: Tensor,
-    target_T: Tensor,
+    input: Tensor,  # noqa: A002 (torch's name)
+    linear_weight: Tensor,
+    target: Tensor,
     *,
-    bias: Tensor | None = None,
+    linear_bias: Tensor | None = None,
     softcap: float | None = None,
     temperature: float = 1.0,
     logit_scale: float = 1.0,
@@ -94,11 +96,11 @@ def token_logprobs(
     """Log-probability `[T]` of each target, in fp32; with `entropy`, the pair with entropies.
 
     Args:
-        hidden_TD: hidden states `[T, D]`, or `[..., D]` with targets of the same leading shape.
-        weight_VD: the output head, `[V, D]`. Without `requires_grad` it costs no gradient.
-        target_T: token ids. A negative one (as -100) is ignored: its results are zero, it gets
+        input: hidden states `[T, D]`, or `[..., D]` with targets of the same leading shape.
+        linear_weight: the output head, `[V, D]`. Without `requires_grad` it costs no gradient.
+        target: token ids. A negative one (as -100) is ignored: its results are zero, it gets
             no gradient and its logits are never computed.
-        bias: `[V]`.
+        linear_bias: `[V]`.
         softcap: logits become `softcap * tanh(logits / softcap)`, after `logit_scale`.
         temperature: divides the logits last.
         logit_scale: multiplies the raw logits.
@@ -106,7 +108,7 @@ def token_logprobs(
         low_rank: `(hidden_TR, weight_VR)`, whose product is added to the raw logits: a LoRA head
             without merging it, `(scaling * hidden @ A.T, B)`.
         workspace_bytes: most memory to use beside inputs, results and gradients. By default
-            48 MiB and the size of `hidden_TD`; on CUDA in half precision half of the size of both
+            48 MiB and the size of `input`; on CUDA in half precision half of the size of both
             gradients. Less is slower, never wrong.
 
     Under autocast the head multiplies in the autocast type, tile by tile.
@@ -114,10 +116,10 @@ def token_logprobs(
     no distribution, or a workspace too small for one tile.
     """
     found = token_statistics(
-        hidden_TD,
-        weight_VD,
-        target_T,
-        bias=bias,
+        input,
+        linear_weight,
+        target,
+        linear_bias=linear_bias,
         softcap=softcap,
         temperature=temperature,
         logit_scale=logit_scale,
@@ -128,12 +130,13 @@ def token_logprobs(
     return (found.logprob, found.entropy) if found.entropy is not None else found.logprob
 
 
+@takes_former_names(LOSS_NAMES)
 def token_statistics(
-    hidden_TD: Tensor,
-    weight_VD: Tensor,
-    target_T: Tensor,
+    input: Tensor,  # noqa: A002 (torch's name)
+    linear_weight: Tensor,
+    target: Tensor,
     *,
-    bias: Tensor | None = None,
+    linear_bias: Tensor | None = None,
     softcap: float | None = None,
     temperature: float = 1.0,
     logit_scale: float = 1.0,
@@ -150,7 +153,7 @@ def token_statistics(
     metrics (`extras_differentiable=False`) they cost next to nothing.
     """
     given = read_inputs(
-        hidden_TD, weight_VD, target_T, bias=bias, softcap=softcap, temperature=temperature,
+        input, linear_weight, target, bias=linear_bias, softcap=softcap, temperature=temperature,
         logit_scale=logit_scale, low_rank=low_rank, workspace_bytes=workspace_bytes,
     )  # fmt: skip
     hiddens, weights = given.hiddens, given.weights
@@ -161,7 +164,7 @@ def token_statistics(
     named = logsumexp, entropy, mean_logit, extras_differentiable
     if given.is_whole:
         head = given.transform, given.compute_dtype
-        return _whole(target_T, bias, hiddens, weights, *head, *named)
+        return _whole(target, linear_bias, hiddens, weights, *head, *named)
     options = PassOptions(
         transform=given.transform,
         compute_dtype=given.compute_dtype,
@@ -176,10 +179,10 @@ def token_statistics(
         from memlint_runtime.losses.operators import compiled_statistics as apply
     else:
         apply = cast("_Apply", _TokenStatistics.apply)
-    logprob, is_top, *others = apply(options, given.target, bias, *hiddens, *weights)
+    logprob, is_top, *others = apply(options, given.target, linear_bias, *hiddens, *weights)
     assert logprob is not None
     assert is_top is not None
-    leading = target_T.shape
+    leading = target.shape
     return TokenStatistics(
         logprob.reshape(leading),
         is_top.reshape(leading),

@@ -182,7 +182,7 @@ def _replace_chunks(handle: _TrlLosses) -> None:
                 hidden,
                 weight,
                 targets,
-                bias=bias,
+                linear_bias=bias,
                 temperature=temperature,
                 softcap=final_logit_softcapping,
                 logit_scale=logit_scale,

@@ -50,7 +50,7 @@ class OutputHead:
             hidden_ND.to(weight.device),
             weight,
             target_N.to(weight.device),
-            bias=bias,
+            linear_bias=bias,
             softcap=getattr(self.config, "final_logit_softcapping", None),
             temperature=self.temperature,
             logit_scale=self.logit_scale,
