@@ -30,9 +30,25 @@ _NAMES: dict[str, str] = {
     "shared_prompt": "shared_prompt_logprobs Sharing",
     "streaming": "stream_frozen_weights load_streamed plan_streaming",
 }
-_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
+# The same of what rewritten scripts alone need: `memlint_runtime.compat`, and found here as ever.
+FORMER: dict[str, str] = {
+    "arguments": "extend_arguments",
+    "chat_format": "setup_chat_format",
+    "collation": "sum_by_document",
+    "completions": "DataCollatorForCompletionOnlyLM",
+    "integrations": "Patch",
+    "losses": "fuse_causal_lm_loss fuse_trl_losses",
+    "offload": "keep_on_device",
+    "truncation": "truncate_prompt_and_completion truncate_text",
+}
+_HOMES = {
+    name: home
+    for table in (_NAMES, FORMER)
+    for home, names in table.items()
+    for name in names.split()
+}
 
-__all__ = sorted(_HOMES)
+__all__ = sorted(" ".join(_NAMES.values()).split())
 
 
 class MissingExtraError(ImportError):
@@ -42,17 +58,7 @@ class MissingExtraError(ImportError):
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
-        # What rewritten scripts alone need stands in `compat`, and is found here as well.
-        from memlint_runtime.compat import HOMES
-
-        home = HOMES.get(name)
-    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return load(home, name)
-
-
-def load(home: str, name: str) -> Any:
-    """A name of a module of this package. Raises MissingExtraError where that lacks a package."""
     try:
         return getattr(importlib.import_module(f"{__name__}.{home}"), name)
     except ModuleNotFoundError as error:

@@ -32,8 +32,7 @@ from transformers import (
 
 from memlint_runtime.attention import use_variable_length_attention
 from memlint_runtime.collation import PaddingFreeCollator
-from memlint_runtime.integrations import Patch
-from memlint_runtime.integrations.patching import Handle, changes_of, owner_of
+from memlint_runtime.integrations.patching import Patch, changes_of, owner_of
 from memlint_runtime.trainer_adapters import require_trainer
 
 __all__ = ["train_without_padding"]
@@ -51,7 +50,7 @@ _KNOWN_CALLS = {
 }
 
 
-def train_without_padding(trainer: Trainer) -> Handle:
+def train_without_padding(trainer: Trainer) -> Patch:
     """Make a constructed trainer train, and evaluate, without padding.
 
     Returns a handle with `undo()`, by which the trainer (`result`) can be called as well.
@@ -64,7 +63,7 @@ def train_without_padding(trainer: Trainer) -> Handle:
     otherwise = "PaddingFreeCollator and use_variable_length_attention"
     require_trainer(trainer, "train_without_padding", otherwise)
     collator = _collator(trainer)
-    patch = Handle(trainer, "the trainer trains without padding", trainer)
+    patch = Patch(trainer, "the trainer trains without padding", trainer)
     try:
         if not any(cls.__module__.startswith("trl.") for cls in type(trainer).__mro__):
             _flatten_in_trainer(trainer, patch)

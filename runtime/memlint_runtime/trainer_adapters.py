@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import DataLoader
 
-from memlint_runtime.integrations.patching import Handle, owner_of
+from memlint_runtime.integrations.patching import Patch, owner_of
 from memlint_runtime.offload import ActivationOffload, offload_activations
 from memlint_runtime.optim import OptimizerInBackward
 from memlint_runtime.sampling import TokenBudgetSampler
@@ -52,7 +52,7 @@ def require_trainer(trainer: Any, function: str, otherwise: str) -> None:
     )
 
 
-def offload_trainer_activations(trainer: Trainer, **options: Any) -> Handle:
+def offload_trainer_activations(trainer: Trainer, **options: Any) -> Patch:
     """Run each of the trainer's training steps under `offload_activations`.
 
     With checkpointing on, the layers' inputs go to the host; without, everything saved does. Old,
@@ -87,7 +87,7 @@ def offload_trainer_activations(trainer: Trainer, **options: Any) -> Handle:
         )
     offload = offload_activations(trainer.model, **options)
     step: Any = functools.partial(_StepUnderOffload(), offload, trainer.training_step)
-    patch = Handle(trainer, "the trainer's activations are offloaded", offload)
+    patch = Patch(trainer, "the trainer's activations are offloaded", offload)
     patch.replace(trainer, "training_step", step)
     return patch
 
@@ -100,7 +100,7 @@ class _StepUnderOffload:
 
 def batch_trainer_by_tokens(
     trainer: Trainer, token_budget: int, *, lengths: Sequence[int] | None = None
-) -> Handle:
+) -> Patch:
     """Give the trainer batches of at most so many tokens. Call it before `train()`.
 
     Every rank takes as many batches, of level work; each row is taken once an epoch, save a few at
@@ -142,7 +142,7 @@ def batch_trainer_by_tokens(
         seed=args.seed if args.data_seed is None else args.data_seed,
         drop_last=args.dataloader_drop_last,
     )
-    patch = Handle(trainer, "the trainer's batches are by tokens", sampler)
+    patch = Patch(trainer, "the trainer's batches are by tokens", sampler)
     patch.replace(trainer, "get_train_dataloader", functools.partial(_loader, trainer, sampler))
     return patch
 
@@ -176,7 +176,7 @@ def _loader(trainer: Any, sampler: TokenBudgetSampler) -> DataLoader[Any]:
 
 def step_trainer_in_backward(
     trainer: Trainer, *, max_norm_per_parameter: float | None = None
-) -> Handle:
+) -> Patch:
     """Give the trainer its own optimizer, stepping inside backward. Call it before `train()`.
 
     Args:
@@ -217,7 +217,7 @@ def step_trainer_in_backward(
         trainer.create_optimizer()
     optimizer: Any = trainer.optimizer
     wrapped = OptimizerInBackward(optimizer, max_norm_per_parameter=max_norm_per_parameter)
-    patch = Handle(trainer, "the trainer's optimizer steps in backward", wrapped)
+    patch = Patch(trainer, "the trainer's optimizer steps in backward", wrapped)
     patch.replace(trainer, "optimizer", wrapped)
     patch.on_undo(wrapped.remove)
     return patch

@@ -35,7 +35,7 @@ from memlint_runtime.losses import cost, statistics
 from memlint_runtime.losses.cost import RATES, Rates
 from memlint_runtime.losses.in_forward import ChunkPlan, plan_chunks
 from memlint_runtime.losses.passes import default_workspace_bytes
-from memlint_runtime.losses.planning import plan_joint, plan_reduction
+from memlint_runtime.losses.planning import plan_tiling
 from memlint_runtime.losses.tile_ops import LogitTransform
 from memlint_runtime.losses.tiles import Head
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -85,13 +85,16 @@ def ours(
         shape = tokens, vocabulary, width
         if chunks is not None:
             return Answer(_chunked(rates, shape, chunks), held, _told(tokens, chunks))
-        joint = plan_joint(head, workspace, scratch=0)
-        if joint is None:
+        try:
+            forward, backward = (
+                plan_tiling(head, workspace - hidden.nbytes, outer, scratch=1)
+                for outer in ("tokens", "vocabulary")
+            )
+        except ValueError:
             return None
-        forward = plan_reduction(head, workspace)
-        sizes = [(tiling.tokens, tiling.vocabulary) for tiling in (forward, joint)]
+        sizes = [(tiling.tokens, tiling.vocabulary) for tiling in (forward, backward)]
         seconds = cost.four(rates, *shape, forward=sizes[0], backward=sizes[1])
-        return Answer(seconds, held, f"4 products, tiles {joint.tokens}x{joint.vocabulary}")
+        return Answer(seconds, held, f"4 products, tiles {sizes[1][0]}x{sizes[1][1]}")
 
 
 def _chunked(rates: Rates, shape: tuple[int, int, int], plan: ChunkPlan) -> float:

@@ -25,8 +25,8 @@ from typing import Any, Protocol, TypeVar
 from memlint_runtime.integrations.unwrapping import require_model
 
 __all__ = [
-    "REPLICATE", "Handle", "Patch", "bound_to", "changes_of", "is_replica", "list_at", "owner_of", "patches_of",
-    "take_off", "undo",
+    "REPLICATE", "Patch", "bound_to", "changes_of", "is_replica", "list_at", "owner_of",
+    "patches_of", "take_off", "undo",
 ]  # fmt: skip
 
 _PATCHES = "memlint_patches"
@@ -52,15 +52,24 @@ class Patch:
     """Undoes a change by `undo()`, or at the end of a `with` block.
 
     owner: the model or trainer that was changed. what: the change in words, for messages.
+    result: what came of it (an offload, sampler, optimizer or trainer), whose attributes the handle
+    hands on.
     """
 
-    def __init__(self, owner: Any, what: str) -> None:
+    def __init__(self, owner: Any, what: str, result: Any = None) -> None:
+        self.result = result
         self.owner = owner
         self.what = what
         self.active = True
         self._replacements: list[_Replacement] = []
         self._callbacks: list[Callable[[], None]] = []
         list_at(owner, self)
+
+    def __getattr__(self, name: str) -> Any:
+        result = vars(self).get("result")
+        if result is None or name.startswith("__"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(result, name)
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
         """Set an attribute of `owner`'s own, past nn.Module's bookkeeping."""
@@ -116,25 +125,9 @@ class Patch:
         )
 
 
-class Handle(Patch):
-    """A patch of a trainer that hands on what came of it: attributes that it lacks are that's.
-
-    result: the offload, the sampler, the optimizer or the trainer.
-    """
-
-    def __init__(self, owner: Any, what: str, result: Any) -> None:
-        super().__init__(owner, what)
-        self.result = result
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or "result" not in vars(self):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(self.result, name)
-
-
 def owner_of(changed: Any) -> Any:
     """The model or trainer that a handle has changed, or what is no handle itself."""
-    return changed.owner if isinstance(changed, Handle) else changed
+    return changed.owner if isinstance(changed, Patch) else changed
 
 
 class Undoable(Protocol):

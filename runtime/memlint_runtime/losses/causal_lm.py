@@ -1,10 +1,10 @@
 """A transformers causal LM whose own loss is computed without logits, in `Trainer` or a loop.
 
 What: `fuse_causal_lm_loss(model)` replaces, until undone, what the model's output head returns
-while labels are given: instead of logits, each token's statistics, `[B, L, 1]`. The model's own
-forward goes on as ever (auxiliary losses, vision towers, PEFT), and its `loss_function` reduces
-the statistics as transformers does: label shift, ignore index, `num_items_in_batch`. Without
-labels, as in generation, nothing differs. `outputs.logits` is None where the loss was fused.
+while labels are given: instead of logits the loss, `[1, 1, 3]` with two probes. The model's own
+forward goes on as ever (auxiliary losses, vision towers, PEFT), and its `loss_function` returns
+what transformers' does: label shift, ignore index, `num_items_in_batch`. Without labels, as in
+generation, nothing differs. `outputs.logits` is None where the loss was fused.
 Why inside the head's call: sharding (DDP, FSDP, ZeRO-3) gathers a module's weights around its
 call and hooks its output, so the head is gathered once, outside the loop over tiles, and its
 gradient is reduced as ever.
@@ -12,7 +12,7 @@ Accepted is what is known to be the same: a loss that is transformers' `ForCausa
 and text batches of `...ForConditionalGeneration`), a head whose forward is `nn.Linear`'s. Whatever
 else is found is refused when this is called, or in the first step, with the reason.
 Cost: see `statistics`. What the model does to its logits is read from its config, and checked once
-against what it did to the statistics, which is elementwise too.
+against what it did to the probes.
 """
 
 from __future__ import annotations
@@ -34,11 +34,7 @@ from memlint_runtime.integrations import Patch, unwrap
 from memlint_runtime.integrations.patching import REPLICATE, bound_to, is_replica
 from memlint_runtime.losses import other_backends
 from memlint_runtime.losses.checks import check_ignore_index, check_penalties, check_workspace
-from memlint_runtime.losses.cross_entropy import (
-    reduce_tokens,
-    summed_cross_entropy,
-    token_cross_entropy,
-)
+from memlint_runtime.losses.cross_entropy import cross_entropy
 from memlint_runtime.losses.other_backends import Backend, check_backend
 from memlint_runtime.losses.output_head import (
     PATCH_MARK,
@@ -53,7 +49,6 @@ from memlint_runtime.losses.output_head import (
 from memlint_runtime.losses.planning import whole_fits
 from memlint_runtime.losses.remote_weights import is_remote
 from memlint_runtime.losses.tile_ops import LogitTransform
-from memlint_runtime.losses.token_logprobs import TokenStatistics, token_statistics
 
 # Options that two calls for one model must agree on.
 _CHOSEN = ("label_smoothing", "z_loss", "dynamic", "workspace_bytes", "backend")
@@ -79,7 +74,7 @@ class _Request:
     """The labels of a forward pass under way, and what the head made of them.
 
     items: what the loss divides by, if given. whole: whether its logits are few, and the head
-    makes them as ever. divisor: what the head has divided the summed loss by, where it made that.
+    makes them as ever. divisor: what the head has divided the loss by, where it made that.
     """
 
     labels: Tensor | None
@@ -376,7 +371,7 @@ def _fused_loss(
     if not (fused.checked or request.whole):
         fused.checked = check_transform(self, request.output, logits, fused.options.transform)
     fused.reached = True
-    return _reduce(request, kwargs.get("num_items_in_batch"), fused.options)
+    return _reduce(request, kwargs.get("num_items_in_batch"))
 
 
 def _same_labels(given: Tensor | None, expected: Tensor | None) -> bool:
@@ -440,43 +435,33 @@ def _targets(labels: Tensor | None, shifted: Tensor | None, ignore_index: int) -
 
 
 def _score_tokens(head: nn.Module, hidden: Tensor, request: _Request, options: _Options) -> Tensor:
-    """The summed loss `[1, 1, 3]`, or statistics `[B, L, k]` of each token."""
+    """The loss `[1, 1, 3]`, beside probes."""
     tensors, target = read_head(head), request.target
+    request.divisor = _items(request, target.device)
     penalties: dict[str, Any] = {
         "label_smoothing": options.label_smoothing,
         "z_loss": options.z_loss,
         "dynamic": options.dynamic,
     }
     if options.backend != "tiles":
-        request.divisor = torch.ones((), device=hidden.device)
+        request.divisor = torch.ones_like(request.divisor)
         return _beside_probes(
             other_backends.summed_cross_entropy(
                 options.backend, hidden, tensors, target, options.transform, **penalties
             )
         )
-    given: dict[str, Any] = {
-        "softcap": options.transform.softcap,
-        "logit_scale": options.transform.scale,
-        "workspace_bytes": options.workspace_bytes,
-        **tensors.options(hidden),
-    }
-    divisor = _items(request, target.device)
-    total = summed_cross_entropy(
-        hidden, tensors.weight, target, divisor=divisor, **penalties, **given
-    )
-    if total is not None:
-        request.divisor = divisor
-        return _beside_probes(total)
-    found = token_statistics(
+    total = cross_entropy(
         hidden,
         tensors.weight,
         target,
-        logsumexp=bool(options.label_smoothing or options.z_loss),
-        mean_logit=bool(options.label_smoothing),
-        **given,
+        num_items_in_batch=request.divisor,
+        softcap=options.transform.softcap,
+        logit_scale=options.transform.scale,
+        workspace_bytes=options.workspace_bytes,
+        **penalties,
+        **tensors.options(hidden),
     )
-    columns = (found.logprob, found.logsumexp, found.mean_logit)
-    return torch.stack([column for column in columns if column is not None], -1)
+    return _beside_probes(total)
 
 
 def _is_whole(fused: FusedLoss, target: Tensor) -> bool:
@@ -503,24 +488,14 @@ def _items(request: _Request, device: torch.device) -> Tensor:
     )
 
 
-def _reduce(request: _Request, num_items_in_batch: Any, options: _Options) -> Tensor:
+def _reduce(request: _Request, num_items_in_batch: Any) -> Tensor:
     assert request.output is not None
     request.items = num_items_in_batch
-    counted = request.target >= 0
     if request.whole:
         logits, target = request.output.flatten(0, -2).float(), request.target.flatten()
         total = nn.functional.cross_entropy(logits, target.to(logits.device), reduction="sum")
         return total / _items(request, total.device)
-    if request.divisor is not None:
-        total = request.output[0, 0, 0]
-        # Divided already, but for a model that tells its loss of other items than it was given.
-        return total * (request.divisor.to(total.device) / _items(request, total.device))
-    logprob, *others = request.output.unbind(-1)
-    logsumexp, mean_logit = (*others, None, None)[:2]
-    loss = token_cross_entropy(
-        TokenStatistics(logprob, counted, logsumexp, mean_logit=mean_logit),
-        label_smoothing=options.label_smoothing,
-        z_loss=options.z_loss,
-        dynamic=options.dynamic,
-    )
-    return reduce_tokens(loss, counted, num_items_in_batch=num_items_in_batch)
+    assert request.divisor is not None
+    total = request.output[0, 0, 0]
+    # Divided already, but for a model that tells its loss of other items than it was given.
+    return total * (request.divisor.to(total.device) / _items(request, total.device))

@@ -4,9 +4,9 @@ What: a launch takes its arithmetic, its bytes and LAUNCH_SECONDS, one after the
 `four` count the launches of the two plans that train a head; the runtime takes the shorter one
 within the workspace, and `python -m tests.bench.roofline` prints both beside other libraries.
 Source: shares of the peaks that published runs reached on an A100, fitted to eight times of the
-plain loss and of Liger-Kernel at 128,256 x 4,096 (root mean square of the errors 4 %), and the
-forward of cut-cross-entropy for matmuls within Triton kernels. For other GPUs no run is known that
-is a product alone: the A100's shares stand in.
+plain loss and of Liger-Kernel at 128,256 x 4,096 (root mean square of the errors 4 %); `kernel` is
+of matmuls within other libraries' Triton kernels. For other GPUs no run is known that is a product
+alone: the A100's shares stand in.
 
 Shapes: T tokens, V vocabulary, D hidden size, t and v their tiles.
 """
@@ -20,6 +20,8 @@ from dataclasses import dataclass
 import torch
 
 LAUNCH_SECONDS = 4e-6
+# Tokens and vocabulary entries.
+Tile = tuple[int, int]
 # What the host needs for a tile.
 _HOST_SECONDS = 45e-6
 
@@ -83,33 +85,20 @@ def three(rates: Rates, T: int, V: int, D: int, *, rows: int, sums_bytes: int) -
     return total + rates.copy(4 * D * (T + V))
 
 
-def four(
-    rates: Rates, T: int, V: int, D: int, *, forward: tuple[int, int], backward: tuple[int, int]
-) -> float:
-    """Seconds of a forward that multiplies and reduces; then for each tile its gradient, and both
-    products with it. forward, backward: tokens and vocabulary entries of a tile."""
+def four(rates: Rates, T: int, V: int, D: int, *, forward: Tile, backward: Tile) -> float:
+    """Seconds of tiles whose logits are multiplied twice: with the hidden states' gradient in the
+    forward pass, and with the weights' in backward."""
     seconds = 0.0
-    tiles, entries, t, v = _mean_tile(T, V, forward)
-    flops = 2 * entries * D
-    # A maximum and a sum for each half block, written, and read by the kernel that merges them.
-    values = 8 * entries / 128
-    launches = rates.product(flops, 2 * D * (t + v) + values, in_kernel=True) + rates.copy(values)
-    seconds += tiles * max(launches, _HOST_SECONDS)
-    tiles, entries, t, v = _mean_tile(T, V, backward)
-    flops = 2 * entries * D
-    launches = rates.product(flops, 2 * D * (t + v) + 2 * entries, in_kernel=True)
-    # Hidden states: added to sums in float32. Weights: written, or added where tokens have tiles.
-    launches += rates.product(flops, 2 * entries + 2 * D * v + 8 * t * D)
-    launches += rates.product(flops, 2 * entries + 2 * D * t + (2 if t >= T else 8) * v * D)
-    seconds += tiles * max(launches, _HOST_SECONDS)
-    if t < T:
-        seconds += rates.copy(10 * V * D)  # zeros, and their sums rounded
-    return seconds + rates.copy(6 * T * D)  # the hidden states' sums rounded
-
-
-def _mean_tile(T: int, V: int, tile: tuple[int, int]) -> tuple[int, float, float, float]:
-    """Tiles, and the mean one's entries, tokens and vocabulary: those at the edges are smaller."""
-    t = min(tile[0], T)
-    tiles = math.ceil(T / t) * math.ceil(V / min(tile[1], V))
-    entries = T * V / tiles
-    return tiles, entries, t, entries / t
+    for (t, v), outer in ((forward, "tokens"), (backward, "vocabulary")):
+        t, v = min(t, T), min(v, V)
+        tiles = math.ceil(T / t) * math.ceil(V / v)
+        entries, flops = T * V / tiles, 2 * T * V * D / tiles
+        sums = 8 * D * (t if outer == "tokens" else v)
+        launches = rates.product(flops, 2 * D * (t + v) + 4 * entries) + rates.copy(6 * entries)
+        launches += rates.product(
+            flops, 2 * entries + 2 * D * (v if outer == "tokens" else t) + sums
+        )
+        # Sums scaled to a new maximum.
+        launches += rates.copy(sums) if outer == "tokens" else 0.0
+        seconds += tiles * max(launches, _HOST_SECONDS)
+    return seconds + rates.copy(8 * D * (T + V) + 6 * T * D)

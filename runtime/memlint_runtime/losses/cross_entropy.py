@@ -83,51 +83,13 @@ def _divisor(
     return torch.where(total == 0, 1.0, total)
 
 
-def summed_cross_entropy(
-    hidden_TD: Tensor,
-    weight_VD: Tensor,
-    target_T: Tensor,
-    *,
-    divisor: Tensor | None,
-    token_weights: Tensor | None = None,
-    label_smoothing: float = 0.0,
-    z_loss: float = 0.0,
-    dynamic: bool = False,
-    linear_bias: Tensor | None = None,
-    **head: Any,
-) -> Tensor | None:
-    """The tokens' losses, weighed, summed and divided, with gradients made on the way.
-
-    None where that is not the plan: see `in_forward`.
-    """
-    fixed = (part for part in (divisor, token_weights) if part is not None)
-    if not torch.is_grad_enabled() or any(part.requires_grad for part in fixed):
-        return None
-
-    def token_loss(found: TokenStatistics) -> Tensor:
-        return token_cross_entropy(
-            found, label_smoothing=label_smoothing, z_loss=z_loss, dynamic=dynamic
-        )
-
-    weights = None if token_weights is None else token_weights.reshape(-1)
-    if divisor is not None:
-        share = divisor.to(hidden_TD.device).reciprocal()
-        weights = share if weights is None else weights * share
-    return summed_loss(
-        read_inputs(hidden_TD, weight_VD, target_T, bias=linear_bias, **head),
-        token_loss,
-        weights,
-        logsumexp=bool(label_smoothing or z_loss),
-        mean_logit=bool(label_smoothing),
-    )
-
-
 @takes_former_names(LOSS_NAMES)
 def cross_entropy(
     input: Tensor,  # noqa: A002 (torch's name)
     linear_weight: Tensor,
     target: Tensor,
     *,
+    linear_bias: Tensor | None = None,
     label_smoothing: float = 0.0,
     z_loss: float = 0.0,
     dynamic: bool = False,
@@ -140,8 +102,8 @@ def cross_entropy(
     """Cross entropy of `softmax(hidden @ weight.T)` without the logits; targets already shifted.
 
     Args:
-        input, linear_weight, target: as in `token_logprobs`, whose other arguments (linear_bias,
-            softcap, temperature, logit_scale, low_rank, workspace_bytes) `head` takes too.
+        input, linear_weight, target: as in `token_logprobs`, whose other arguments (softcap,
+            temperature, logit_scale, low_rank, workspace_bytes) `head` takes too.
         label_smoothing: share of the target distribution that is uniform.
         z_loss: weight of the squared log-sum-exp.
         dynamic: weigh each token by its own detached probability (DFT).
@@ -156,36 +118,29 @@ def cross_entropy(
     check_ignore_index(ignore_index)
     counted = (target >= 0) & (target != ignore_index)
     target = torch.where(counted, target, -100)
-    if reduction != "none":
-        divisor = None
-        if reduction == "mean":
-            divisor = _divisor(counted, token_weights, num_items_in_batch)
-        total = summed_cross_entropy(
-            input,
-            linear_weight,
-            target,
-            divisor=divisor,
-            token_weights=token_weights,
-            label_smoothing=label_smoothing,
-            z_loss=z_loss,
-            dynamic=dynamic,
-            **head,
+    extras: dict[str, Any] = {
+        "logsumexp": bool(label_smoothing or z_loss), "mean_logit": bool(label_smoothing)
+    }  # fmt: skip
+
+    def token_loss(found: TokenStatistics) -> Tensor:
+        return token_cross_entropy(
+            found, label_smoothing=label_smoothing, z_loss=z_loss, dynamic=dynamic
         )
+
+    if reduction != "none":
+        weights = None if token_weights is None else token_weights.reshape(-1)
+        if reduction == "mean":
+            share = _divisor(counted, token_weights, num_items_in_batch).reciprocal()
+            weights = share if weights is None else weights * share
+        inputs = read_inputs(input, linear_weight, target, bias=linear_bias, **head)
+        total = summed_loss(inputs, token_loss, weights, **extras)
         if total is not None:
             return total
     found = token_statistics(
-        input,
-        linear_weight,
-        target,
-        logsumexp=bool(label_smoothing or z_loss),
-        mean_logit=bool(label_smoothing),
-        **head,
-    )
-    loss = token_cross_entropy(
-        found, label_smoothing=label_smoothing, z_loss=z_loss, dynamic=dynamic
+        input, linear_weight, target, linear_bias=linear_bias, **extras, **head
     )
     return reduce_tokens(
-        loss,
+        token_loss(found),
         counted,
         reduction=reduction,
         token_weights=token_weights,

@@ -72,8 +72,8 @@ def fuse(
         if given:
             raise ValueError(
                 f"{type(trainer).__name__} computes its loss by itself with {option}, from the "
-                "logits: leave it out, or leave the loss unfused"
-                + _INSTEAD.get((option, bool(from_trl)), "")
+                "logits: leave it out, or leave the loss unfused (label_smoothing of fuse smooths "
+                "a transformers.Trainer's loss)"
             )
     if from_trl:
         return fuse_trl_losses(trainer, workspace_bytes=workspace_bytes)
@@ -97,10 +97,6 @@ def fuse(
             trainer, "compute_loss", bound_to(trainer, "compute_loss", _telling_of_logits)
         )
     return fused
-
-
-# What does the same, by an option that is refused and whether the trainer is TRL's.
-_INSTEAD = {("label_smoothing_factor", False): ". fuse(trainer, label_smoothing=...) smooths too"}
 
 
 def _refuse_options(trainer: Any, options: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -34,16 +34,11 @@ from memlint_runtime.losses.passes import (
     make_head,
     spread_rows,
 )
-from memlint_runtime.losses.planning import (
-    input_bytes,
-    plan_joint,
-    plan_reduction,
-)
+from memlint_runtime.losses.planning import input_bytes, plan_tiling
 from memlint_runtime.losses.statistics import (
     blank_statistics,
     finish_rows,
     has_triton,
-    multiplies_in_kernel,
     tile_operations,
 )
 from memlint_runtime.losses.tile_ops import SoftmaxState
@@ -87,53 +82,50 @@ class ChunkPlan:
 
 
 def plan_chunks(head: Head, workspace_bytes: int, trained: Sequence[bool]) -> ChunkPlan | None:
-    """The chunks that fit, or None where recomputing is as fast or nothing fits.
+    """The chunks that fit, those of least time by `cost`, or None where recomputing takes less.
 
     trained: whether each of the head's weights gets a gradient.
     """
     if head.compute_dtype == torch.float16 or not any(trained) or not head.token_count:
         return None  # float16 has no range for gradients that loss scaling has not reached yet
-    T, V = head.token_count, head.vocabulary
-    accumulate, entry = head.accumulate_dtype, head.matmul_dtype.itemsize
-    converted = any(weight.dtype != head.matmul_dtype for weight in head.weights)
-    columns = min(V, _CONVERTED) if converted else V
-    row = (
-        V * entry
-        + input_bytes(head, 1, 0)
-        + sum(
-            width * (hidden.element_size() + (accumulate.itemsize if converted else 0))
-            for width, hidden in zip(head.widths, head.hiddens, strict=True)
-        )
-    )
-    fixed = input_bytes(head, 0, columns) + 20 * T * accumulate.itemsize
+    T, wide = head.token_count, head.accumulate_dtype
+    columns = head.vocabulary
+    if any(weight.dtype != head.matmul_dtype for weight in head.weights):
+        columns = min(columns, _CONVERTED)
     scratch = 0
     if not has_triton(head):
-        scratch = min(_CACHED, T * V, workspace_bytes // (4 * 3 * accumulate.itemsize))
-        fixed += 3 * scratch * accumulate.itemsize
+        scratch = min(_CACHED, T * head.vocabulary, workspace_bytes // (12 * wide.itemsize))
     summed = sum(
-        V * width * accumulate.itemsize
-        for width, weight, want in zip(head.widths, head.weights, trained, strict=True)
-        if want and weight.dtype != accumulate
+        weight.numel() * wide.itemsize
+        for weight, want in zip(head.weights, trained, strict=True)
+        if want and weight.dtype != wide
     )
+    fixed, row = _chunk_bytes(head, columns, scratch)
     room = (workspace_bytes - fixed) // row
-    plans = []
-    if room >= T:
-        plans = [ChunkPlan(T, columns, False, scratch)]
-    else:
-        with_sums = (workspace_bytes - fixed - summed) // row
-        for rows, sums in ((with_sums, bool(summed)), (room, False)):
-            chunks = math.ceil(T / rows) if rows >= _LEAST_ROWS else 0
-            if chunks and (sums or not summed or chunks <= _MOST_ROUNDINGS):
-                plans.append(ChunkPlan(math.ceil(T / chunks), columns, sums, scratch))
-
-    def seconds(plan: ChunkPlan) -> float:
-        rounds = bool(summed) and not plan.sums and plan.rows < T
-        return _seconds(head, plan) * (_WORTH_ROUNDING if rounds else 1.0)
-
-    best = min(plans, key=seconds, default=None)
-    if best is None or _recomputes_faster(head, workspace_bytes, best):
+    times: dict[ChunkPlan, float] = {}
+    for rows, sums in ((room, False), (room - summed // row, True)):
+        if rows < min(_LEAST_ROWS, T) or (sums and not (summed and room < T)):
+            continue
+        chunks = math.ceil(T / rows)
+        rounds = bool(summed) and not sums and chunks > 1
+        if not rounds or chunks <= _MOST_ROUNDINGS:
+            plan = ChunkPlan(math.ceil(T / chunks), columns, sums, scratch)
+            times[plan] = _seconds(head, plan) * (_WORTH_ROUNDING if rounds else 1.0)
+    best = min(times, key=lambda plan: times[plan], default=None)
+    if best is None or _seconds(head, best) > _recomputed(head, workspace_bytes):
         return None
     return best
+
+
+def _chunk_bytes(head: Head, columns: int, scratch: int) -> tuple[int, int]:
+    """What the chunks take together, and what each token of a chunk takes."""
+    wide = head.accumulate_dtype.itemsize
+    sums = wide if columns < head.vocabulary else 0
+    row = head.vocabulary * head.matmul_dtype.itemsize + input_bytes(head, 1, 0)
+    for width, hidden in zip(head.widths, head.hiddens, strict=True):
+        row += width * (hidden.element_size() + sums)
+    fixed = input_bytes(head, 0, columns) + (20 * head.token_count + 3 * scratch) * wide
+    return fixed, row
 
 
 def _seconds(head: Head, plan: ChunkPlan) -> float:
@@ -142,18 +134,20 @@ def _seconds(head: Head, plan: ChunkPlan) -> float:
     return cost.three(rates, *shape, rows=plan.rows, sums_bytes=4 if wide else 2)
 
 
-def _recomputes_faster(head: Head, workspace_bytes: int, plan: ChunkPlan) -> bool:
-    """True if four products within kernels take less than three with the logits in memory."""
-    if not multiplies_in_kernel(head):
-        return False
-    joint = plan_joint(head, workspace_bytes, scratch=0)
-    if joint is None:
-        return False
-    forward = plan_reduction(head, workspace_bytes)
+def _recomputed(head: Head, workspace_bytes: int) -> float:
+    """Seconds of four products, a tile at a time."""
+    kept = sum(hidden.nbytes for hidden in head.hiddens)
+    scratch = 1 if has_triton(head) else 2
     shape = head.token_count, head.vocabulary, head.widths[0]
-    first, second = ((tile.tokens, tile.vocabulary) for tile in (forward, joint))
-    rates = cost.rates_of(head.device)
-    return cost.four(rates, *shape, forward=first, backward=second) < _seconds(head, plan)
+    try:
+        forward, backward = (
+            plan_tiling(head, workspace_bytes - kept, outer, scratch=scratch)
+            for outer in ("tokens", "vocabulary")
+        )
+    except ValueError:
+        return math.inf
+    tiles = [(tiling.tokens, tiling.vocabulary) for tiling in (forward, backward)]
+    return cost.four(cost.rates_of(head.device), *shape, forward=tiles[0], backward=tiles[1])
 
 
 def summed_loss(
@@ -165,33 +159,23 @@ def summed_loss(
     mean_logit: bool,
 ) -> Tensor | None:
     """The sum of weighed losses, or None where gradients are not for the forward pass to make."""
-    if not given.is_plain or given.is_whole:
-        return None
-    tensors = *given.hiddens, *given.weights
-    head = Head(
-        tuple(given.hiddens), tuple(given.weights), given.bias, given.transform, given.compute_dtype
-    )
-    plan = plan_chunks(
-        head, given.workspace_bytes, [weight.requires_grad for weight in given.weights]
-    )
-    if plan is None:
+    fixed = weights_T is None or not weights_T.requires_grad
+    if not torch.is_grad_enabled() or not fixed or not given.is_plain or given.is_whole:
         return None
     options = PassOptions(
         given.transform, given.compute_dtype, given.workspace_bytes, logsumexp, False, mean_logit,
         True, (False,) * len(given.hiddens),
     )  # fmt: skip
+    tensors = *given.hiddens, *given.weights
+    head = make_head(tensors, given.bias, options, None)
+    trained = [weight.requires_grad for weight in given.weights]
+    plan = plan_chunks(head, given.workspace_bytes, trained)
+    if plan is None:
+        return None
     loss: Tensor = cast("Any", SummedLoss).apply(
         options, plan, token_loss, weights_T, given.target, given.bias, *tensors
     )
     return loss
-
-
-class Slopes(NamedTuple):
-    """The loss's gradients `[T]` by log-probability, log-sum-exp and mean logit."""
-
-    logprob: Tensor
-    logsumexp: Tensor | None
-    mean: Tensor | None
 
 
 class SummedLoss(torch.autograd.Function):
@@ -222,10 +206,9 @@ class SummedLoss(torch.autograd.Function):
             loss = chunks.run(token_loss, weights_T)
         ctx.options, ctx.count = options, int(target_T.shape[0])
         # Gradients are no saved tensors: kept as an attribute, offloading hooks do not copy them.
-        ctx.made = chunks.gradients
-        by = chunks.slopes
-        found = chunks.found
-        ctx.save_for_backward(rows, target, bias, found.logprob, found.logsumexp, *by, *tensors)
+        ctx.made = [chunks.by_bias, *chunks.by_hiddens, *chunks.by_weights]
+        statistics = chunks.found.logprob, chunks.found.logsumexp, *chunks.slopes
+        ctx.save_for_backward(rows, target, bias, *statistics, *tensors)
         return loss
 
     @staticmethod
@@ -267,11 +250,11 @@ class _Chunks:
         self.found = blank_statistics(head, mean_logit=options.mean_logit)
         self.logsumexp = options.logsumexp
         like = self.found.logprob
-        self.slopes = Slopes(
-            torch.zeros_like(like),
-            torch.zeros_like(like) if options.logsumexp else None,
-            torch.zeros_like(like) if options.mean_logit else None,
-        )
+        # The loss's gradients by log-probability, log-sum-exp and mean logit.
+        self.slopes = [
+            torch.zeros_like(like) if present else None
+            for present in (True, options.logsumexp, options.mean_logit)
+        ]
         bias = head.bias
         self.by_bias = torch.zeros_like(bias) if bias is not None and wants[0] else None
         self.by_hiddens = blanks(head.hiddens, wants[1 : 1 + pairs], head)
@@ -285,10 +268,6 @@ class _Chunks:
             else weight
             for weight in self.by_weights
         ]
-
-    @property
-    def gradients(self) -> list[Tensor | None]:
-        return [self.by_bias, *self.by_hiddens, *self.by_weights]
 
     def run(self, token_loss: TokenLoss, weights_T: Tensor | None) -> Tensor:
         """Make the gradients. Returns the loss."""
@@ -406,10 +385,12 @@ class _Chunks:
             gradient = part_tV[:, columns]
             for total, hidden in zip(self.sums, hiddens, strict=True):
                 if total is not None:
-                    _put(total[columns], gradient.T, hidden, first=tokens.start == 0)
+                    put = add_product_ if tokens.start else write_product
+                    put(total[columns], gradient.T, hidden)
             for row, weight in zip(rows, head.weight_tiles(columns), strict=True):
                 if row is not None:
-                    _put(row, gradient, weight, first=columns.start == 0)
+                    put = add_product_ if columns.start else write_product
+                    put(row, gradient, weight)
         for row, result in zip(rows, self.by_hiddens, strict=True):
             if row is not None and result is not None and (head.rows is not None or len(steps) > 1):
                 write_rows(head, result, tokens, row)
@@ -422,7 +403,3 @@ class _Chunks:
             return result[tokens]
         # The chunk's copy of the hidden states has been multiplied by then.
         return hidden if hidden.dtype == result.dtype else torch.empty_like(hidden)
-
-
-def _put(total: Tensor, left: Tensor, right: Tensor, *, first: bool) -> None:
-    (write_product if first else add_product_)(total, left, right)

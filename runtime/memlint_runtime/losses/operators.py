@@ -88,7 +88,8 @@ def _forward_op(
         True,
         tuple(keeps),
     )
-    found = forward_pass(options, target, bias, [*hiddens, *weights])
+    outcome = forward_pass(options, target, bias, [*hiddens, *weights])
+    found = outcome.found
     expected = found.expected_logit
     values = (
         found.logprob,
@@ -96,12 +97,12 @@ def _forward_op(
         None if expected is None else found.logsumexp - expected,
         found.mean_logit,
         found.is_top,
-        *found.kept,
+        *outcome.kept,
     )
     count, empty = int(target.shape[0]), found.logprob
     return [
         # Outputs of an operator are tensors of their own: none is an input, none is another.
-        empty.new_empty(0) if value is None else spread_rows(value, found.rows, count)
+        empty.new_empty(0) if value is None else spread_rows(value, outcome.rows, count)
         for value in values
     ]
 

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-from memlint_runtime.losses.planning import joint_fits, plan_joint, plan_reduction, plan_tiling
+from memlint_runtime.losses.planning import plan_tiling
 from memlint_runtime.losses.statistics import (
+    Statistics,
     gather_statistics,
     has_triton,
-    multiplies_in_kernel,
     scale_kept,
     statistics_gradient,
 )
@@ -30,7 +30,6 @@ from memlint_runtime.losses.tiles import (
     Head,
     Tiling,
     hidden_gradients,
-    joint_gradients,
     weight_gradients,
 )
 
@@ -60,15 +59,11 @@ class PassOptions:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Rows and targets that count, their statistics `[T']`, and the kept gradients `[T', D]`."""
+    """Rows and targets that count, their statistics, and the kept gradients `[T', D]`."""
 
     rows: Tensor | None
     target: Tensor
-    logprob: Tensor
-    is_top: Tensor
-    logsumexp: Tensor
-    expected_logit: Tensor | None
-    mean_logit: Tensor | None
+    found: Statistics
     kept: tuple[Tensor | None, ...]
 
 
@@ -91,16 +86,7 @@ def forward_pass(
             mean_logit=options.mean_logit,
             keep=keeps,
         )
-    return Outcome(
-        rows,
-        target,
-        found.logprob,
-        found.is_top,
-        found.logsumexp,
-        found.expected_logit,
-        found.mean_logit,
-        kept,
-    )
+    return Outcome(rows, target, found, kept)
 
 
 def backward_pass(
@@ -123,16 +109,18 @@ def backward_pass(
     """
     head = make_head(tensors, bias, options, rows)
     pairs = len(tensors) // 2
-    by_logprob, by_logsumexp, by_entropy, by_mean = _at_rows(upstream, rows)
+    by_logprob, by_logsumexp, by_entropy, by_mean = (
+        by if by is None or rows is None else by[rows] for by in upstream
+    )
     coefficients = coefficients_of(
         head, by_logprob, by_logsumexp, by_entropy, by_mean, expected_logit
     )
     if coefficients is None:
         return [None] * len(wants)
     simple = by_logsumexp is None and by_entropy is None and by_mean is None
-    held = sum(_bytes(gradient) for gradient in kept)
+    held = sum(gradient.nbytes for gradient in kept if gradient is not None)
     gradient = statistics_gradient(head, target, logprob, logsumexp, coefficients)
-    scratch = _scratch(head, slope=coefficients.slope is not None, keeping=False)
+    scratch = _scratch(head, slope=coefficients.slope is not None)
     workspace = options.workspace_bytes - held
 
     # The hidden states' gradients come last: until then their room is free.
@@ -140,18 +128,11 @@ def backward_pass(
     by_bias = blank_gradient(bias, head) if bias is not None and want_bias else None
     by_weights = blanks(head.weights, want_weights, head)
     by_hiddens: list[Tensor | None] = [None] * pairs
-    joint = None
-    if not held:
-        joint = _plan_joint(head, workspace, scratch, (want_hiddens, want_weights))
 
     def tiling(outer: Axis) -> Tiling:
         return plan_tiling(head, workspace, outer, scratch=scratch)
 
     with torch.autocast(head.device.type, enabled=False):
-        if joint is not None:
-            by_hiddens = blanks(head.hiddens, want_hiddens, head)
-            joint_gradients(head, joint, gradient, by_hiddens, by_weights, by_bias)
-            return [by_bias, *by_hiddens, *by_weights]
         if by_bias is not None or any(want_weights):
             weight_gradients(head, tiling("vocabulary"), gradient, by_weights, by_bias)
         if any(want_hiddens):
@@ -161,15 +142,6 @@ def backward_pass(
             if any(result is not None for result in todo):
                 hidden_gradients(head, tiling("tokens"), gradient, todo)
     return [by_bias, *by_hiddens, *by_weights]
-
-
-def _plan_joint(
-    head: Head, workspace_bytes: int, scratch: int, wants: Sequence[Sequence[bool]]
-) -> Tiling | None:
-    """A plan for both gradients at once, where both are wanted and there is room."""
-    if not all(any(each) for each in wants):
-        return None
-    return plan_joint(head, workspace_bytes, scratch=scratch)
 
 
 def _take_kept(
@@ -188,34 +160,9 @@ def _take_kept(
     return todo
 
 
-def _at_rows(upstream: Sequence[Tensor | None], rows: Tensor | None) -> list[Tensor | None]:
-    """Gradients by the tokens that count, `[T']`."""
-    if rows is None:
-        return list(upstream)
-    return [None if by is None else by[rows] for by in upstream]
-
-
-def _scratch(head: Head, *, slope: bool, keeping: bool) -> int:
-    """Buffers of a tile in the accumulation type: none where one kernel multiplies and goes on, and
-    Triton's other kernels need only the logits."""
-    if not keeping and multiplies_in_kernel(head):
-        return 0
+def _scratch(head: Head, *, slope: bool) -> int:
+    """Buffers of a tile in the accumulation type: Triton's kernels need only the logits."""
     return 1 if has_triton(head) else 3 if slope else 2
-
-
-def recomputes(
-    hiddens: Sequence[Tensor],
-    weights: Sequence[Tensor],
-    compute_dtype: torch.dtype,
-    workspace_bytes: int,
-) -> bool:
-    """True if the gradient of a trained head's hidden states is best left to the backward pass.
-
-    So it is where the tiles' products are made by kernels that go on with them, and where backward
-    has room to make both gradients from one tile.
-    """
-    head = Head(tuple(hiddens), tuple(weights), None, LogitTransform(), compute_dtype)
-    return multiplies_in_kernel(head) and joint_fits(head, workspace_bytes, scratch=0)
 
 
 def blanks(tensors: Sequence[Tensor], wants: Sequence[bool], head: Head) -> list[Tensor | None]:
@@ -265,12 +212,7 @@ def keeps_that_fit(
     hiddens: Sequence[Tensor], token_count: int, workspace_bytes: int, keeps: Sequence[bool]
 ) -> tuple[bool, ...]:
     """`keeps`, or none of them where too little of the workspace would be left for tiles."""
-    held = sum(
-        token_count * hidden.shape[1] * hidden.element_size()
-        for hidden, keep in zip(hiddens, keeps, strict=True)
-        if keep
-    )
-    left = workspace_bytes - held
+    left = workspace_bytes - _kept_bytes(hiddens, token_count, keeps)
     fits = left >= min(_COMFORTABLE_TILES, workspace_bytes // 2)
     return tuple(keep and fits for keep in keeps)
 
@@ -279,16 +221,13 @@ def _plan_forward(head: Head, options: PassOptions) -> tuple[tuple[bool, ...], T
     """True if the hidden states' gradients are kept, and the tiles that fit beside them."""
     workspace = options.workspace_bytes
     keeps = keeps_that_fit(head.hiddens, head.token_count, workspace, options.keeps)
-    held = sum(
-        head.token_count * width * hidden.element_size()
-        for width, hidden, keep in zip(head.widths, head.hiddens, keeps, strict=True)
-        if keep
-    )
-    keeping = any(keeps)
-    scratch = _scratch(head, slope=False, keeping=keeping)
-    if scratch == 0:
-        return keeps, plan_reduction(head, workspace)
-    return keeps, plan_tiling(head, workspace - held, "tokens", scratch=scratch)
+    left = workspace - _kept_bytes(head.hiddens, head.token_count, keeps)
+    return keeps, plan_tiling(head, left, "tokens", scratch=_scratch(head, slope=False))
+
+
+def _kept_bytes(hiddens: Sequence[Tensor], token_count: int, keeps: Sequence[bool]) -> int:
+    kept = (hidden for hidden, keep in zip(hiddens, keeps, strict=True) if keep)
+    return sum(token_count * hidden.shape[1] * hidden.element_size() for hidden in kept)
 
 
 def coefficients_of(
@@ -334,10 +273,6 @@ def blank_gradient(like: Tensor, head: Head) -> Tensor:
     if head.rows is None and head.token_count:
         return torch.empty_like(like, memory_format=torch.contiguous_format)
     return torch.zeros_like(like, memory_format=torch.contiguous_format)
-
-
-def _bytes(tensor: Tensor | None) -> int:
-    return 0 if tensor is None else tensor.numel() * tensor.element_size()
 
 
 def multiply_dtype(hidden: Tensor, weight: Tensor) -> torch.dtype:

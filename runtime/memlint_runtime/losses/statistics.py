@@ -7,9 +7,6 @@ the softmax, as attention gathers its values: two matmuls for a frozen head, fou
 one, whatever the loss. It takes T x D of the workspace; where that does not fit, or where
 log-sum-exp, entropy or mean logit are differentiated, backward recomputes the tiles (three matmuls
 frozen; trained four where a T x D in fp32 fits, else five).
-On a GPU a trained head gathers nothing: the forward pass is one kernel that multiplies and reduces,
-backward another that multiplies and writes the tile's gradient, for both matmuls that follow. Four
-matmuls as well, but the logits never reach memory.
 The target's own entry never enters the sums: `1 - p` of a confident token would cancel.
 Source: Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018).
 
@@ -20,14 +17,13 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from memlint_runtime.losses import tile_ops
-from memlint_runtime.losses.remote_weights import is_remote
 from memlint_runtime.losses.tile_ops import GradientCoefficients, SoftmaxState
 from memlint_runtime.losses.tiles import (
     Head,
@@ -37,6 +33,7 @@ from memlint_runtime.losses.tiles import (
     contract_,
     open_totals,
     raw_logits,
+    ready_tiles,
     sweep,
     write_rows,
 )
@@ -89,34 +86,6 @@ def tile_operations(head: Head) -> tuple[TileOperation, TileOperation]:
     return tile_ops.absorb_tile, tile_ops.tile_gradient
 
 
-def multiplies_in_kernel(head: Head) -> bool:
-    """True if a tile's matmul and what follows are one Triton kernel.
-
-    So it is on tensor cores, for one pair, weights on the device, entries of a row side by side.
-    """
-    if not (has_triton(head) and head.has_half_matmul and len(head.weights) == 1):
-        return False
-    if is_remote(head.weights[0]) or not _has_blocks_for(head.device):
-        return False
-    return all(tensor.stride(-1) == 1 for tensor in (*head.hiddens, *head.weights))
-
-
-def _has_blocks_for(device: torch.device) -> bool:
-    """True if the kernels' blocks are made for that GPU: NVIDIA's from Ampere on."""
-    if device.type != "cuda" or not torch.cuda.is_available():
-        return True  # fakes of a plan, and tests
-    return torch.version.hip is None and torch.cuda.get_device_properties(device).major >= 8
-
-
-def product_operations(head: Head) -> tuple[TileOperation, TileOperation] | None:
-    """`absorb_product` and `product_gradient` where `multiplies_in_kernel`, else None."""
-    if not multiplies_in_kernel(head):
-        return None
-    from memlint_runtime.losses import product_ops
-
-    return product_ops.absorb_product, product_ops.product_gradient
-
-
 def gather_statistics(
     head: Head,
     target_T: Tensor,
@@ -142,10 +111,7 @@ def gather_statistics(
     )
     keeping = any(gradient is not None for gradient in kept)
     open_rows: dict[int, tuple[list[Tensor | None], SoftmaxState]] = {}
-    banded = any(is_remote(weight) for weight in head.weights)
-    weights: list[Tensor] = []
-    for visit in sweep(T, head.vocabulary, tiling, banded=banded):
-        hiddens = head.hidden_tiles(visit.tokens)
+    for visit, hiddens, weights in ready_tiles(head, tiling):
         if visit.first:
             open_rows[visit.tokens.start] = (
                 open_totals(head, hiddens, kept),
@@ -154,13 +120,8 @@ def gather_statistics(
                 ),
             )
         totals, state = open_rows[visit.tokens.start]
-        if not banded or visit.tokens.start == 0:
-            weights = []
-            weights = head.weight_tiles(visit.vocabulary)
         _absorb(head, visit, hiddens, weights, target_T, state, totals if keeping else None)
-        del hiddens
-        if not banded:
-            weights = []
+        del hiddens, weights
         if visit.last:
             share_t, shrink_t = finish_rows(state, found, visit.tokens, head.vocabulary)
             share_t *= head.transform.slope(state.target)
@@ -186,10 +147,6 @@ def _absorb(
         target_T[visit.tokens] - visit.vocabulary.start,
         state,
     )
-    products = product_operations(head)
-    if products is not None and totals is None:
-        products[0](hiddens[0], weights[0], *inputs)
-        return
     absorb_tile, _ = tile_operations(head)
     numerators, rescale = absorb_tile(
         raw_logits(head, hiddens, weights),
@@ -263,28 +220,6 @@ def scale_kept(
         write_rows(head, result_TD, visit.tokens, tile)
 
 
-def _at_target(
-    coefficients: GradientCoefficients, logprob_T: Tensor, logsumexp_T: Tensor
-) -> GradientCoefficients:
-    """With the whole gradient by the target's logit in place of what is added to the softmax's.
-
-    Made of `1 - p` as the log-probability has it, which keeps what a confident token leaves.
-    """
-    target = coefficients.target
-    if target is None:
-        return coefficients
-    probability = logprob_T.exp()
-    # `share` holds minus the target's own coefficient, which takes part in `1 - p` alone.
-    rest = coefficients.share + target
-    if coefficients.slope is not None:
-        finite = torch.where(probability > 0.0, logprob_T + logsumexp_T, 0.0)
-        rest = rest + coefficients.slope * finite
-    whole = probability * rest - target * torch.expm1(logprob_T)
-    if coefficients.everywhere is not None:
-        whole = whole + coefficients.everywhere
-    return replace(coefficients, target=whole)
-
-
 def statistics_gradient(
     head: Head,
     target_T: Tensor,
@@ -293,26 +228,6 @@ def statistics_gradient(
     coefficients: GradientCoefficients,
 ) -> TileGradient:
     """The gradient of what `coefficients` describe by a tile of raw logits, for a sweep."""
-    operations = product_operations(head)
-    if operations is not None:
-        _, product_gradient = operations
-        whole = _at_target(coefficients, logprob_T, logsumexp_T)
-
-        def fused(
-            hiddens: Sequence[Tensor], weights: Sequence[Tensor], tokens: slice, vocabulary: slice
-        ) -> Any:
-            return product_gradient(
-                hiddens[0],
-                weights[0],
-                head.bias_tile(vocabulary),
-                head.transform,
-                target_T[tokens] - vocabulary.start,
-                logsumexp_T[tokens],
-                whole.part(tokens),
-                dtype=head.matmul_dtype,
-            )
-
-        return fused
     _, tile_gradient = tile_operations(head)
 
     def gradient(

@@ -5,9 +5,7 @@ LoRA head is the pair (hidden, weight) and the pair (hidden @ A.T, B). `sweep` w
 `raw_logits` computes a tile; `hidden_gradients` and `weight_gradients` contract a tile's gradient
 with the other factor. Tiles multiply in the head's own precision and accumulate in fp32 (fp64 for
 fp64): a hidden gradient is complete after a row of tiles, a weight gradient after a column, and
-each is rounded once. `joint_gradients` serves both from one tile, so that logits are multiplied
-once instead of twice; it walks by columns and keeps the hidden states' sums open, a T x D buffer in
-fp32. No V x D buffer in fp32 is ever needed.
+each is rounded once. No V x D buffer in fp32 is ever needed.
 Source: Wijmans et al., "Cut Your Losses in Large-Vocabulary Language Models" (2024), for the idea
 of never storing the logits.
 
@@ -246,22 +244,32 @@ def hidden_gradients(
     """Write the gradients `[T, D]` by the hidden states of the head's rows; tokens outermost, or
     for weights from the host the vocabulary, so that they come once."""
     open_rows: dict[int, list[Tensor | None]] = {}
+    for visit, hiddens, weights in ready_tiles(head, tiling):
+        if visit.first:
+            open_rows[visit.tokens.start] = open_totals(head, hiddens, results)
+        raw_gradient = gradient(hiddens, weights, visit.tokens, visit.vocabulary)
+        contract_(open_rows[visit.tokens.start], raw_gradient, weights)
+        del raw_gradient, hiddens, weights
+        if visit.last:
+            _close_rows(head, open_rows.pop(visit.tokens.start), results, visit.tokens)
+
+
+def ready_tiles(head: Head, tiling: Tiling) -> Iterator[tuple[Visit, list[Tensor], list[Tensor]]]:
+    """A sweep with tiles of hidden states and weights; those from the host come once.
+
+    The caller lets go of the tiles before it goes on.
+    """
     banded = any(is_remote(weight) for weight in head.weights)
     weights: list[Tensor] = []
     for visit in sweep(head.token_count, head.vocabulary, tiling, banded=banded):
-        hiddens = head.hidden_tiles(visit.tokens)
-        if visit.first:
-            open_rows[visit.tokens.start] = open_totals(head, hiddens, results)
         if not banded or visit.tokens.start == 0:
             weights = []
             weights = head.weight_tiles(visit.vocabulary)
-        raw_gradient = gradient(hiddens, weights, visit.tokens, visit.vocabulary)
-        contract_(open_rows[visit.tokens.start], raw_gradient, weights)
-        del raw_gradient, hiddens
+        hiddens = head.hidden_tiles(visit.tokens)
+        yield visit, hiddens, weights
+        del hiddens
         if not banded:
             weights = []
-        if visit.last:
-            _close_rows(head, open_rows.pop(visit.tokens.start), results, visit.tokens)
 
 
 def _close_rows(
@@ -289,100 +297,27 @@ def weight_gradients(
 ) -> None:
     """Write the gradients `[V, D]` by the weights and `[V]` by the bias, where there is a result
     to write to; vocabulary outermost."""
-    columns = _Columns(head, results, bias_result)
+    totals: list[Tensor | None] = []
+    weights: list[Tensor] = []
+    bias_total: Tensor | None = None
     for visit in sweep(head.token_count, head.vocabulary, tiling):
-        hiddens, weights = columns.enter(visit)
-        tile = gradient(hiddens, weights, visit.tokens, visit.vocabulary)
-        columns.add(visit, tile)
-        del tile, hiddens, weights
-
-
-def joint_gradients(
-    head: Head,
-    tiling: Tiling,
-    gradient: TileGradient,
-    hidden_results: Sequence[Tensor | None],
-    results: Sequence[Tensor | None],
-    bias_result: Tensor | None,
-) -> None:
-    """Both `hidden_gradients` and `weight_gradients` from the same tiles; vocabulary outermost."""
-    sums: list[Tensor | None] = [
-        None
-        if result is None
-        else result.new_empty(head.token_count, width, dtype=head.accumulate_dtype)
-        for width, result in zip(head.widths, hidden_results, strict=True)
-    ]
-    columns = _Columns(head, results, bias_result)
-    for visit in sweep(head.token_count, head.vocabulary, tiling):
-        hiddens, weights = columns.enter(visit)
-        tile = gradient(hiddens, weights, visit.tokens, visit.vocabulary)
-        parts = [None if one is None else one[visit.tokens] for one in sums]
-        if visit.vocabulary.start:
-            contract_(parts, tile, weights)
-        else:
-            for part, weight in zip(parts, weights, strict=True):
-                if part is not None:
-                    write_product(part, tile, weight)
-        columns.add(visit, tile)
-        del tile, hiddens, weights
-    del columns
-    for start in range(0, head.token_count, PRODUCT_ROWS):
-        tokens = slice(start, start + PRODUCT_ROWS)
-        parts = [None if one is None else one[tokens] for one in sums]
-        _close_rows(head, parts, hidden_results, tokens)
-
-
-class _Columns:
-    """The gradients by weights and bias, a column of tiles at a time, and the ready tiles of inputs
-    that go from one visit to the next."""
-
-    def __init__(
-        self, head: Head, results: Sequence[Tensor | None], bias_result: Tensor | None
-    ) -> None:
-        self.head, self.results, self.bias_result = head, results, bias_result
-        self.totals: list[Tensor | None] = []
-        self.bias_total: Tensor | None = None
-        self.weights: list[Tensor] = []
-        self.hiddens: list[Tensor] = []
-        self.tokens: slice | None = None
-
-    def enter(self, visit: Visit) -> tuple[list[Tensor], list[Tensor]]:
-        """Ready tiles of hidden states and weights."""
-        head = self.head
         if visit.first:
-            self.totals, self.weights = [], []
-            self.weights = head.weight_tiles(visit.vocabulary)
-            if not visit.last:
-                self.totals = open_totals(head, self.weights, self.results)
-            if self.bias_result is not None:
-                self.bias_total = self.bias_result.new_zeros(
-                    self.weights[0].shape[0], dtype=head.accumulate_dtype
-                )
-        if visit.tokens != self.tokens:
-            self.hiddens = []
-            self.hiddens, self.tokens = head.hidden_tiles(visit.tokens), visit.tokens
-        return self.hiddens, self.weights
-
-    def add(self, visit: Visit, gradient_tv: Tensor) -> None:
-        """One tile's share; the column's last writes the results."""
-        if self.bias_total is not None:
-            self.bias_total += gradient_tv.sum(0, dtype=self.bias_total.dtype)
-        if self.totals:
-            contract_(self.totals, gradient_tv.T, self.hiddens)
-        if not visit.last:
-            return
-        for pair, result in enumerate(self.results):
-            if result is None:
-                continue
-            if self.totals:
-                total = self.totals[pair]
-                assert total is not None
-                result[visit.vocabulary] = total
-            else:
-                # All tokens in one tile: nothing to add up.
-                write_product(result[visit.vocabulary], gradient_tv.T, self.hiddens[pair])
-        if self.bias_total is not None and self.bias_result is not None:
-            self.bias_result[visit.vocabulary] = self.bias_total
+            totals, weights = [], []
+            weights = head.weight_tiles(visit.vocabulary)
+            totals = open_totals(head, weights, results)
+            if bias_result is not None:
+                width = visit.vocabulary.stop - visit.vocabulary.start
+                bias_total = bias_result.new_zeros(width, dtype=head.accumulate_dtype)
+        hiddens = head.hidden_tiles(visit.tokens)
+        tile = gradient(hiddens, weights, visit.tokens, visit.vocabulary)
+        contract_(totals, tile.T, hiddens)
+        if bias_total is not None:
+            bias_total += tile.sum(0, dtype=bias_total.dtype)
+        del tile, hiddens
+        if visit.last:
+            for total, result in zip((*totals, bias_total), (*results, bias_result), strict=True):
+                if total is not None and result is not None:
+                    result[visit.vocabulary] = total
 
 
 def write_product(result: Tensor, left: Tensor, right: Tensor) -> None:

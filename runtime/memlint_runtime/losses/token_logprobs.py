@@ -33,7 +33,6 @@ from memlint_runtime.losses.passes import (
     default_workspace_bytes,
     forward_pass,
     multiply_dtype,
-    recomputes,
     spread_rows,
 )
 from memlint_runtime.losses.planning import whole_fits
@@ -160,11 +159,11 @@ def token_statistics(
     # With losses of these the kept gradient would go unused; entropies are mostly metrics.
     keeps: tuple[bool, ...] = (False,) * len(hiddens)
     if not (extras_differentiable and (logsumexp or mean_logit)):
-        keeps = _keeps(hiddens, weights, given.compute_dtype, given.workspace_bytes)
+        grown = torch.is_grad_enabled()
+        keeps = tuple(grown and hidden.requires_grad for hidden in hiddens)
     named = logsumexp, entropy, mean_logit, extras_differentiable
     if given.is_whole:
-        head = given.transform, given.compute_dtype
-        return _whole(target, linear_bias, hiddens, weights, *head, *named)
+        return _whole(given, target.shape, *named)
     options = PassOptions(
         transform=given.transform,
         compute_dtype=given.compute_dtype,
@@ -253,24 +252,20 @@ def read_inputs(
 
 
 def _whole(
-    target: Tensor,
-    bias: Tensor | None,
-    hiddens: list[Tensor],
-    weights: list[Tensor],
-    transform: LogitTransform,
-    dtype: torch.dtype,
+    given: Inputs,
+    leading: torch.Size,
     logsumexp: bool,
     entropy: bool,
     mean_logit: bool,
     differentiable: bool,
 ) -> TokenStatistics:
     """The statistics from all logits at once."""
-    flat = target.reshape(-1)
-    check_range(flat, int(weights[0].shape[0]))
+    flat = given.target
+    check_range(flat, int(given.weights[0].shape[0]))
     rows = counted_rows(flat)
     place = (flat if rows is None else flat[rows]).clamp(min=0)[:, None]
     with torch.autocast(flat.device.type, enabled=False):
-        logits = transform(_raw_logits(hiddens, weights, bias, dtype, rows))
+        logits = given.transform(_raw_logits(given, rows))
         logarithm = logits.log_softmax(-1)
         plain = logits.detach()
         is_top = plain.gather(-1, place)[:, 0] >= plain.amax(-1)
@@ -286,35 +281,19 @@ def _whole(
                 extras[2] = logits.mean(-1)
 
     def placed(values: Tensor) -> Tensor:
-        return spread_rows(values, rows, flat.shape[0]).reshape(target.shape)
+        return spread_rows(values, rows, flat.shape[0]).reshape(leading)
 
     others = (None if extra is None else placed(extra) for extra in extras)
     return TokenStatistics(placed(logarithm.gather(-1, place)[:, 0]), placed(is_top), *others)
 
 
-def _raw_logits(
-    hiddens: list[Tensor],
-    weights: list[Tensor],
-    bias: Tensor | None,
-    dtype: torch.dtype,
-    rows: Tensor | None,
-) -> Tensor:
+def _raw_logits(given: Inputs, rows: Tensor | None) -> Tensor:
+    dtype, bias = given.compute_dtype, given.bias
     working = torch.promote_types(dtype, torch.float32)
-    picked = [hidden if rows is None else hidden[rows] for hidden in hiddens]
-    pairs = zip(picked, weights, strict=True)
+    picked = [hidden if rows is None else hidden[rows] for hidden in given.hiddens]
+    pairs = zip(picked, given.weights, strict=True)
     raw, *more = (functional.linear(h.to(dtype), w.to(dtype)).to(working) for h, w in pairs)
     return sum(more, raw if bias is None else raw + bias)
-
-
-def _keeps(
-    hiddens: list[Tensor], weights: list[Tensor], compute_dtype: torch.dtype, workspace_bytes: int
-) -> tuple[bool, ...]:
-    """Which hidden states' gradients the forward pass makes: none that backward makes as well."""
-    if not torch.is_grad_enabled():
-        return (False,) * len(hiddens)
-    if weights[0].requires_grad and recomputes(hiddens, weights, compute_dtype, workspace_bytes):
-        return (False,) * len(hiddens)
-    return tuple(hidden.requires_grad for hidden in hiddens)
 
 
 class _TokenStatistics(torch.autograd.Function):
@@ -324,14 +303,15 @@ class _TokenStatistics(torch.autograd.Function):
     def forward(
         ctx: Any, options: PassOptions, target_T: Tensor, bias: Tensor | None, *tensors: Tensor
     ) -> tuple[Tensor | None, ...]:
-        found = forward_pass(options, target_T, bias, tensors)
+        outcome = forward_pass(options, target_T, bias, tensors)
+        found = outcome.found
         ctx.options = options
         # A gradient is no saved tensor: kept as an attribute, offloading hooks do not copy it.
-        ctx.kept = found.kept
+        ctx.kept = outcome.kept
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(
-            found.rows,
-            found.target,
+            outcome.rows,
+            outcome.target,
             bias,
             # The caller may change its own in place.
             found.logprob.clone(),
@@ -344,7 +324,7 @@ class _TokenStatistics(torch.autograd.Function):
             entropy = found.logsumexp - found.expected_logit
         logsumexp = found.logsumexp if options.logsumexp else None
         logprob, is_top, *extras = (
-            None if values is None else spread_rows(values, found.rows, int(target_T.shape[0]))
+            None if values is None else spread_rows(values, outcome.rows, int(target_T.shape[0]))
             for values in (found.logprob, found.is_top, logsumexp, entropy, found.mean_logit)
         )
         fixed = (is_top, *(() if options.extras_differentiable else extras))

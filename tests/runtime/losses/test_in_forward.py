@@ -222,7 +222,6 @@ def test_chunks_keep_within_the_workspace(
 def test_three_products_take_less_than_four() -> None:
     """Where logits have room: the model's own sum, on every GPU it knows."""
     for rates in cost.RATES:
-        tiles_of = {"forward": (16384, 32768), "backward": (8192, 8192)}
-        assert cost.three(rates, 8192, 128_256, 4096, rows=8192, sums_bytes=2) < cost.four(
-            rates, 8192, 128_256, 4096, **tiles_of
-        )
+        shape = rates, 8192, 128_256, 4096
+        four = cost.four(*shape, forward=(8192, 4096), backward=(8192, 4096))
+        assert cost.three(*shape, rows=8192, sums_bytes=2) < four

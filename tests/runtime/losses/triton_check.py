@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from memlint_runtime.losses import product_ops, statistics, tile_ops, triton_ops
+from memlint_runtime.losses import statistics, tile_ops, triton_ops
 from memlint_runtime.losses.tile_ops import GradientCoefficients, LogitTransform, SoftmaxState
 from torch import Tensor
 
@@ -40,65 +40,7 @@ def check_all(device: str) -> int:
             _check_absorb(t, v, transform, bias, extras, dtype, tolerance, device)
             _check_gradient(t, v, transform, bias, extras, dtype, tolerance, device)
             count += 2
-    # The interpreter multiplies bfloat16 by its bits; a GPU's blocks are made for half precision.
-    types = ((torch.float32, 4e-6), (torch.float16, 2e-3))
-    if device != "cpu":
-        types = ((torch.bfloat16, 1e-2), (torch.float16, 2e-3))
-    for shape, transform, biased, extras in (
-        *itertools.product([(5, 33, 8)], TRANSFORMS, (False, True), (False, True)),
-        # Several blocks, and more than one group of them.
-        ((1100, 300, 40), TRANSFORMS[2], True, True),
-        ((130, 520, 64), TRANSFORMS[0], False, False),
-    ):
-        for dtype, tolerance in types:
-            torch.manual_seed(count)
-            _check_products(shape, transform, biased, extras, dtype, tolerance, device)
-            count += 2
     return count
-
-
-def _check_products(
-    shape: tuple[int, int, int],
-    transform: LogitTransform,
-    biased: bool,
-    extras: bool,
-    dtype: torch.dtype,
-    tolerance: float,
-    device: str,
-) -> None:
-    """The kernels that multiply, beside a matmul in float32 and PyTorch's tile operations."""
-    t, v, depth = shape
-    hidden = torch.randn(t, depth, device=device).to(dtype)
-    weight = (torch.randn(v, depth, device=device) / depth**0.5).to(dtype)
-    bias = torch.randn(v, device=device) if biased else None
-    if bias is not None and extras:
-        bias[5::7] = -torch.inf  # entries that the vocabulary does not use
-    raw = hidden.float() @ weight.float().T
-    blank = torch.empty(t, device=device)
-    mine, theirs = (SoftmaxState.empty(blank, weighted=extras, logit_sum=extras) for _ in range(2))
-    for step in range(3):  # the state goes on from tile to tile
-        column = _columns(t, v, device) + step
-        product_ops.absorb_product(hidden * 2**step, weight, bias, transform, column, mine)
-        tile_ops.absorb_tile(
-            raw * 2**step, bias, transform, column, theirs, numerators=False, dtype=raw.dtype
-        )
-    _check_states(mine, theirs)
-
-    logits = transform.apply_(raw.clone() if bias is None else raw + bias)
-    logsumexp, column = logits.logsumexp(1), _columns(t, v, device)
-    chosen = logits.gather(1, column.clamp(0, v - 1)[:, None])[:, 0]
-    coefficients = GradientCoefficients(*torch.randn(4, t, device=device).unbind())
-    if not extras:
-        coefficients = replace(coefficients, slope=None, everywhere=None)
-    whole = statistics._at_target(coefficients, chosen - logsumexp, logsumexp)
-    expected = tile_ops.tile_gradient(
-        raw, bias, transform, column, logsumexp, coefficients, dtype=hidden.dtype
-    )
-    found = product_ops.product_gradient(
-        hidden, weight, bias, transform, column, logsumexp, whole, dtype=hidden.dtype
-    )
-    assert found.dtype == hidden.dtype
-    assert worst(found, expected) < tolerance
 
 
 def _columns(t: int, v: int, device: str) -> Tensor:
@@ -187,21 +129,17 @@ def _check_gradient(
 def check_whole(device: str) -> None:
     """A pass through all layers with the kernels in place of PyTorch's operations."""
     tile_kernels = {"tile_operations": lambda _: (triton_ops.absorb_tile, triton_ops.tile_gradient)}
-    products = (product_ops.absorb_product, product_ops.product_gradient)
     _check_pass(device, tile_kernels)
     _check_chunks(device, tile_kernels)
-    if device == "cpu":
-        _check_pass(device, {"product_operations": lambda _: products})
 
 
 def _check_pass(device: str, kernels: dict[str, Any]) -> None:
-    from memlint_runtime.losses import passes, token_statistics
+    from memlint_runtime.losses import token_statistics
 
     from tests.runtime.losses.plain import make_problem, plain_statistics
 
-    multiplies = {"multiplies_in_kernel": lambda _: "product_operations" in kernels}
-    with patch.multiple(statistics, **kernels), patch.multiple(passes, **multiplies):
-        # Room for both gradients at once, for one alone, and for small tiles.
+    with patch.multiple(statistics, **kernels):
+        # Room for a kept gradient, for none, and for small tiles.
         for workspace in (None, 60_000, 10_000):
             problem = make_problem(20, 8, 70)
             hidden, weight = (

@@ -4,8 +4,7 @@
 
 Every combination of the constants that the code can launch: each of a kernel's flags, the types of
 half precision, each width of a tile. Entries for each thread grow with the width up to 1,024, so
-that without `--all` only the widest, with bf16, is compiled, and of the kernels that multiply only
-the fullest combinations of flags. Compiled are sm_80
+that without `--all` only the widest, with bf16, is compiled. Compiled are sm_80
 (A100), sm_90 (H100), sm_100 (B200) and sm_120 (RTX 50). Registers and bytes of spilled registers
 are the assembler's; occupancy is the share of a processor's warps that its registers and shared
 memory leave room for; bytes are those that a kernel must move for each entry of a tile.
@@ -26,19 +25,15 @@ from typing import Any
 
 import triton
 from memlint_runtime.attention.kernels import triton_merge
-from memlint_runtime.losses import planning, product_ops, triton_ops
+from memlint_runtime.losses import planning, triton_ops
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 KERNELS = {
     "absorb": triton_ops._absorb_kernel,
     "gradient": triton_ops._gradient_kernel,
-    "product absorb": product_ops._absorb_product_kernel,
-    "product gradient": product_ops._product_gradient_kernel,
-    "merge": product_ops._merge_kernel,
     "attention merge": triton_merge._merge_kernel,
 }
-_GRADIENT_EXTRAS = ("HAS_CAP", "HAS_BIAS", "HAS_SLOPE", "HAS_EVERYWHERE")
 _INTEGERS = ("width", "t", "v", "n", "depth", "first", "dimension")
 _ALIGNED = (
     "depth",
@@ -48,19 +43,6 @@ _ALIGNED = (
     "raw_stride",
     "numerator_stride",
 )
-# Of the kernels that multiply, the combinations of most registers in a block of each size.
-_FULLEST = {
-    "product absorb": (
-        ("HAS_BIAS", "HAS_CAP"),
-        ("HAS_BIAS", "HAS_CAP", "HAS_WEIGHTED", "HAS_SUM"),
-    ),
-    "product gradient": (
-        ("HAS_TARGET",),
-        ("HAS_CAP", "HAS_TARGET"),
-        ("HAS_TARGET", "HAS_SLOPE"),
-        ("HAS_BIAS", "HAS_CAP", "HAS_TARGET", "HAS_SLOPE", "HAS_EVERYWHERE"),
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -94,10 +76,6 @@ class Variant:
         """Moved for each entry of a tile whose accumulation type is float32; the row's own few
         numbers are left out."""
         half = 4 if self.half == "fp32" else 2
-        if self.kernel in ("product absorb", "merge"):
-            return 0
-        if self.kernel == "product gradient":
-            return half
         if self.kernel == "attention merge":
             return 3 * half
         written = half if self.kernel == "gradient" or "HAS_NUMERATORS" in self.flags else 0
@@ -126,18 +104,6 @@ def variants(*, every_width: bool = False) -> Iterator[Variant]:
     halves = ("bf16", "fp16", "fp32") if every_width else ("bf16",)
     for name, kernel in KERNELS.items():
         flags = [flag for flag in kernel.arg_names if flag.startswith("HAS_")]
-        if kernel.arg_names[0] == "hidden_ptr":
-            combinations = _FULLEST[name]
-            if every_width:
-                combinations = tuple(
-                    tuple(flag for flag, on in zip(flags, chosen, strict=True) if on)
-                    for chosen in itertools.product((False, True), repeat=len(flags))
-                )
-            yield from (Variant(name, given, "bf16", 0) for given in combinations)
-            continue
-        if name == "merge":
-            yield Variant(name, ("HAS_WEIGHTED", "HAS_SUM"), "fp32", 0)
-            continue
         if name == "attention merge":
             yield from (Variant(name, given, "bf16", 256) for given in ((), ("HAS_INDEX",)))
             continue
@@ -152,20 +118,10 @@ def variants(*, every_width: bool = False) -> Iterator[Variant]:
 
 def launch_of(variant: Variant, device: Device) -> dict[str, Any]:
     """Constants, warps and stages with which the code launches a variant."""
-    flags = variant.flags
-    if variant.kernel == "product absorb":
-        extras = product_ops.absorb_extras("HAS_WEIGHTED" in flags, "HAS_SUM" in flags)
-    elif variant.kernel == "product gradient":
-        beside = [flag in flags for flag in _GRADIENT_EXTRAS]
-        extras = product_ops.gradient_extras(*beside)
-    elif variant.kernel == "merge":
-        return {"BLOCK_T": product_ops._MERGED_ROWS, "BLOCK_N": 32, "num_warps": 4}
-    elif variant.kernel == "attention merge":
+    if variant.kernel == "attention merge":
         rows, warps = triton_merge.TOKENS, triton_merge.WARPS
         return {"TOKENS": rows, "BLOCK_D": variant.width, "num_warps": warps}
-    else:
-        return triton_ops._launch(variant.width)
-    return product_ops.launch_constants(device.capability, 4096, extras=extras)
+    return triton_ops._launch(variant.width)
 
 
 def compiled(variant: Variant, device: Device) -> Cost:
