@@ -41,12 +41,8 @@ FORMER: dict[str, str] = {
     "offload": "keep_on_device",
     "truncation": "truncate_prompt_and_completion truncate_text",
 }
-_HOMES = {
-    name: home
-    for table in (_NAMES, FORMER)
-    for home, names in table.items()
-    for name in names.split()
-}
+_TABLES = (*_NAMES.items(), *FORMER.items())
+_HOMES = {name: home for home, names in _TABLES for name in names.split()}
 
 __all__ = sorted(" ".join(_NAMES.values()).split())
 

@@ -31,7 +31,6 @@ class Rates:
     """Dense bf16 peak, the memory's rate, and the shares that products and copies reach of them."""
 
     name: str
-    capability: int
     flops: float
     bytes_per_second: float
     library: float = 0.91
@@ -40,9 +39,8 @@ class Rates:
 
     def product(self, flops: float, moved: float, *, in_kernel: bool = False) -> float:
         """Seconds of a product; `in_kernel`: within a Triton kernel that goes on with it."""
-        return flops / (self.flops * (self.kernel if in_kernel else self.library)) + self.copy(
-            moved
-        )
+        share = self.kernel if in_kernel else self.library
+        return flops / (self.flops * share) + self.copy(moved)
 
     def copy(self, moved: float) -> float:
         """Seconds of a launch that moves so many bytes."""
@@ -50,9 +48,9 @@ class Rates:
 
 
 RATES = (
-    Rates("A100", 80, 312e12, 2.04e12), Rates("H100", 90, 989e12, 3.35e12),
-    Rates("H200", 90, 989e12, 4.8e12), Rates("B200", 100, 2250e12, 8e12),
-    Rates("RTX 4090", 89, 165e12, 1.008e12),
+    Rates("A100", 312e12, 2.04e12), Rates("H100", 989e12, 3.35e12),
+    Rates("H200", 989e12, 4.8e12), Rates("B200", 2250e12, 8e12),
+    Rates("RTX 4090", 165e12, 1.008e12),
 )  # fmt: skip
 
 

@@ -101,8 +101,8 @@ def fuse(
 
 def _refuse_options(trainer: Any, options: dict[str, Any]) -> None:
     """Raise ValueError for what the loss of a trainer of TRL's does not know."""
-    usual = {"label_smoothing": 0.0, "z_loss": 0.0, "dynamic": False, "backend": "tiles"}
-    changed = [name for name, value in usual.items() if options[name] != value]
+    usual = {"backend": "tiles", "workspace_bytes": options["workspace_bytes"]}
+    changed = [name for name, value in options.items() if value != usual.get(name, 0)]
     if changed:
         raise ValueError(
             f"{type(trainer).__name__} computes its own loss from the log-probabilities, which "

@@ -16,7 +16,7 @@ Shapes: T tokens, t those of a chunk, D hidden size, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -60,7 +60,6 @@ _LEAST_ROWS = 64
 # Most chunks that add to a gradient in half precision: far from the 256 where a chunk's part begins
 # to be lost.
 _MOST_ROUNDINGS = 32
-
 # How much less time sums in half precision have to take.
 _WORTH_ROUNDING = 1.1
 
@@ -88,44 +87,45 @@ def plan_chunks(head: Head, workspace_bytes: int, trained: Sequence[bool]) -> Ch
     """
     if head.compute_dtype == torch.float16 or not any(trained) or not head.token_count:
         return None  # float16 has no range for gradients that loss scaling has not reached yet
-    T, wide = head.token_count, head.accumulate_dtype
-    columns = head.vocabulary
-    if any(weight.dtype != head.matmul_dtype for weight in head.weights):
-        columns = min(columns, _CONVERTED)
-    scratch = 0
-    if not has_triton(head):
-        scratch = min(_CACHED, T * head.vocabulary, workspace_bytes // (12 * wide.itemsize))
-    summed = sum(
-        weight.numel() * wide.itemsize
-        for weight, want in zip(head.weights, trained, strict=True)
-        if want and weight.dtype != wide
-    )
-    fixed, row = _chunk_bytes(head, columns, scratch)
-    room = (workspace_bytes - fixed) // row
-    times: dict[ChunkPlan, float] = {}
-    for rows, sums in ((room, False), (room - summed // row, True)):
-        if rows < min(_LEAST_ROWS, T) or (sums and not (summed and room < T)):
-            continue
-        chunks = math.ceil(T / rows)
-        rounds = bool(summed) and not sums and chunks > 1
-        if not rounds or chunks <= _MOST_ROUNDINGS:
-            plan = ChunkPlan(math.ceil(T / chunks), columns, sums, scratch)
-            times[plan] = _seconds(head, plan) * (_WORTH_ROUNDING if rounds else 1.0)
+    times = dict(_chunk_times(head, workspace_bytes, trained))
     best = min(times, key=lambda plan: times[plan], default=None)
     if best is None or _seconds(head, best) > _recomputed(head, workspace_bytes):
         return None
     return best
 
 
-def _chunk_bytes(head: Head, columns: int, scratch: int) -> tuple[int, int]:
-    """What the chunks take together, and what each token of a chunk takes."""
-    wide = head.accumulate_dtype.itemsize
-    sums = wide if columns < head.vocabulary else 0
-    row = head.vocabulary * head.matmul_dtype.itemsize + input_bytes(head, 1, 0)
+def _chunk_times(
+    head: Head, workspace_bytes: int, trained: Sequence[bool]
+) -> Iterator[tuple[ChunkPlan, float]]:
+    """Plans that fit, and their seconds; of sums in half precision somewhat more than they take."""
+    T, wide = head.token_count, head.accumulate_dtype
+    columns, scratch, fixed, row = _layout(head, workspace_bytes)
+    narrow = (w for w, want in zip(head.weights, trained, strict=True) if want and w.dtype != wide)
+    summed = sum(weight.numel() * wide.itemsize for weight in narrow)
+    room = (workspace_bytes - fixed) // row
+    rooms = {False: room} if room >= T or not summed else {False: room, True: room - summed // row}
+    for sums, rows in rooms.items():
+        chunks = math.ceil(T / max(rows, 1))
+        rounds = chunks > 1 and summed > 0 and not sums
+        if rows >= min(_LEAST_ROWS, T) and not (rounds and chunks > _MOST_ROUNDINGS):
+            plan = ChunkPlan(math.ceil(T / chunks), columns, sums, scratch)
+            yield plan, _seconds(head, plan) * (_WORTH_ROUNDING if rounds else 1.0)
+
+
+def _layout(head: Head, workspace_bytes: int) -> tuple[int, int, int, int]:
+    """Columns of a product, entries of a tile between operations, and bytes: what all chunks take
+    together, and what each token of a chunk takes."""
+    wide, V = head.accumulate_dtype.itemsize, head.vocabulary
+    converts = any(weight.dtype != head.matmul_dtype for weight in head.weights)
+    columns = min(V, _CONVERTED) if converts else V
+    scratch = 0
+    if not has_triton(head):
+        scratch = min(_CACHED, head.token_count * V, workspace_bytes // (12 * wide))
+    row = V * head.matmul_dtype.itemsize + input_bytes(head, 1, 0)
     for width, hidden in zip(head.widths, head.hiddens, strict=True):
-        row += width * (hidden.element_size() + sums)
+        row += width * (hidden.element_size() + (wide if columns < V else 0))
     fixed = input_bytes(head, 0, columns) + (20 * head.token_count + 3 * scratch) * wide
-    return fixed, row
+    return columns, scratch, fixed, row
 
 
 def _seconds(head: Head, plan: ChunkPlan) -> float:

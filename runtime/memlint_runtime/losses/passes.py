@@ -109,9 +109,7 @@ def backward_pass(
     """
     head = make_head(tensors, bias, options, rows)
     pairs = len(tensors) // 2
-    by_logprob, by_logsumexp, by_entropy, by_mean = (
-        by if by is None or rows is None else by[rows] for by in upstream
-    )
+    by_logprob, by_logsumexp, by_entropy, by_mean = (_at_rows(by, rows) for by in upstream)
     coefficients = coefficients_of(
         head, by_logprob, by_logsumexp, by_entropy, by_mean, expected_logit
     )
@@ -158,6 +156,10 @@ def _take_kept(
             scale_kept(head, known, by_logprob, tiling, result)
             todo[pair] = None
     return todo
+
+
+def _at_rows(by_T: Tensor | None, rows: Tensor | None) -> Tensor | None:
+    return by_T if by_T is None or rows is None else by_T[rows]
 
 
 def _scratch(head: Head, *, slope: bool) -> int:

@@ -204,7 +204,8 @@ class Inputs:
     @property
     def is_plain(self) -> bool:
         """True if weights are where and what they are, and no compiler looks on."""
-        plain = all(type(weight) in _PLAIN for weight in self.weights)
+        kinds = Tensor, nn.Parameter, FakeTensor
+        plain = all(type(weight) in kinds for weight in self.weights)
         return plain and not (torch.compiler.is_compiling() or any(map(is_remote, self.weights)))
 
     @property
@@ -216,9 +217,6 @@ class Inputs:
         entries = self.hiddens[0].shape[0] * self.weights[0].shape[0]
         copied = sum(weight.nbytes for weight in others)
         return whole_fits(entries, self.workspace_bytes, copied_bytes=copied)
-
-
-_PLAIN = (Tensor, nn.Parameter, FakeTensor)
 
 
 def read_inputs(
