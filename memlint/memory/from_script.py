@@ -30,15 +30,19 @@ _TRAINERS = {
 _LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
 _DTYPES = ("bfloat16", "float16", "float32")
 _ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
+_FUSES = (
+    "fuse", "losses.fuse", "fuse_causal_lm_loss", "losses.fuse_causal_lm_loss",
+    "compat.fuse_causal_lm_loss",
+)  # fmt: skip
 _RUNTIME: tuple[tuple[Mapping[str, Any], tuple[str, ...]], ...] = (
     (
         {"loss": "liger"},
-        ("fuse_causal_lm_loss", "losses.fuse_causal_lm_loss", "losses.fuse_trl_losses"),
+        (*_FUSES, "fuse_trl_losses", "losses.fuse_trl_losses", "compat.fuse_trl_losses"),
     ),
     ({"checkpointing": "full"}, ("checkpoint_activations",)),
     ({"offload": "activations"}, ("offload_activations",)),
     ({"streamed": True}, ("stream_frozen_weights", "streaming.stream_frozen_weights")),
-    ({"head_in_tiles": True}, ("fuse_causal_lm_loss", "losses.fuse_causal_lm_loss")),
+    ({"head_in_tiles": True}, _FUSES),
 )
 _MIXES = (
     "torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "accelerate.Accelerator",

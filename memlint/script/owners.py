@@ -50,6 +50,8 @@ class LossOwner(NamedTuple):
 LOGIT_SAVERS = ("liger_kernel", "cut_cross_entropy")
 # The one list of what replaces the loss or the head of a model: by the last part of the name.
 _RUNTIME = frozenset({"fuse_causal_lm_loss", "defer_logits", "fuse_trl_losses"})
+# What others call functions of their own, by the whole name.
+_FUSE = frozenset({"memlint_runtime.fuse", "memlint_runtime.losses.fuse"})
 _CUT = frozenset({"cce_patch", "linear_cross_entropy"})
 # Beginnings of Liger's names, which a project may export again from a module of its own.
 _LIGER_PREFIXES = (
@@ -60,7 +62,9 @@ _LIGER_PREFIXES = (
 )
 _LIGER_OPTIONS = ("use_liger_kernel", "use_liger", "use_liger_loss")
 # Functions of the runtime that a script's own loss is computed with.
-_RUNTIME_LOSSES = ("token_logprobs", "sequence_logprobs", "shared_prompt_logprobs")
+_RUNTIME_LOSSES = (
+    "token_logprobs", "token_statistics", "sequence_logprobs", "shared_prompt_logprobs"
+)  # fmt: skip
 # Whose model classes are transformers' own.
 _MODEL_PACKAGES = ("transformers.", "modelscope.")
 # TRL's trainers by the behaviour that tells how they compute their loss.
@@ -167,7 +171,7 @@ def _patched(script: Host, facts: ModelFacts, trainer: Trainer | None) -> LossOw
     """What in the script replaces the loss of a model, or of a trainer's."""
     for call in patching_calls_of(script):
         short = call.method
-        if short in _RUNTIME:
+        if short in _RUNTIME or call.name in _FUSE:
             hit = _is_about(call, facts, trainer)
             if hit is not False:
                 return LossOwner(Owner.RUNTIME, False if hit else None, call)
@@ -186,7 +190,8 @@ def _patched(script: Host, facts: ModelFacts, trainer: Trainer | None) -> LossOw
 def patches_loss(name: str) -> bool:
     """True if a call of that name may replace a model's loss or head."""
     short = name.rpartition(".")[2]
-    return short in _RUNTIME or short in _CUT or short.startswith(_LIGER_PREFIXES)
+    ours = short in _RUNTIME or name in _FUSE
+    return ours or short in _CUT or short.startswith(_LIGER_PREFIXES)
 
 
 @query
