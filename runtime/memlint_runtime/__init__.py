@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
 # Module of this package -> the public names that it defines.
@@ -51,20 +52,27 @@ class MissingExtraError(ImportError):
     """A package of the ``runtime`` extra is not installed."""
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] == __name__:
-            raise
-        raise MissingExtraError(
-            f"memlint_runtime.{name} needs {error.name}, which is not installed: "
-            f"pip install 'torch-memlint[runtime]'",
-            name=error.name,
-        ) from None
+def names_of(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """A package's `__getattr__`: names of its modules, imported when they are first used."""
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        try:
+            return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.split(".")[0] == __name__:
+                raise
+            raise MissingExtraError(
+                f"{package}.{name} needs {error.name}, which is not installed: "
+                f"pip install 'torch-memlint[runtime]'",
+                name=error.name,
+            ) from None
+
+    return find
+
+
+__getattr__ = names_of(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

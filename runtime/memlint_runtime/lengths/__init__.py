@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from memlint_runtime import names_of
 
 if TYPE_CHECKING:
     from memlint_runtime.lengths.picture import save_png, terminal_picture
@@ -14,10 +15,4 @@ __all__ = ["LengthProfile", "save_png", "terminal_picture"]
 # Imported when first used: `python -m memlint_runtime.lengths` imports this before it can say in
 # one line that a package is missing.
 _HOMES = {"LengthProfile": "profile", "save_png": "picture", "terminal_picture": "picture"}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+__getattr__ = names_of(__name__, _HOMES)

@@ -50,8 +50,6 @@ from memlint_runtime.losses.planning import whole_fits
 from memlint_runtime.losses.remote_weights import is_remote
 from memlint_runtime.losses.tile_ops import LogitTransform
 
-# Options that two calls for one model must agree on.
-_CHOSEN = ("label_smoothing", "z_loss", "dynamic", "workspace_bytes", "backend")
 # Logits that soft caps and scales change.
 _PROBES = (10.0, -40.0)
 # On a model and its head while the loss is fused.
@@ -157,7 +155,10 @@ def fuse_causal_lm_loss(
     check_penalties(label_smoothing, z_loss)
     check_workspace(workspace_bytes)
     causal = unwrap(model)
-    chosen = (label_smoothing, z_loss, dynamic, workspace_bytes, backend)
+    chosen: dict[str, Any] = {
+        "label_smoothing": label_smoothing, "z_loss": z_loss, "dynamic": dynamic,
+        "workspace_bytes": workspace_bytes, "backend": backend,
+    }  # fmt: skip
     earlier = fused_loss_of(causal)
     if earlier is not None:
         return _again(earlier, chosen, fuse_evaluation)
@@ -176,20 +177,17 @@ def fuse_causal_lm_loss(
     _require_causal_lm_loss(causal)
     check_backend(backend, label_smoothing=label_smoothing, z_loss=z_loss, dynamic=dynamic)
     transform = logit_transform(causal.config, forward)
-    options = _Options(
-        label_smoothing, z_loss, dynamic, workspace_bytes, fuse_evaluation, backend, transform
-    )
+    options = _Options(fuse_evaluation=fuse_evaluation, transform=transform, **chosen)
     fused = FusedLoss(causal, options)
     _patch_model(causal, fused)
     _patch_head(head, fused)
     return fused
 
 
-def _again(earlier: FusedLoss, chosen: tuple[Any, ...], fuse_evaluation: bool) -> FusedLoss:
+def _again(earlier: FusedLoss, chosen: dict[str, Any], fuse_evaluation: bool) -> FusedLoss:
     """The handle of a model that is fused already. Raises ValueError where options differ."""
     options = earlier.options
-    given = tuple(getattr(options, name) for name in _CHOSEN)
-    if given != chosen:
+    if any(getattr(options, name) != value for name, value in chosen.items()):
         raise ValueError("the model's loss is fused already, with other options: undo() that first")
     earlier.options = replace(options, fuse_evaluation=options.fuse_evaluation and fuse_evaluation)
     return earlier

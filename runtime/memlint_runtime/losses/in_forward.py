@@ -16,7 +16,7 @@ Shapes: T tokens, t those of a chunk, D hidden size, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -56,12 +56,11 @@ from memlint_runtime.single_backward import refuse_create_graph
 _NARROW, _CONVERTED = 4096, 32768
 # Most entries of a tile on a CPU, which its cache holds.
 _CACHED = 2**18
-_LEAST_ROWS = 64
+# Tokens of a chunk, and of one that leaves room for sums in float32.
+_LEAST_ROWS, _LEAST_BESIDE_SUMS = 64, 1024
 # Most chunks that add to a gradient in half precision: far from the 256 where a chunk's part begins
 # to be lost.
 _MOST_ROUNDINGS = 32
-# How much less time sums in half precision have to take.
-_WORTH_ROUNDING = 1.1
 
 # Statistics of tokens -> each one's loss.
 TokenLoss = Callable[[TokenStatistics], Tensor]
@@ -81,35 +80,26 @@ class ChunkPlan:
 
 
 def plan_chunks(head: Head, workspace_bytes: int, trained: Sequence[bool]) -> ChunkPlan | None:
-    """The chunks that fit, those of least time by `cost`, or None where recomputing takes less.
+    """The chunks that fit, or None where recomputing takes less by `cost`.
 
     trained: whether each of the head's weights gets a gradient.
     """
     if head.compute_dtype == torch.float16 or not any(trained) or not head.token_count:
         return None  # float16 has no range for gradients that loss scaling has not reached yet
-    times = dict(_chunk_times(head, workspace_bytes, trained))
-    best = min(times, key=lambda plan: times[plan], default=None)
-    if best is None or _seconds(head, best) > _recomputed(head, workspace_bytes):
-        return None
-    return best
-
-
-def _chunk_times(
-    head: Head, workspace_bytes: int, trained: Sequence[bool]
-) -> Iterator[tuple[ChunkPlan, float]]:
-    """Plans that fit, and their seconds; of sums in half precision somewhat more than they take."""
     T, wide = head.token_count, head.accumulate_dtype
     columns, scratch, fixed, row = _layout(head, workspace_bytes)
     narrow = (w for w, want in zip(head.weights, trained, strict=True) if want and w.dtype != wide)
     summed = sum(weight.numel() * wide.itemsize for weight in narrow)
-    room = (workspace_bytes - fixed) // row
-    rooms = {False: room} if room >= T or not summed else {False: room, True: room - summed // row}
-    for sums, rows in rooms.items():
-        chunks = math.ceil(T / max(rows, 1))
-        rounds = chunks > 1 and summed > 0 and not sums
-        if rows >= min(_LEAST_ROWS, T) and not (rounds and chunks > _MOST_ROUNDINGS):
-            plan = ChunkPlan(math.ceil(T / chunks), columns, sums, scratch)
-            yield plan, _seconds(head, plan) * (_WORTH_ROUNDING if rounds else 1.0)
+    rows = (workspace_bytes - fixed) // row
+    sums = summed > 0 and rows < T and rows - summed // row >= _LEAST_BESIDE_SUMS
+    if sums:
+        rows -= summed // row
+    chunks = math.ceil(T / max(rows, 1))
+    rounds = summed > 0 and not sums and chunks > 1
+    if rows < min(_LEAST_ROWS, T) or (rounds and chunks > _MOST_ROUNDINGS):
+        return None
+    plan = ChunkPlan(math.ceil(T / chunks), columns, sums, scratch)
+    return plan if _takes_less(head, plan, workspace_bytes) else None
 
 
 def _layout(head: Head, workspace_bytes: int) -> tuple[int, int, int, int]:
@@ -128,26 +118,21 @@ def _layout(head: Head, workspace_bytes: int) -> tuple[int, int, int, int]:
     return columns, scratch, fixed, row
 
 
-def _seconds(head: Head, plan: ChunkPlan) -> float:
-    wide = plan.sums or head.weights[0].dtype == torch.float32
+def _takes_less(head: Head, plan: ChunkPlan, workspace_bytes: int) -> bool:
+    """True if the chunks take less than four products, a tile at a time."""
     rates, shape = cost.rates_of(head.device), (head.token_count, head.vocabulary, head.widths[0])
-    return cost.three(rates, *shape, rows=plan.rows, sums_bytes=4 if wide else 2)
-
-
-def _recomputed(head: Head, workspace_bytes: int) -> float:
-    """Seconds of four products, a tile at a time."""
-    kept = sum(hidden.nbytes for hidden in head.hiddens)
+    left = workspace_bytes - sum(hidden.nbytes for hidden in head.hiddens)
     scratch = 1 if has_triton(head) else 2
-    shape = head.token_count, head.vocabulary, head.widths[0]
     try:
         forward, backward = (
-            plan_tiling(head, workspace_bytes - kept, outer, scratch=scratch)
-            for outer in ("tokens", "vocabulary")
+            plan_tiling(head, left, outer, scratch=scratch) for outer in ("tokens", "vocabulary")
         )
     except ValueError:
-        return math.inf
+        return True
     tiles = [(tiling.tokens, tiling.vocabulary) for tiling in (forward, backward)]
-    return cost.four(cost.rates_of(head.device), *shape, forward=tiles[0], backward=tiles[1])
+    wide = plan.sums or head.weights[0].dtype == torch.float32
+    seconds = cost.three(rates, *shape, rows=plan.rows, sums_bytes=4 if wide else 2)
+    return seconds < cost.four(rates, *shape, forward=tiles[0], backward=tiles[1])
 
 
 def summed_loss(

@@ -32,7 +32,7 @@ def compiled_statistics(
     pairs = len(tensors) // 2
     hiddens, weights = tensors[:pairs], tensors[pairs:]
     transform = options.transform
-    keeps = keeps_that_fit(hiddens, target.shape[0], options.workspace_bytes, options.keeps)
+    keeps, _ = keeps_that_fit(hiddens, target.shape[0], options.workspace_bytes, options.keeps)
     logprob, logsumexp, entropy, mean, is_top, *_ = _forward_op(
         target,
         bias,
@@ -78,18 +78,9 @@ def _forward_op(
 
     Those not asked for are empty.
     """
-    options = PassOptions(
-        LogitTransform(scale, softcap, temperature),
-        compute_dtype,
-        workspace_bytes,
-        logsumexp,
-        entropy,
-        mean_logit,
-        True,
-        tuple(keeps),
-    )
-    outcome = forward_pass(options, target, bias, [*hiddens, *weights])
-    found = outcome.found
+    head = LogitTransform(scale, softcap, temperature), compute_dtype, workspace_bytes
+    options = PassOptions(*head, logsumexp, entropy, mean_logit, True, tuple(keeps))
+    rows, _, found, kept = forward_pass(options, target, bias, [*hiddens, *weights])
     expected = found.expected_logit
     values = (
         found.logprob,
@@ -97,12 +88,12 @@ def _forward_op(
         None if expected is None else found.logsumexp - expected,
         found.mean_logit,
         found.is_top,
-        *outcome.kept,
+        *kept,
     )
     count, empty = int(target.shape[0]), found.logprob
     return [
         # Outputs of an operator are tensors of their own: none is an input, none is another.
-        empty.new_empty(0) if value is None else spread_rows(value, outcome.rows, count)
+        empty.new_empty(0) if value is None else spread_rows(value, rows, count)
         for value in values
     ]
 
@@ -145,16 +136,8 @@ def _backward_op(
     logprob, logsumexp, entropy, *kept = (
         values[rows] if rows is not None and values.numel() else values for values in saved
     )
-    options = PassOptions(
-        LogitTransform(scale, softcap, temperature),
-        compute_dtype,
-        workspace_bytes,
-        False,
-        bool(entropy.numel()),
-        False,
-        True,
-        (False,) * len(hiddens),
-    )
+    head = LogitTransform(scale, softcap, temperature), compute_dtype, workspace_bytes
+    options = PassOptions(*head, False, bool(entropy.numel()), False, True, (False,) * len(hiddens))
     gradients = backward_pass(
         options,
         rows,

@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from memlint_runtime.losses.planning import plan_tiling
 from memlint_runtime.losses.statistics import (
+    KeptGradients,
     Statistics,
     gather_statistics,
     has_triton,
@@ -57,25 +58,21 @@ class PassOptions:
     keeps: tuple[bool, ...]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Rows and targets that count, their statistics, and the kept gradients `[T', D]`."""
-
-    rows: Tensor | None
-    target: Tensor
-    found: Statistics
-    kept: tuple[Tensor | None, ...]
-
-
 def forward_pass(
     options: PassOptions, target_T: Tensor, bias: Tensor | None, tensors: Sequence[Tensor]
-) -> Outcome:
-    """Statistics of the tokens that count; `tensors` are `(*hiddens, *weights)`."""
+) -> tuple[Tensor | None, Tensor, Statistics, KeptGradients]:
+    """Rows and targets that count, their statistics, and the kept gradients `[T', D]`.
+
+    `tensors` are `(*hiddens, *weights)`.
+    """
     check_range(target_T, int(tensors[-1].shape[0]))
     rows = counted_rows(target_T)
     head = make_head(tensors, bias, options, rows)
     target = target_T if rows is None else target_T[rows]
-    keeps, tiling = _plan_forward(head, options)
+    keeps, left = keeps_that_fit(
+        head.hiddens, head.token_count, options.workspace_bytes, options.keeps
+    )
+    tiling = plan_tiling(head, left, "tokens", scratch=_scratch(head, slope=False))
     # The tiles are cast by hand; autocast would round their fp32 sums as well.
     with torch.autocast(head.device.type, enabled=False):
         found, kept = gather_statistics(
@@ -86,7 +83,7 @@ def forward_pass(
             mean_logit=options.mean_logit,
             keep=keeps,
         )
-    return Outcome(rows, target, found, kept)
+    return rows, target, found, kept
 
 
 def backward_pass(
@@ -212,24 +209,13 @@ def make_head(
 
 def keeps_that_fit(
     hiddens: Sequence[Tensor], token_count: int, workspace_bytes: int, keeps: Sequence[bool]
-) -> tuple[bool, ...]:
-    """`keeps`, or none of them where too little of the workspace would be left for tiles."""
-    left = workspace_bytes - _kept_bytes(hiddens, token_count, keeps)
-    fits = left >= min(_COMFORTABLE_TILES, workspace_bytes // 2)
-    return tuple(keep and fits for keep in keeps)
-
-
-def _plan_forward(head: Head, options: PassOptions) -> tuple[tuple[bool, ...], Tiling]:
-    """True if the hidden states' gradients are kept, and the tiles that fit beside them."""
-    workspace = options.workspace_bytes
-    keeps = keeps_that_fit(head.hiddens, head.token_count, workspace, options.keeps)
-    left = workspace - _kept_bytes(head.hiddens, head.token_count, keeps)
-    return keeps, plan_tiling(head, left, "tokens", scratch=_scratch(head, slope=False))
-
-
-def _kept_bytes(hiddens: Sequence[Tensor], token_count: int, keeps: Sequence[bool]) -> int:
+) -> tuple[tuple[bool, ...], int]:
+    """`keeps`, or none of them where they would leave too little for tiles; and what they leave."""
     kept = (hidden for hidden, keep in zip(hiddens, keeps, strict=True) if keep)
-    return sum(token_count * hidden.shape[1] * hidden.element_size() for hidden in kept)
+    held = sum(token_count * hidden.shape[1] * hidden.element_size() for hidden in kept)
+    if workspace_bytes - held >= min(_COMFORTABLE_TILES, workspace_bytes // 2):
+        return tuple(keeps), workspace_bytes - held
+    return (False,) * len(keeps), workspace_bytes
 
 
 def coefficients_of(

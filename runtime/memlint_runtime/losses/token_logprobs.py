@@ -164,16 +164,8 @@ def token_statistics(
     named = logsumexp, entropy, mean_logit, extras_differentiable
     if given.is_whole:
         return _whole(given, target.shape, *named)
-    options = PassOptions(
-        transform=given.transform,
-        compute_dtype=given.compute_dtype,
-        workspace_bytes=given.workspace_bytes,
-        logsumexp=logsumexp,
-        entropy=entropy,
-        mean_logit=mean_logit,
-        extras_differentiable=extras_differentiable,
-        keeps=keeps,
-    )
+    head = given.transform, given.compute_dtype, given.workspace_bytes
+    options = PassOptions(*head, *named, keeps)
     if torch.compiler.is_compiling():
         from memlint_runtime.losses.operators import compiled_statistics as apply
     else:
@@ -301,15 +293,14 @@ class _TokenStatistics(torch.autograd.Function):
     def forward(
         ctx: Any, options: PassOptions, target_T: Tensor, bias: Tensor | None, *tensors: Tensor
     ) -> tuple[Tensor | None, ...]:
-        outcome = forward_pass(options, target_T, bias, tensors)
-        found = outcome.found
+        rows, target, found, kept = forward_pass(options, target_T, bias, tensors)
         ctx.options = options
         # A gradient is no saved tensor: kept as an attribute, offloading hooks do not copy it.
-        ctx.kept = outcome.kept
+        ctx.kept = kept
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(
-            outcome.rows,
-            outcome.target,
+            rows,
+            target,
             bias,
             # The caller may change its own in place.
             found.logprob.clone(),
@@ -322,7 +313,7 @@ class _TokenStatistics(torch.autograd.Function):
             entropy = found.logsumexp - found.expected_logit
         logsumexp = found.logsumexp if options.logsumexp else None
         logprob, is_top, *extras = (
-            None if values is None else spread_rows(values, outcome.rows, int(target_T.shape[0]))
+            None if values is None else spread_rows(values, rows, int(target_T.shape[0]))
             for values in (found.logprob, found.is_top, logsumexp, entropy, found.mean_logit)
         )
         fixed = (is_top, *(() if options.extras_differentiable else extras))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from memlint_runtime import names_of
 
 if TYPE_CHECKING:
     from memlint_runtime.packing.dataset import pack_dataset
@@ -21,10 +22,4 @@ _HOMES = {
     "pack_dataset": "dataset",
     "plan_packing": "plan",
 }
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+__getattr__ = names_of(__name__, _HOMES)

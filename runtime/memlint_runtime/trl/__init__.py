@@ -9,8 +9,9 @@ ones among them, get it by `share_prompts_in(TheirTrainer)`. Tested with trl 1.1
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from memlint_runtime import names_of
 
 if TYPE_CHECKING:
     from memlint_runtime.trl.dpo import DPOTrainer
@@ -31,13 +32,7 @@ _HOMES = {
     "reasons_training_differs": "exactness",
     "share_prompts_in": "subclasses",
 }
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+__getattr__ = names_of(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

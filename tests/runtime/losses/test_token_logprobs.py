@@ -381,12 +381,11 @@ def test_memory_of_a_gpu_stays_in_the_default_workspace(
             LogitTransform(), torch.bfloat16, declared, False, False, False, True, keeps
         )
         with track_memory() as tracker:
-            outcome = passes.forward_pass(options, target, None, [*hiddens, *weights])
-            found = outcome.found
+            rows, _, found, kept = passes.forward_pass(options, target, None, [*hiddens, *weights])
             upstream = (found.logprob, None, None, None)
             gradients = passes.backward_pass(
-                options, outcome.rows, target, None, [*hiddens, *weights], found.logprob,
-                found.logsumexp, None, outcome.kept, upstream, (False, *[True] * 2 * len(widths)),
+                options, rows, target, None, [*hiddens, *weights], found.logprob,
+                found.logsumexp, None, kept, upstream, (False, *[True] * 2 * len(widths)),
             )  # fmt: skip
         given = [*hiddens, *weights, target, *gradients]
         held = sum(one.numel() * one.element_size() for one in given if one is not None)
