@@ -86,10 +86,9 @@ def plan_chunks(head: Head, workspace_bytes: int, trained: Sequence[bool]) -> Ch
     """
     if head.compute_dtype == torch.float16 or not any(trained) or not head.token_count:
         return None  # float16 has no range for gradients that loss scaling has not reached yet
-    T, wide = head.token_count, head.accumulate_dtype
+    T = head.token_count
     columns, scratch, fixed, row = _layout(head, workspace_bytes)
-    narrow = (w for w, want in zip(head.weights, trained, strict=True) if want and w.dtype != wide)
-    summed = sum(weight.numel() * wide.itemsize for weight in narrow)
+    summed = _summed_bytes(head, trained)
     rows = (workspace_bytes - fixed) // row
     sums = summed > 0 and rows < T and rows - summed // row >= _LEAST_BESIDE_SUMS
     if sums:
@@ -100,6 +99,13 @@ def plan_chunks(head: Head, workspace_bytes: int, trained: Sequence[bool]) -> Ch
         return None
     plan = ChunkPlan(math.ceil(T / chunks), columns, sums, scratch)
     return plan if _takes_less(head, plan, workspace_bytes) else None
+
+
+def _summed_bytes(head: Head, trained: Sequence[bool]) -> int:
+    """Of sums in the accumulation type, for weights that are not of it."""
+    wide = head.accumulate_dtype
+    narrow = (w for w, want in zip(head.weights, trained, strict=True) if want and w.dtype != wide)
+    return sum(weight.numel() * wide.itemsize for weight in narrow)
 
 
 def _layout(head: Head, workspace_bytes: int) -> tuple[int, int, int, int]:
