@@ -27,6 +27,7 @@ from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
+from memlint.source.roots import is_root
 from memlint.source.text import Span
 
 MAX_MODULES = 12
@@ -237,7 +238,7 @@ class Project:
         folder = os.path.dirname(self._path)
         around = [one for one in self._around(folder) if os.path.basename(one) != "src"]
         root, depth = around[-1], _MOST_DEPTH
-        if not _is_root(root):
+        if not is_root(root):
             root, depth = os.path.dirname(root), 3
         known = self._modules.importers.get(root)
         if known is None:
@@ -286,7 +287,7 @@ class Project:
     def name_of(self, path: str) -> str:
         """A file as users name it: from the folder of the project, or of both files."""
         folder = os.path.dirname(self._path)
-        roots = [one for one in self._around(folder) if _is_root(one)]
+        roots = [one for one in self._around(folder) if is_root(one)]
         common = os.path.commonpath([folder, os.path.dirname(path)])
         return os.path.relpath(path, *(roots or [common])[:1])
 
@@ -321,9 +322,9 @@ class Project:
         if known is not None:
             return known
         found = [folder]
-        while len(found) <= _MAX_PARENTS and not _is_root(found[-1]):
+        while len(found) <= _MAX_PARENTS and not is_root(found[-1]):
             found.append(os.path.dirname(found[-1]))
-        if not _is_root(found[-1]):
+        if not is_root(found[-1]):
             # No root in sight: the script's own folder, and that of its package.
             found = found[: 1 + _package_depth(folder)]
         found += [os.path.join(one, "src") for one in found]
@@ -410,14 +411,6 @@ def _added_to_path(home: str) -> tuple[str, ...]:
     above = os.path.dirname(folder)
     around = [*written, above, os.path.dirname(above)]
     return tuple(dict.fromkeys(os.path.normpath(one) for one in around))
-
-
-_ROOTS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
-
-
-def _is_root(folder: str) -> bool:
-    """True if a folder is that of a project."""
-    return any(os.path.exists(os.path.join(folder, mark)) for mark in _ROOTS)
 
 
 def _package_depth(folder: str) -> int:

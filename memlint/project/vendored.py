@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from memlint.source.bounded import read_regular_text
+from memlint.source.roots import folders_above, is_root
 
 # What lies in the package's own folder and tells it from a user's folder of the same name.
 _MARKS = {
@@ -29,7 +30,6 @@ _MARKS = {
     "verl": ("trainer", "workers"),
 }
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
-_OUTER_FILES = (*_PROJECT_FILES, ".git", "requirements.txt")
 
 
 def is_vendored(folder: str) -> bool:
@@ -43,7 +43,7 @@ def is_vendored(folder: str) -> bool:
     project = _project_above(folder)
     if project is None or not _is_project_of(project, name):
         return True
-    return _has_project_above(project)
+    return any(map(is_root, folders_above(os.path.dirname(project))))
 
 
 def _project_above(folder: str) -> str | None:
@@ -68,14 +68,3 @@ def _is_project_of(project: str, name: str) -> bool:
             if equals and key.strip() == "name" and value.strip(" \t\"',") in wanted:
                 return True
     return False
-
-
-def _has_project_above(project: str) -> bool:
-    here = os.path.dirname(project)
-    while True:
-        if any(os.path.exists(os.path.join(here, file)) for file in _OUTER_FILES):
-            return True
-        above = os.path.dirname(here)
-        if above == here:
-            return False
-        here = above

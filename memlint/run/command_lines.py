@@ -19,6 +19,7 @@ from memlint.source.digests import digest_of
 from memlint.source.patterns import lazy_pattern
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
+from memlint.source.roots import folders_above, is_root
 
 if TYPE_CHECKING:
     from memlint.recipes.launch import Command
@@ -35,7 +36,6 @@ _MAX_COMMANDS = 40
 _MAX_PARENTS = 4
 _MAX_FILES = 200
 _MAX_FOLDERS = 60
-_ROOTS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
 
 
 def in_script(findings: Sequence[Finding]) -> list[Finding]:
@@ -237,21 +237,13 @@ def _watched(script: str) -> list[str]:
     """The folders in which a new file of commands would count: without a project's root, no more
     than the folder above, whose neighbours change all the time."""
     folders = list(_folders(script))
-    return folders if _is_root(folders[-1]) else folders[:2]
-
-
-def _is_root(folder: str) -> bool:
-    return any(os.path.exists(os.path.join(folder, mark)) for mark in _ROOTS)
+    return folders if is_root(folders[-1]) else folders[:2]
 
 
 def _folders(place: str) -> Iterator[str]:
     """The folders that a file's commands may be run in: its own, and those up to the root."""
-    folder = os.path.dirname(os.path.abspath(place))
-    for _ in range(_MAX_PARENTS):
+    own = os.path.dirname(os.path.abspath(place))
+    for folder in islice(folders_above(own), _MAX_PARENTS):
         yield folder
-        if _is_root(folder):
+        if is_root(folder):
             return
-        above = os.path.dirname(folder)
-        if above == folder:
-            return
-        folder = above

@@ -14,8 +14,6 @@ from memlint.recipes.files import is_document, may_be_recipe, may_run_recipe
 from memlint.recipes.launch import commands_in
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.rule.findings import Applicability, Finding
-from memlint.run.agreement import OfCommand, agreed
-from memlint.run.around import Around
 from memlint.run.checked import Checked, defect
 from memlint.run.command_lines import commands_of
 from memlint.run.engine import (
@@ -28,7 +26,13 @@ from memlint.run.engine import (
     unsuppressed,
 )
 from memlint.run.held_back import beside_others, keys_at, with_decisions
-from memlint.run.launches import LIBRARIES, NO_COMMANDS, check_launch_source
+from memlint.run.launches import (
+    LIBRARIES,
+    NO_COMMANDS,
+    OfCommand,
+    agreed,
+    check_launch_source,
+)
 from memlint.run.trl_recipes import KINDS, check_trl_recipe
 from memlint.script.launcher import Launcher
 from memlint.source import Source, Span
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
     from memlint.api import Api
     from memlint.engine.nodes import Module
     from memlint.rule import Rule
-    from memlint.run.runs import Runs
+    from memlint.run.runs import Around, Runs
 
 NO_RECIPE = (
     "is not a training recipe that memlint knows: TRL, alignment-handbook, torchtune, "

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
 
 from memlint.recipes.commands import document_of, kind_of_command, recipe_of
 from memlint.recipes.document import DocumentError, Entry, MappingNode
@@ -22,20 +23,19 @@ from memlint.recipes.kinds import Kind, Reader, kind_for_launcher
 from memlint.recipes.launch import Command, kind_of, read_commands
 from memlint.recipes.launch_kinds import is_launch_file
 from memlint.recipes.recipe import Recipe, read_recipe
-from memlint.run.around import Around
 from memlint.run.launchers import Files, launcher_of
 from memlint.run.own_models import trains_own_code
 from memlint.run.ownership import Readers, Use, means, names_file
-from memlint.script.launcher import joined
+from memlint.script.launcher import Launcher, joined
 from memlint.source import Source
 from memlint.source.bounded import read_regular_text
 from memlint.source.digests import digest_of
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
+from memlint.source.roots import folders_above, is_root
 
 # Where a project's tests are: of the scripts that train they are none.
 _TESTS, _TEST_FILES = "tests", ("test_", "conftest")
-_MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "uv.lock")
 _SKIPPED = frozenset(
     {"node_modules", "site-packages", "venv", "build", "dist", "__pycache__", _TESTS}
 )
@@ -47,6 +47,25 @@ _ZERO_3 = {"zero_optimization": {"stage": 3}}
 
 # The release of a program (``torchtune``) for a recipe at a place.
 Release = Callable[[str, str], str | None]
+
+
+class Around(NamedTuple):
+    """The surroundings of a recipe.
+
+    method: the name of TRL's trainer, where the script says it. options: options of its
+    configuration, as data. overridden: keys that every command of the recipe sets anew.
+    launcher: what its launchers decide. by_trl: TRL's own program reads it. entries: settings that
+    the recipe does not have and all commands give alike. own_code: the script that reads it may
+    train a model of a class that is not transformers'.
+    """
+
+    method: str = ""
+    options: Mapping[str, object] = {}
+    overridden: frozenset[str] = frozenset()
+    launcher: Launcher = Launcher()
+    by_trl: bool = False
+    entries: tuple[Entry, ...] = ()
+    own_code: bool = False
 
 
 class Launch(NamedTuple):
@@ -349,28 +368,22 @@ def _as_flag(value: object) -> str | None:
 
 def root_of(place: str) -> str:
     """The project's folder: the nearest one above that is marked as one, else the file's own."""
-    folder = first = os.path.dirname(place)
-    for _ in range(_MAX_DEPTH):
-        if any(os.path.exists(os.path.join(folder, name)) for name in _MARKERS):
-            # What tests hold is read by what lies beside it.
-            return first if _TESTS in os.path.relpath(first, folder).split(os.sep) else folder
-        above = os.path.dirname(folder)
-        if above == folder:
-            break
-        folder = above
-    return _highest_with_scripts(first)
+    first = os.path.dirname(place)
+    folder = next(filter(is_root, islice(folders_above(first), _MAX_DEPTH)), None)
+    if folder is None:
+        return _highest_with_scripts(first)
+    # What tests hold is read by what lies beside it.
+    return first if _TESTS in os.path.relpath(first, folder).split(os.sep) else folder
 
 
 def _highest_with_scripts(first: str) -> str:
     """Of a folder and the three above it, where no mark tells the project's: the highest that
     holds scripts or launch files."""
     outside = (os.path.expanduser("~"), tempfile.gettempdir())
-    root = folder = first
-    for _ in range(3):
-        above = os.path.dirname(folder)
-        if above == folder or above in outside:
+    root = first
+    for folder in islice(folders_above(first), 1, 4):
+        if folder in outside:
             break
-        folder = above
         try:
             names = os.listdir(folder)
         except OSError:

@@ -7,6 +7,7 @@ once a pass and begins with what its check found.
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from memlint.run.results import FileResult, FixResult, Rendered
 from memlint.source.diagnostics import FileError
 from memlint.source.reading import encode, read_source
 from memlint.source.record import NamedTuple
+from memlint.source.roots import repository_of
 
 if TYPE_CHECKING:
     from memlint.api import Api
@@ -363,9 +365,8 @@ def _without_place(source: Source, findings: Sequence[Finding]) -> list[Rendered
 
 def _patch(before: Source, after: Source) -> str:
     from memlint.fix import unified_diff
-    from memlint.run.patch_names import patch_name
 
-    name = patch_name(before.path)
+    name = _patch_name(before.path)
     if not before.is_notebook:
         if not before.masked:
             return "".join(unified_diff(before.text, after.text, name))
@@ -383,3 +384,21 @@ def _patch(before: Source, after: Source) -> str:
         if old[number] != new.get(number, "")
         for line in unified_diff(old[number], new.get(number, ""), f"{name}:cell {number}")
     )
+
+
+def _patch_name(path: str) -> str:
+    """How a patch names a file, so that ``git apply`` and ``patch -p1`` find it.
+
+    Git refuses a name with ``..`` in it. A file below the current folder is named from there, any
+    other from the root of its repository, which is where the patch is then to be applied.
+    """
+    name = os.path.normpath(path)
+    if os.path.isabs(path) or os.pardir in path.replace(os.sep, "/").split("/"):
+        folder = os.path.realpath(os.path.dirname(path))
+        name = os.path.join(folder, os.path.basename(path))
+        for base in (os.path.realpath(os.curdir), repository_of(folder) or folder):
+            start = os.path.join(base, "")
+            if name.startswith(start):
+                name = name[len(start) :]
+                break
+    return name.replace(os.sep, "/").lstrip("/")

@@ -14,7 +14,6 @@ from memlint.recipes.document import merged
 from memlint.recipes.kinds import Kind, Reader
 from memlint.recipes.recipe import Recipe
 from memlint.rule.findings import Applicability, Finding, Fix, Level
-from memlint.run.around import Around
 from memlint.run.runtime_fixes import runtime_imports
 from memlint.script.launcher import Launcher
 from memlint.source import Place, Span
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from memlint.api import Api
     from memlint.recipes.methods import Method
     from memlint.recipes.trl_program import Written
+    from memlint.run.runs import Around
 
 KINDS = frozenset({Kind.TRL, Kind.ALIGNMENT_HANDBOOK})
 # What a fix names that only a Python program can call.
