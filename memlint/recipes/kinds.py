@@ -28,6 +28,11 @@ class Kind(StrEnum):
     ACCELERATE = "accelerate"
     DEEPSPEED = "DeepSpeed"
 
+    @property
+    def fills_trl(self) -> bool:
+        """True if the program fills TRL's own classes, whose versions matter."""
+        return self in (Kind.TRL, Kind.ALIGNMENT_HANDBOOK)
+
 
 class Reader(NamedTuple):
     """What reads a file, and how that is known.

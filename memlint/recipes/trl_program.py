@@ -130,7 +130,8 @@ class _Program:
         imported = (f"transformers.{model}", "transformers.BitsAndBytesConfig", "peft.LoraConfig")
         program.imports("torch", *imported, MODEL_CONFIG, config, trainer)
         loads = self._reader.has_class("ModelConfig")
-        of_model = self._keys_of_model(config) if loads else {}
+        known = self._keys_of(config)
+        of_model = self._keys_of_model(config, known) if loads else {}
         if loads:
             program.assigns("model_args", self._call(MODEL_CONFIG, of_model, open_names=True))
         decided = dict.fromkeys(sorted(self._decided(config)), "value_of_the_project")
@@ -138,7 +139,7 @@ class _Program:
             **{name: program.name(value) for name, value in decided.items()},
             **{name: program.value(value) for name, value in options.items()},
         }
-        keys = {key: key for key in self._keys_of(config) if key not in of_model}
+        keys = {key: key for key in known if key not in of_model}
         program.assigns("args", self._call(config, keys, given, open_names=True))
         program.assigns(
             "model", self._load(model) if loads else program.name("model_of_the_program")
@@ -172,9 +173,10 @@ class _Program:
             if key.isidentifier() and self._api.history(qualname, key) is not None
         }
 
-    def _keys_of_model(self, config: str) -> dict[str, str]:
-        """The keys of the model's class: those that it alone had, or alone has at the target."""
-        api, others = self._api, self._keys_of(config)
+    def _keys_of_model(self, config: str, others: Mapping[str, str]) -> dict[str, str]:
+        """The keys of the model's class: those that it alone had, or alone has at the target.
+        others: the keys that the configuration has or had."""
+        api = self._api
         return {
             key: key
             for key in self._keys_of(MODEL_CONFIG)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from memlint.engine.command_line import Given
 from memlint.recipes.launch_kinds import kind_of, may_launch
-from memlint.rule.findings import Applicability, Finding, Fix
+from memlint.rule.findings import Finding, Fix
 from memlint.script.launcher import Launcher, joined
 from memlint.source import Place, Source, Span
 from memlint.source.bounded import read_regular
@@ -45,26 +45,23 @@ def in_script(findings: Sequence[Finding]) -> list[Finding]:
     """
     found: list[Finding] = []
     for each in findings:
-        fix = each.fix
-        if isinstance(each.span, Place):
-            place = place_of_fix(each)
-            if place is not None:
-                found.append(each._replace(span=place))
-            continue
-        if fix is not None and any(isinstance(span, Place) for span in _spans(fix)):
-            fix = Fix(fix.message, (), Applicability.DISPLAY)
-        found.append(each._replace(fix=fix))
+        if not isinstance(each.span, Place):
+            reaches = any(isinstance(span, Place) for span in _spans(each.fix))
+            found.append(each.as_advice() if reaches else each)
+        elif (place := place_of_fix(each)) is not None:
+            found.append(each._replace(span=place))
     return found
 
 
 def place_of_fix(finding: Finding) -> Span | None:
     """Where the fix begins, if all of it is in the script; else None."""
-    spans = _spans(finding.fix) if finding.fix is not None else []
+    spans = _spans(finding.fix)
     return spans[0] if spans and not any(isinstance(span, Place) for span in spans) else None
 
 
-def _spans(fix: Fix) -> list[Span]:
-    return [one for edit in fix.edits for one in vars(edit).values() if isinstance(one, Span)]
+def _spans(fix: Fix | None) -> list[Span]:
+    edits = fix.edits if fix is not None else ()
+    return [one for edit in edits for one in vars(edit).values() if isinstance(one, Span)]
 
 
 class CommandSettings(NamedTuple):

@@ -12,11 +12,16 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from memlint.rule.file_rules import UNUSED_SUPPRESSION
-from memlint.rule.findings import Applicability, Finding, Fix, Level
+from memlint.rule.findings import Finding
 from memlint.rule.savings import Footprint, Pricing
+from memlint.run.advice import (
+    hints_as_advice,
+    of_old_targets,
+    with_advice_on_shared_lines,
+    without_runtime,
+)
 from memlint.run.prefilter import Prefilter, may_train_torchtune
 from memlint.run.pricing import is_too_large, priced, run_of
-from memlint.source.edits import AddDecorator, AddImport, InsertStatement, WrapStatements
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
@@ -30,9 +35,6 @@ if TYPE_CHECKING:
     from memlint.script import Script
     from memlint.script.launcher import Launcher
     from memlint.source import Source, Span
-
-# Edits that ask nothing of a library: ``del outputs``, ``with torch.no_grad():``.
-_PLAIN = (AddDecorator, AddImport, InsertStatement, WrapStatements)
 
 # Of a rule in a file. Who has more reads none of them, and each takes a millisecond.
 MOST_FINDINGS = 500
@@ -264,13 +266,10 @@ def _fitting(
     """Return findings in order, without doubles and without fixes that cannot be applied."""
     findings = hints_as_advice(once(findings), by_code)
     if any(finding.fix is not None for finding in findings):
-        from memlint.run.runtime_fixes import without_runtime
-        from memlint.run.shared_lines import with_advice_on_shared_lines
-
         findings = without_runtime(findings, api.target, wanted=runtime)
         findings = with_advice_on_shared_lines(source, findings)
     if findings and api.target.too_old:
-        findings = _of_old_targets(findings, api.target.too_old)
+        findings = of_old_targets(findings, api.target.too_old)
     return findings
 
 
@@ -331,49 +330,6 @@ class Examined(NamedTuple):
 
     findings: list[Finding]
     footprint: Footprint | None = None
-
-
-def hints_as_advice(findings: list[Finding], by_code: frozenset[str] | None) -> list[Finding]:
-    """``findings`` without those on request that the user did not choose, and with advice in the
-    place of fixes of hints that he did not."""
-    if by_code is None:
-        return findings
-    findings = [one for one in findings if not one.on_request or one.code in by_code]
-    return [_advice(each) if _is_advice(each, by_code) else each for each in findings]
-
-
-def _is_advice(finding: Finding, by_code: frozenset[str]) -> bool:
-    """True if its fix is a trade that the user did not choose."""
-    fix = finding.fix
-    return (
-        finding.level is Level.HINT
-        and finding.code not in by_code
-        and fix is not None
-        and fix.applicability is not Applicability.DISPLAY
-    )
-
-
-def _advice(finding: Finding) -> Finding:
-    assert finding.fix is not None
-    return finding._replace(fix=finding.fix._replace(applicability=Applicability.DISPLAY))
-
-
-def _of_old_targets(findings: list[Finding], versions: Sequence[str]) -> list[Finding]:
-    """Return the findings for a target older than the tables.
-
-    Findings about such a version are dropped. Fixes that write names of a library become advice.
-    """
-    found = []
-    for one in findings:
-        if any(version in one.message for version in versions):
-            continue
-        if one.fix is not None and not all(isinstance(edit, _PLAIN) for edit in one.fix.edits):
-            message = (
-                f"{one.fix.message}, if {' and '.join(versions)} can: older than what memlint knows"
-            )
-            one = one._replace(fix=Fix(message, (), Applicability.DISPLAY))
-        found.append(one)
-    return found
 
 
 def once(findings: list[Finding]) -> list[Finding]:

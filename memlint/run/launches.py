@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from memlint.engine.command_line import Given
 from memlint.recipes.launch import Command
 from memlint.recipes.trl_program import Written
-from memlint.rule.findings import Applicability, Finding, Fix
+from memlint.rule.findings import Applicability, Finding
 from memlint.run.command_lines import (
     MAX_BYTES,
     PARSERS,
@@ -120,7 +120,7 @@ def _at_command(finding: Finding, command: Command) -> Finding:
         message = _ASSIGNED.sub(lambda one: _as_flag(one, command), fix.message)
         fix = fix._replace(message=message, edits=edits or ())
         if edits is None:
-            fix = Fix(fix.message, (), Applicability.DISPLAY)
+            fix = fix.as_advice()
     return finding._replace(span=Span(*finding.span), fix=fix)
 
 

@@ -14,13 +14,13 @@ from memlint.recipes.files import is_document, may_be_recipe, may_run_recipe
 from memlint.recipes.launch import commands_in
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.rule.findings import Applicability, Finding
+from memlint.run.advice import hints_as_advice
 from memlint.run.checked import Checked, defect
 from memlint.run.command_lines import commands_of
 from memlint.run.engine import (
     Asked,
     check_program,
     findings_of,
-    hints_as_advice,
     is_unrequested,
     once,
     unsuppressed,
@@ -33,7 +33,7 @@ from memlint.run.launches import (
     agreed,
     check_launch_source,
 )
-from memlint.run.trl_recipes import KINDS, check_trl_recipe
+from memlint.run.trl_recipes import check_trl_recipe
 from memlint.script.launcher import Launcher
 from memlint.source import Source, Span
 from memlint.source.diagnostics import FileError, ReadError
@@ -86,7 +86,8 @@ def check_recipe_data(
     findings = check_recipe_source(
         source, recipes, asked, runs, unused_suppressions=unused_suppressions
     )
-    libraries = LIBRARIES if commands or _are_of_trl(recipes) else frozenset[str]()
+    is_of_trl = any(recipe.kind.fills_trl for recipe in recipes)
+    libraries = LIBRARIES if commands or is_of_trl else frozenset[str]()
     assumed = tables.target.assumed_of(libraries) if findings else ()
     naming = tables.target.naming(LIBRARIES) if assumed else ""
     return Checked(
@@ -99,11 +100,6 @@ def check_recipe_data(
         runs.relied_on(path),
         broken=broken,
     )
-
-
-def _are_of_trl(recipes: Sequence[Recipe]) -> bool:
-    """True if one of the recipes fills classes of TRL, whose versions matter."""
-    return any(recipe.kind in KINDS for recipe in recipes)
 
 
 def _is_candidate(source: Source, runs: Runs) -> bool:
@@ -172,7 +168,7 @@ def check_recipe_source(
         return check_program(script, program, asked, launcher=launcher)
 
     def own(recipe: Recipe, around: Around) -> list[Finding]:
-        if recipe.kind in KINDS:
+        if recipe.kind.fills_trl:
             found = check_trl_recipe(recipe, asked.api, check, around)
             if _any_safe(found) and runs.may_train_own_code(recipe.reader):
                 return check_trl_recipe(recipe, asked.api, check, around._replace(own_code=True))

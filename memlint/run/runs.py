@@ -231,7 +231,7 @@ class Runs:
             frozenset(set.intersection(*overridden)) if overridden else frozenset(),
             joined([launcher_of(one.command, self.files(one.path)) for one in launches]),
             bool(launches) and all(launch.command.starts == "trl" for launch in launches),
-            self._entries(launches) if _is_lowered(recipe.kind) else (),
+            self._entries(launches) if recipe.kind.fills_trl else (),
         )
 
     def _entries(self, launches: Sequence[Launch]) -> tuple[Entry, ...]:
@@ -443,7 +443,3 @@ def _files(root: str, folders: list[str]) -> Iterator[str]:
                 launching += 1
                 if launching <= _MAX_FILES:
                     yield entry.path
-
-
-def _is_lowered(kind: Kind) -> bool:
-    return kind in (Kind.TRL, Kind.ALIGNMENT_HANDBOOK)

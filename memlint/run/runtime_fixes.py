@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memlint.api.runtime import INSTALL, NEEDS, is_of_runtime, lacking
+from memlint.api.runtime import INSTALL, NEEDS, is_of_runtime
 from memlint.project.targets import named_in
-from memlint.rule.findings import Applicability, Finding, Fix
+from memlint.rule.findings import Finding, Fix
 from memlint.source.edits import AddImport, RenameImport
 
 if TYPE_CHECKING:
-    from memlint.api import Target
     from memlint.source import Source
 
 
@@ -36,22 +35,4 @@ def libraries_of(source: Source, findings: Sequence[Finding]) -> frozenset[str]:
     found = named_in(source)
     if any(runtime_imports(finding.fix) for finding in findings):
         found |= NEEDS.keys()
-    return found
-
-
-def without_runtime(findings: Sequence[Finding], target: Target, *, wanted: bool) -> list[Finding]:
-    """``findings`` with advice in the place of fixes that import the runtime, where it is not
-    wanted or the target's libraries are older than what it needs."""
-    found = []
-    for finding in findings:
-        names = runtime_imports(finding.fix)
-        if names and finding.fix is not None:
-            missing = lacking(names, target)
-            message = finding.fix.message
-            if missing:
-                message = f"{message}; this needs {' and '.join(missing)}"
-            if missing or not wanted:
-                fix = Fix(message, (), Applicability.DISPLAY)
-                finding = finding._replace(fix=fix)
-        found.append(finding)
     return found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from memlint.api.successors import Replace
 from memlint.engine.nodes import Module
 from memlint.recipes.document import merged
-from memlint.recipes.kinds import Kind, Reader
+from memlint.recipes.kinds import Reader
 from memlint.recipes.recipe import Recipe
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.run.runtime_fixes import runtime_imports
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from memlint.recipes.trl_program import Written
     from memlint.run.runs import Around
 
-KINDS = frozenset({Kind.TRL, Kind.ALIGNMENT_HANDBOOK})
 # What a fix names that only a Python program can call.
 _OF_PROGRAMS = re.compile(r"memlint_runtime|`\w+\([\w.]*(?:trainer|model)\b")
 _ASSIGNED = re.compile(r"`(\w+)=([^`]+)`")
@@ -150,7 +149,7 @@ def _fix(recipe: Recipe, reader: Reader, fix: Fix | None, api: Api) -> Fix | Non
     edits = edits_where_written(fix.edits)
     message = _words(recipe, fix.message)
     if not edits or not all(_is_taken(recipe, reader, edit, api) for edit in edits):
-        return Fix(message, (), Applicability.DISPLAY)
+        return fix._replace(message=message).as_advice()
     return fix._replace(message=message, edits=edits)
 
 
