@@ -12,7 +12,7 @@ from memlint.rule import registry
 from memlint.rule.findings import Applicability
 from memlint.rule.savings import Pricing
 from memlint.run.engine import check_source
-from memlint.run.fitting import run_of
+from memlint.run.whole import run_of
 from memlint.script import build_script
 from memlint.source import Source
 

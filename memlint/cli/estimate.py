@@ -74,8 +74,7 @@ def _fit(
     from memlint.memory.prices import with_pricing
     from memlint.reports import fit_report
     from memlint.rule.savings import Pricing
-    from memlint.run.fitting import fit_source, run_of
-    from memlint.run.whole import options_around
+    from memlint.run.whole import fit_source, options_around, run_of
 
     pricing = Pricing(gpu or "", assumptions)
     try:

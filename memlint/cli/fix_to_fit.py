@@ -13,9 +13,8 @@ from memlint.project.targets import Targets
 from memlint.reports import fit_report
 from memlint.rule.findings import Applicability
 from memlint.run.engine import read_script
-from memlint.run.fitting import fit_source
 from memlint.run.jobs import Job
-from memlint.run.whole import options_around
+from memlint.run.whole import fit_source, options_around
 from memlint.source.diagnostics import ReadError
 from memlint.source.reading import read_source
 

@@ -5,6 +5,8 @@ Bad input and our own faults cost that file alone, and as little of it as possib
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
@@ -14,10 +16,9 @@ from memlint.rule.savings import Footprint
 from memlint.run.engine import Options, examine, unsuppressed
 from memlint.run.rendering import first_sentence, render_findings
 from memlint.run.results import FileResult, Rendered
-from memlint.run.syntax import parse, syntax_diagnostic
 from memlint.source import Location, Span
 from memlint.source.diagnostics import FileError
-from memlint.source.parsing import too_much_code
+from memlint.source.parsing import parse_python, too_much_code
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from memlint.source import Source
 
 Result = TypeVar("Result")
+# Characters up to which a file that does not parse is tried with libcst.
+_PROBED = 200_000
+# ``except ValueError, error:`` of Python 2. Python 3.14 reads it as two classes without brackets.
+_PYTHON_2 = re.compile(r"\s*except\b[^#]{0,1000},\s*[a-z_]\w*\s*:")
 
 
 class Checked(NamedTuple):
@@ -149,13 +154,13 @@ def check_data(
     naming = ""
     try:
         if named:
-            parse(source)
+            _parse(source)
         tables = api(source)
         findings, footprint = examine(source, rules, tables, on_error=failed, **options)
         assumed, naming = _assumed(source, findings, tables)
     except SyntaxError as error:
         if not _is_kept(source, error):
-            broken.append(syntax_diagnostic(source, error))
+            broken.append(_syntax_diagnostic(source, error))
     except (RecursionError, MemoryError):
         raise
     except Exception as error:
@@ -194,3 +199,60 @@ def defect(path: str, what: str, error: Exception) -> FileError:
         f"{what} failed ({type(error).__name__}: {error}{place}); the rest was checked. "
         "This is a defect of memlint: please report it with the script",
     )
+
+
+# -- what does not parse --------------------------------------------------------------------------
+
+
+def _syntax_diagnostic(source: Source, error: SyntaxError) -> FileError:
+    """Where and why ``source`` does not parse: broken, or newer than this interpreter."""
+    message = error.msg or "invalid syntax"
+    lines = len(source.line_starts)
+    row = min(max(error.lineno or 1, 1), lines)
+    column = max(error.offset or 1, 1)
+    cell = source.cell_at(source.line_starts[row - 1])
+    if cell is not None:
+        row -= source.line(cell.span.start)
+    if not _PYTHON_2.match(error.text or "") and _is_newer_syntax(source.text):
+        import platform
+
+        message = (
+            f"uses syntax newer than Python {platform.python_version()}, which runs memlint "
+            f"({message}); run memlint with the Python that the script is for (in pre-commit: "
+            "`language_version`)"
+        )
+    else:
+        message = f"does not parse: {message}"
+    return FileError(source.path, message, row, column, cell.number if cell else None)
+
+
+def _parse(source: Source) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parse_python(source.text)
+
+
+def _is_newer_syntax(text: str) -> bool:
+    """True if libcst, whose grammar is not the interpreter's, reads what ``ast`` did not.
+
+    Its native parser overflows the stack on nesting some thousands deep, which kills the process:
+    what is nested so is broken by any grammar and not tried.
+    """
+    if len(text) > _PROBED or _deepest(text) > 200 or max(map(len, text.split("\n"))) > 2000:
+        return False
+    import libcst
+
+    try:
+        libcst.parse_module(text)
+    except Exception:  # its own errors, the recursion limit, whatever its native parser raises
+        return False
+    return True
+
+
+def _deepest(text: str) -> int:
+    """The most brackets open at once, strings and comments not told apart."""
+    depth = deepest = 0
+    for bracket in re.findall(r"[()\[\]{}]", text):
+        depth = depth + 1 if bracket in "([{" else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    return deepest

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
@@ -24,13 +25,14 @@ from memlint.recipes.launch import Command, kind_of, read_commands
 from memlint.recipes.launch_kinds import is_launch_file
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.run.launchers import Files, launcher_of
-from memlint.run.own_models import trains_own_code
 from memlint.run.ownership import Readers, Use, means, names_file
 from memlint.script.launcher import Launcher, joined
 from memlint.source import Source
 from memlint.source.bounded import read_regular_text
+from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of
 from memlint.source.patterns import lazy_pattern
+from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 from memlint.source.roots import folders_above, is_root
 
@@ -145,7 +147,7 @@ class Runs:
         if path not in own_code:
             scripts = self._project_readers(self._project()).importing(path)
             self._used += scripts
-            trained = [each for script in scripts for each in trains_own_code(script)]
+            trained = [each for script in scripts for each in _trains_own_code(script)]
             own_code[path] = any(trained) or not trained
         return own_code[path]
 
@@ -443,3 +445,24 @@ def _files(root: str, folders: list[str]) -> Iterator[str]:
                 launching += 1
                 if launching <= _MAX_FILES:
                     yield entry.path
+
+
+def _trains_own_code(place: str) -> Iterator[bool]:
+    """Yield for each trainer of the script at ``place`` whether its model may be of a class that
+    transformers does not have; True for a script that cannot be read."""
+    from memlint.api import Api, newest
+    from memlint.engine.project import Modules, project_of
+    from memlint.script import build_script
+
+    try:
+        source = read_source(place)
+        if b"Trainer" not in source.data:
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes and the like in the user's code
+            project = project_of(place, source.data, Modules())
+            script = build_script(source, Api(newest()), project)
+    except (ReadError, SyntaxError, RecursionError):
+        yield True
+        return
+    yield from (each.trains_own_code for each in script.trainers)

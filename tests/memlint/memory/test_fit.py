@@ -13,7 +13,7 @@ from memlint.memory.fit import Fitted, candidates, fit
 from memlint.memory.prices import Run, merged, with_pricing
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.savings import Pricing, ends
-from memlint.run.fitting import run_of
+from memlint.run.whole import run_of
 from memlint.source import Span
 from memlint.source.edits import SetKeyword
 from tests.fit_cases import CASES, fitted
