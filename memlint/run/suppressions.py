@@ -81,7 +81,8 @@ def apply(
     selected: the codes of the rules that were asked; a suppression of others is not called unused.
     MEM001 is reported only if it is among them.
     """
-    suppressions = list(_suppressions(source))
+    comments = [each for each in _comments(source) if len(each[1]) <= _LONGEST]
+    suppressions = list(_suppressions(source, comments))
     kept = []
     for finding in findings:
         first = source.line(finding.span.start)
@@ -96,7 +97,7 @@ def apply(
     if UNUSED_SUPPRESSION.code in codes:
         unused = (_unused(each, codes) for each in suppressions)
         kept += islice((finding for finding in unused if finding is not None), _MOST_UNUSED)
-        kept += _misspelled(source)
+        kept += _misspelled(comments)
     kept.sort(key=lambda finding: (finding.span, finding.code))
     return kept
 
@@ -142,9 +143,9 @@ def _alike(word: str) -> str:
     return ""
 
 
-def _misspelled(source: Source) -> Iterator[Finding]:
+def _misspelled(comments: Sequence[tuple[int, str]]) -> Iterator[Finding]:
     """MEM001 for what was meant to suppress something and is not read."""
-    for offset, comment in _comments(source):
+    for offset, comment in comments:
         valid = {match.start() for match in _COMMENT.finditer(comment)}
         for match in _OTHER.finditer(comment):
             if match.start() in valid or not _is_meant(match):
@@ -172,9 +173,9 @@ def _is_meant(match: re.Match[str]) -> bool:
     return not re.sub(r"\bMEM\d{3}\b|[\s,]", "", match[0].partition(":")[2], flags=re.IGNORECASE)
 
 
-def _suppressions(source: Source) -> Iterator[_Suppression]:
+def _suppressions(source: Source, comments: Sequence[tuple[int, str]]) -> Iterator[_Suppression]:
     below = -1  # the line of code under the comments that were looked at last
-    for offset, comment in _comments(source):
+    for offset, comment in comments:
         for found in _COMMENT.finditer(comment):
             codes = tuple(re.findall(r"[^\s,\[\]:=]+", found["codes"] or ""))
             start = offset + len(comment[: found.start()].encode())
@@ -198,11 +199,7 @@ def _next_code_line(source: Source, line: int) -> int:
 
 
 def _comments(source: Source) -> Iterator[tuple[int, str]]:
-    """(byte offset, text) of every comment that may speak to memlint."""
-    return (each for each in _all_comments(source) if len(each[1]) <= _LONGEST)
-
-
-def _all_comments(source: Source) -> Iterator[tuple[int, str]]:
+    """Yield (byte offset, text) of every comment that may speak to memlint."""
     if is_recipe_file(source.path):
         # A mark of a YAML comment stands behind white space or begins the line.
         for found in re.finditer(rb"(?m)(?:^|(?<=[ \t]))#[^\r\n]*+", source.data):
