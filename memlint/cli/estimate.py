@@ -27,32 +27,18 @@ def estimate_command(
 
     fit: print instead the fixes that make the run fit.
     """
-    if fit:
-        return _fit(script, settings_file, gpu, assumptions, model_config, target, output_format)
-    from memlint.memory import (
-        SettingsError,
-        estimate,
-        parse_assumption,
-        read_settings,
-        with_assumption,
-    )
+    from memlint.memory import SettingsError, estimate
+    from memlint.memory.settings import read_with
     from memlint.reports import memory as report
 
     try:
         values = _values(script, settings_file, target)
-        if gpu is not None:
-            values["gpu"] = gpu
         if model_config is not None:
             values["model"] = {"config": _read_json(model_config)}
         _named(values, script, assumptions)
-        extra = [parse_assumption(text) for text in assumptions]
-        for key, value in extra:
-            if key == "model":
-                values["model"] = value
-        settings = read_settings(values)
-        for key, value in extra:
-            settings = with_assumption(settings, key, value)
-        result = estimate(settings)
+        if fit:
+            return _fit(values, script, gpu or "", assumptions, target, output_format)
+        result = estimate(read_with(values, gpu or "", assumptions))
     except SettingsError as error:
         raise click.ClickException(str(error)) from None
     click.echo(report.as_json(result) if output_format == "json" else report.as_text(result))
@@ -60,38 +46,29 @@ def estimate_command(
 
 
 def _fit(
+    values: dict[str, Any],
     script: str | None,
-    settings_file: str | None,
-    gpu: str | None,
+    gpu: str,
     assumptions: tuple[str, ...],
-    model_config: str | None,
     target: str | None,
     output_format: str,
 ) -> int:
     """Print the smallest set of fixes that makes the run fit; return 0 if there is one, else 1."""
-    from memlint.memory import SettingsError
     from memlint.memory.fit import fit
     from memlint.memory.prices import with_pricing
     from memlint.reports import fit_report
     from memlint.rule.savings import Pricing
     from memlint.run.whole import fit_source, options_around, run_of
 
-    pricing = Pricing(gpu or "", assumptions)
-    try:
-        values = _values(script, settings_file, target)
-        if model_config is not None:
-            values["model"] = {"config": _read_json(model_config)}
-        _named(values, script, assumptions)
-        if gpu is None and not values.get("gpu"):
-            raise click.UsageError("--fit needs --gpu NAME, such as rtx4090-24gb")
-        if script is None:
-            fitted = fit(run_of(with_pricing(values, pricing)), ())
-        else:
-            source, api = _source(script, target)
-            around = options_around(script, source.data)
-            fitted = fit_source(source, api, values, pricing, around=around)
-    except SettingsError as error:
-        raise click.ClickException(str(error)) from None
+    pricing = Pricing(gpu, assumptions)
+    if not gpu and not values.get("gpu"):
+        raise click.UsageError("--fit needs --gpu NAME, such as rtx4090-24gb")
+    if script is None:
+        fitted = fit(run_of(with_pricing(values, pricing)), ())
+    else:
+        source, api = _source(script, target)
+        around = options_around(script, source.data)
+        fitted = fit_source(source, api, values, pricing, around=around)
     if output_format == "json":
         click.echo(json.dumps(fitted.to_json(), indent=2))
     else:
@@ -129,9 +106,9 @@ def _source(path: str, target: str | None) -> tuple[Source, Api]:
 
 
 def _from_script(path: str, target: str | None) -> dict[str, Any]:
-    from memlint.memory.from_script import settings_of
     from memlint.run.deep import deeply
     from memlint.run.whole import script_around
+    from memlint.runs.run_settings import settings_of
 
     source, api = _source(path, target)
     try:
@@ -159,19 +136,25 @@ def _named(values: dict[str, Any], script: str | None, assumptions: tuple[str, .
         )
 
 
-def _read_json(path: str) -> dict[str, Any]:
+def read_named_or_stdin(path: str, most: int = 0) -> bytes:
+    """Return what a file holds, or standard input where the path is ``-``."""
     import sys
 
-    from memlint.source.bounded import parse_json, read_named, read_stream
+    from memlint.source.bounded import LIMIT, read_named, read_stream
 
+    most = most or LIMIT
     try:
-        data = read_stream(sys.stdin.buffer) if path == "-" else read_named(path)[0]
-        text = data.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise click.ClickException(f"{path} cannot be read: {reason}") from None
+        return read_stream(sys.stdin.buffer, most) if path == "-" else read_named(path, most)[0]
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _read_json(path: str) -> dict[str, Any]:
+    from memlint.source.bounded import parse_json
+
+    data = read_named_or_stdin(path)
     try:
-        values = parse_json(text)
+        values = parse_json(data.decode("utf-8"))
     except ValueError as error:
         raise click.ClickException(f"{path} is no JSON: {error}") from None
     if not isinstance(values, dict):

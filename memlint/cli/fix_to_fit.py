@@ -8,13 +8,13 @@ import click
 
 from memlint.cli.inputs import Usage
 from memlint.memory import SettingsError
-from memlint.memory.from_script import settings_of
 from memlint.project.targets import Targets
 from memlint.reports import fit_report
 from memlint.rule.findings import Applicability
 from memlint.run.engine import read_script
 from memlint.run.jobs import Job
 from memlint.run.whole import fit_source, options_around
+from memlint.runs.run_settings import settings_of
 from memlint.source.diagnostics import ReadError
 from memlint.source.reading import read_source
 

@@ -49,17 +49,9 @@ def oom_command(
 
 
 def _read(log: str) -> str:
-    import sys
+    from memlint.cli.estimate import read_named_or_stdin
 
-    from memlint.source.bounded import read_named, read_stream
-
-    try:
-        if log == "-":
-            data = read_stream(sys.stdin.buffer, _MAX_BYTES)
-        else:
-            data, _ = read_named(log, _MAX_BYTES)
-    except OSError as error:
-        raise click.ClickException(f"{log} cannot be read: {error.strerror or error}") from None
+    data = read_named_or_stdin(log, _MAX_BYTES)
     # Windows PowerShell redirects output as UTF-16.
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return data.decode("utf-16" if wide else "utf-8", "replace")
@@ -72,23 +64,18 @@ def _settings(
     target: str | None,
 ) -> Any:
     """Return the run's settings as ``memlint estimate`` reads them; None if no model is named."""
-    from memlint.memory.settings import parse_assumption, read_settings, with_assumption
+    from memlint.memory.settings import read_with
 
-    extra = [parse_assumption(text) for text in assumptions]
     values: dict[str, Any] = {}
     if script is not None or settings_file is not None:
         from memlint.cli.estimate import _values
 
         values = _values(script, settings_file, target)
-    values.update({key: value for key, value in extra if key == "model"})
-    if "model" not in values:
-        if extra:
-            raise click.UsageError("--assume needs a model: give --assume model=NAME as well")
-        return None
-    settings = read_settings(values)
-    for key, value in extra:
-        settings = with_assumption(settings, key, value)
-    return settings
+    if "model" in values or any(text.startswith("model=") for text in assumptions):
+        return read_with(values, "", assumptions)
+    if assumptions:
+        raise click.UsageError("--assume needs a model: give --assume model=NAME as well")
+    return None
 
 
 def _found(script: str, target: str | None) -> dict[str, str]:

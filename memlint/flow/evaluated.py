@@ -95,6 +95,11 @@ class Evaluated(Tree):
         """The tensors that an expression may be; empty where it may be something else, too."""
         return known_tensors(self.value(node))
 
+    @property
+    def tensor_uses(self) -> list[Use]:
+        """What reads tensors, in the order of the run."""
+        return self._run.tensor_uses
+
     def uses_at(self, node: Expression) -> tuple[Use, ...]:
         """What reads the tensor that an expression makes, over all runs."""
         return tuple(self._uses.get(node, ()))

@@ -104,6 +104,21 @@ class Tower(Record):
     tokens: int = 0
     trainable: bool = True
 
+    @property
+    def parameters(self) -> int:
+        norm = self.hidden * (2 if self.norm == "layer" else 1)
+        layers = (
+            count
+            * (
+                layer.norms * norm
+                + layer.attention.other_parameters
+                + layer.mlp.other_parameters
+                + sum(one.parameters for one in layer.linears)
+            )
+            for layer, count in self.layers
+        )
+        return sum(layers) + self.other_parameters
+
 
 class Architecture(Record):
     """A model.
@@ -181,22 +196,11 @@ class Architecture(Record):
     @property
     def parameters(self) -> int:
         """All parameters."""
-        towers = 0
-        for tower in self.towers:
-            norm = tower.hidden * (2 if tower.norm == "layer" else 1)
-            for layer, count in tower.layers:
-                towers += count * (
-                    sum(linear.parameters for linear in layer.linears)
-                    + layer.norms * norm
-                    + layer.attention.other_parameters
-                    + layer.mlp.other_parameters
-                )
-            towers += tower.other_parameters
         return (
             sum(self.layer_parameters(layer) * count for layer, count in self.layers)
             + self.embedding_parameters
             + self.head_parameters
             + self.norm_parameters
             + self.other_parameters
-            + towers
+            + sum(tower.parameters for tower in self.towers)
         )

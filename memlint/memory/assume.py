@@ -12,6 +12,7 @@ from memlint.api.knowledge.model_types import model_type
 from memlint.memory import facts
 from memlint.memory.architecture import Architecture
 from memlint.memory.checkpoints import find_architecture
+from memlint.memory.optimizers import find_optimizer
 from memlint.memory.settings import Lora, Quantization, Settings, SettingsError
 from memlint.memory.sharding import plain_options, unread
 from memlint.memory.trainer_kinds import kind_of
@@ -36,14 +37,7 @@ class Assumption(Record):
         return f"--assume {self.name}={self.value}"
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "value": self.value,
-            "reason": self.reason,
-            "flag": self.flag,
-            "other": self.other,
-            "peak_with_other": self.peak,
-        }
+        return {**{name: getattr(self, name) for name in self._fields}, "flag": self.flag}
 
 
 class Known(Record):
@@ -117,8 +111,16 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
     run.take("trainer", "transformers.Trainer", "no trainer was named")
     reason = "no adapter or quantization was named"
     run.take("method", run.method, reason, quiet=run.method != "full")
-    _batch(run)
-    _gpus(run)
+    rows, reason = 8, "the Trainer's default batch size"
+    if run.trainer == "loop":
+        rows, reason = 1, "no batch size was named"
+    run.take("micro_batch", rows, reason)
+    _lengths(settings, architecture, run.trainer, run.take)
+    several, named = (settings.world_size or 1) > 1, settings.sharding not in (None, "none", "ddp")
+    reason = "how many GPUs share the run was not named"
+    run.take("world_size", 1, reason, quiet=not named)
+    strategy = "ddp" if several else "none"
+    run.take("sharding", strategy, "several GPUs without a strategy", quiet=not several)
     _precision(run)
     _by_release(run)
     mixed = run.value("compute_dtype") != "float32"
@@ -149,22 +151,6 @@ def _frozen(run: _Completion) -> None:
     run.changes["frozen_models"] = known
 
 
-def _batch(run: _Completion) -> None:
-    if run.trainer == "loop":
-        run.take("micro_batch", 1, "no batch size was named")
-    else:
-        run.take("micro_batch", 8, "the Trainer's default batch size")
-    _lengths(run.settings, run.architecture, run.trainer, run.take)
-
-
-def _gpus(run: _Completion) -> None:
-    alone = run.settings.sharding in (None, "none", "ddp")
-    run.take("world_size", 1, "how many GPUs share the run was not named", quiet=alone)
-    several = (run.settings.world_size or 1) > 1
-    strategy = "ddp" if several else "none"
-    run.take("sharding", strategy, "several GPUs without a strategy", quiet=not several)
-
-
 def _precision(run: _Completion) -> None:
     own = _weights_dtype(run.settings, run.architecture)
     run.take("weights_dtype", own, "the checkpoint's dtype")
@@ -187,6 +173,10 @@ def _by_release(run: _Completion) -> None:
     run.take("attention", "sdpa" if sdpa else "eager", "transformers' default", quiet=True)
     fused = run.reaches(facts.FUSED_ADAMW) and run.trainer != "loop"
     optimizer = "adamw_torch_fused" if fused else "adamw_torch"
+    given, note = run.settings.optimizer, run.settings.notes.get("optimizer")
+    if given and note and find_optimizer(given) is None:
+        run.changes["optimizer"] = optimizer
+        run.taken.append(Assumption("optimizer", optimizer, f"{note}, which is not known"))
     run.take("optimizer", optimizer, "the default optimizer")
     tiled = kind_of(run.trainer).tiled and run.reaches(facts.TRL_TILES)
     run.take("loss", "chunked" if tiled else "full_logits", f"{run.trainer}'s loss")
@@ -300,13 +290,9 @@ def _quantization(
         bits = {"int8": 8}.get(kind or "", 4)
         changes["bits"] = bits
     if kind is None:
-        changes["type"] = (
-            "int8"
-            if bits == 8
-            else (
-                architecture.quantization if architecture.quantization in ("gptq", "awq") else "nf4"
-            )
-        )
+        stored = architecture.quantization
+        packed = stored if stored in ("gptq", "awq") else "nf4"
+        changes["type"] = "int8" if bits == 8 else packed
         taken.append(Assumption("quantization.type", changes["type"], "no type was named"))
     if quantization.double_quant is None:
         changes["double_quant"] = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -38,37 +38,25 @@ def _named() -> list[tuple[str, Row]]:
     return [(name, row) for row in rows for name in (row["name"], *row["aliases"])]
 
 
-def _first(named: Iterable[tuple[str, Row]]) -> dict[str, Row]:
-    table: dict[str, Row] = {}
-    for name, row in named:
-        table.setdefault(name, row)
-    return table
-
-
 @cache
-def _by_plain_name() -> dict[str, Row]:
-    # Without dots 1.3b is 13b: a name that has none comes first.
-    named = sorted(_named(), key=lambda pair: "." in pair[0])
-    return _first((plain_name(name), row) for name, row in named)
+def _by(key: Callable[[str], str]) -> dict[str, Row]:
+    """The rows by what ``key`` makes of their names; of several the first."""
+    # Without dots 1.3b is 13b: a plain name that has none comes first.
+    named = sorted(_named(), key=lambda pair: key is plain_name and "." in pair[0])
+    return {key(name): row for name, row in reversed(named)}
 
 
-@cache
-def _by_last_name() -> dict[str, Row]:
-    return _first((_last(name), row) for name, row in _named())
-
-
-@cache
-def _by_stripped_name() -> dict[str, Row]:
-    return _first((plain_name(_strip(name)), row) for name, row in _named())
+def _stripped(name: str) -> str:
+    return plain_name(_strip(name))
 
 
 def _row(name: str) -> Row | None:
     """The row of a name without organization and case, or without punctuation as well."""
     is_plain = name.isalnum()
     return (
-        (_by_plain_name().get(name) if is_plain else None)
-        or _by_last_name().get(name)
-        or (_by_stripped_name().get(name) if is_plain else None)
+        (_by(plain_name).get(name) if is_plain else None)
+        or _by(_last).get(name)
+        or (_by(_stripped).get(name) if is_plain else None)
     )
 
 
@@ -130,7 +118,7 @@ def find_architecture(
     try:
         return _read(find_config(model), model, head, labels)
     except KeyError:
-        table = {**_by_stripped_name(), **_by_last_name(), **_by_plain_name()}
+        table = {**_by(_stripped), **_by(_last), **_by(plain_name)}
     import difflib
 
     model = model if len(model) <= _LONGEST_NAME else f"{model[:80]} ..."

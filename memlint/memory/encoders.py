@@ -154,6 +154,7 @@ def seq2seq(config: Config, row: ModelType) -> Architecture:
         )
         depths = (number(config, "encoder_layers"), number(config, "decoder_layers"))
         other, below, tokens = _learned_positions(config, row, hidden)
+    positions = "max_target_positions" if row.sounds else "max_position_embeddings"
     norm = "rms" if row.relative else "layer"
     tower = Tower(
         "encoder", hidden, ((encoding, depths[0]),), norm, other_parameters=below, tokens=tokens
@@ -169,7 +170,7 @@ def seq2seq(config: Config, row: ModelType) -> Architecture:
         towers=(tower,),
         other_parameters=other,
         encoder_decoder=True,
-        max_positions=0 if row.relative else number(config, "max_position_embeddings", default=0),
+        max_positions=0 if row.relative else number(config, positions, default=0),
     )
 
 

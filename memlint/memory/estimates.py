@@ -12,9 +12,8 @@ from memlint.memory.checkpoints import architecture_of
 from memlint.memory.gpus import Gpu
 from memlint.memory.lifetimes import Tensor
 from memlint.memory.reserving import Play, reserved_over_allocated
-from memlint.memory.settings import Settings, read_settings
+from memlint.memory.settings import Settings, SettingsError, read_settings, with_assumption
 from memlint.memory.singles import singles_of
-from memlint.memory.swings import open_peaks, weighed
 from memlint.memory.timeline import Phase, Timeline
 from memlint.memory.training_run import TrainingRun
 from memlint.rule.savings import ends, verdict
@@ -26,6 +25,23 @@ _NCCL = 600 * 2**20  # communicators' buffers, outside torch's allocator
 # what is left to the longest.
 _RECORDS = 8
 _VARYING = (*(1 - 0.5**index for index in range(1, _RECORDS)), 1.0)
+
+
+_LEAST = 0.01  # of the peak: less is no other number
+_OTHERS: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("weights_dtype", "compute_dtype"), ("float32", "bfloat16")),
+    "checkpointing": ("none", "full"),
+    "loss": ("full_logits", "chunked"),
+    "optimizer": ("sgd", "adamw_torch"),
+    "logits_copies": (0, 4),
+    "quantization.kbit_preparation": (False, True),
+    "sharding": ("ddp", "zero3"),
+    "method": ("full", "lora"),
+}
+_COUNTS = (
+    *("micro_batch", "seq_len", "label_len", "prompt_len", "completion_len", "group_size"),
+    *("eval_batch", "eval_rows", "lora.r", "world_size"),
+)
 
 
 class Interval(Record):
@@ -100,9 +116,10 @@ def estimate(settings: Settings | Mapping[str, Any]) -> Estimate:
     architecture = _as_run(given)
     known = assume(given, architecture)
     run = _estimate(known.settings, architecture, known.assumptions)
-    run = run._replace(
-        assumptions=weighed(given, architecture, known.assumptions, run.allocated.estimate)
-    )
+    peak = run.allocated.estimate
+    found = [_weigh(given, architecture, each, peak) for each in known.assumptions]
+    found.sort(key=lambda each: -abs(each.peak - peak) if each.peak else 0)
+    run = run._replace(assumptions=tuple(found))
     if given.notes:
         run = _widened(run, given)
     if not known.settings.longest_first:
@@ -116,15 +133,32 @@ def estimate(settings: Settings | Mapping[str, Any]) -> Estimate:
 
 def _widened(run: Estimate, given: Settings) -> Estimate:
     """The estimate with room for what a script has and nobody could read."""
-    shift = [peak - run.allocated.estimate for peak in open_peaks(given, run.assumptions)]
-    less, more = -min(shift, default=0), max(shift, default=0)
-    low, _, high = (getattr(run.allocated, name) for name in ("low", "estimate", "high"))
-    wide = run.allocated._replace(low=low - max(less, 0), high=high + max(more, 0))
-    held = [
-        each._replace(low=max(each.low - max(less, 0), 0), high=each.high + max(more, 0))
-        for each in (run.reserved, run.nvidia_smi)
-    ]
-    return run._replace(allocated=wide, reserved=held[0], nvidia_smi=held[1])
+    open_ = [each.peak for each in run.assumptions if each.peak and each.name in given.notes]
+    shift = [peak - run.allocated.estimate for peak in open_]
+    less, more = max(-min(shift, default=0), 0), max(*shift, 0, 0)
+    wide = {
+        name: each._replace(low=max(each.low - less, 0), high=each.high + more)
+        for name in ("allocated", "reserved", "nvidia_smi")
+        if isinstance(each := getattr(run, name), Interval)
+    }
+    return run._replace(**wide)
+
+
+def _weigh(given: Settings, architecture: Architecture, one: Assumption, peak: int) -> Assumption:
+    best = one
+    others = [each for each in _OTHERS.get(one.name, ()) if each != one.value]
+    if one.name in _COUNTS and isinstance(one.value, int):
+        others = [max(one.value // 2, 1), 2 * one.value]
+    for other in others:
+        try:
+            known = assume(with_assumption(given, one.name, other), architecture)
+            phases = Timeline(TrainingRun(known.settings, architecture)).phases()
+        except SettingsError:
+            continue
+        size = max(phase.total for phase in phases)
+        if abs(size - peak) > max(abs((best.peak or peak) - peak), _LEAST * peak):
+            best = one._replace(other=other, peak=size)
+    return best
 
 
 def single_tensors(settings: Settings | Mapping[str, Any]) -> tuple[tuple[str, Tensor], ...]:

@@ -6,6 +6,7 @@ use the newest that is known.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from memlint.api.knowledge.model_types import model_type
@@ -72,12 +73,6 @@ KEEPS_CUDNN_ATTENTION = ("torch", (2, 11))
 FSDP2_DEFERS = ("accelerate", (1, 11))
 FSDP2_DEFERS_SINCE = ("transformers", (4, 57))
 
-# transformers 5.0 loads a checkpoint in its own dtype; before, in float32 unless told otherwise.
-DTYPE_AUTO = ("transformers", (5, 0))
-
-# trl 0.27 loads a model that is given by name in float32.
-TRL_FLOAT32 = ("trl", (0, 27))
-
 # trl 1.0: no k-bit preparation of quantized models, and their adapters are cast to bfloat16
 # (read in 0.24, which prepares, and 1.0, which does not).
 TRL_LEAVES_KBIT = ("trl", (1, 0))
@@ -89,30 +84,11 @@ SDPA_GROUPS = ("transformers", (4, 48))
 SDPA_DEFAULT = ("transformers", (4, 36))
 
 
-def parse_version(text: str) -> tuple[int, ...]:
-    """``4.48.1`` as (4, 48, 1); what is no number ends it."""
-    parts: list[int] = []
-    for piece in text.lstrip("v=~<>! ").split("."):
-        digits = ""
-        for character in piece:
-            if not character.isdigit():
-                break
-            digits += character
-        if not digits:
-            break
-        parts.append(int(digits))
-        if digits != piece:
-            break
-    return tuple(parts)
-
-
 def reaches(versions: Mapping[str, str], fact: tuple[str, tuple[int, ...]]) -> bool:
     """True if the version in use is the fact's or newer; an unknown one is."""
     library, least = fact
-    text = versions.get(library)
-    if not text:
-        return True
-    found = parse_version(text)
+    numbers = re.match(r"[v=~<>! ]*([\d.]*)", versions.get(library) or "")
+    found = tuple(int(part) for part in numbers[1].split(".") if part) if numbers else ()
     return not found or found >= least
 
 

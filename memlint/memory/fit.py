@@ -8,12 +8,12 @@ is one run of the memory model, and the high end of its interval must fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
-from memlint.memory.effects import Changes, effect_of, without_logits
-from memlint.memory.prices import Run, merged
+from memlint.memory.prices import Changes, Run, effect_of, merged, without_logits
 from memlint.memory.settings import Quantization, Settings, SettingsError
 from memlint.memory.trainer_kinds import kind_of
 from memlint.rule.findings import Applicability, Finding
@@ -144,7 +144,8 @@ def fit(run: Run, findings: Iterable[Finding]) -> Fitted:
     measures = candidates(run, findings)
     chosen = next((one for one in _sets(run, measures) if _fits(run, one)), None)
     if chosen is None:
-        chosen = _least(run, measures)
+        # The lowest peak, and the cheapest set of those.
+        chosen = min(_sets(run, measures), key=lambda each: (_peak(run, each), _cost(each)))
     changes = merged(each.changes for each in chosen)
     return Fitted(
         chosen,
@@ -281,11 +282,6 @@ def _peak(run: Run, measures: Sequence[Measure]) -> int:
     return run.peak(merged(each.changes for each in measures))
 
 
-def _least(run: Run, measures: Sequence[Measure]) -> tuple[Measure, ...]:
-    """The set with the lowest peak, the cheapest of those."""
-    return min(_sets(run, measures), key=lambda each: (_peak(run, each), _cost(each)))
-
-
 def _largest(run: Run, changes: Changes, name: str, limit: int) -> int:
     """The largest value of a setting with which the run fits; 0 where 1 does not."""
 
@@ -295,24 +291,7 @@ def _largest(run: Run, changes: Changes, name: str, limit: int) -> int:
         except SettingsError:
             return False
 
-    return _last(fits, limit)
-
-
-def _last(fits: Callable[[int], bool], limit: int) -> int:
-    """The last number up to ``limit`` for which ``fits`` holds, where it holds up to one."""
-    if not fits(1):
-        return 0
-    low = 1
-    while low < limit and fits(min(2 * low, limit)):
-        low = min(2 * low, limit)
-    high = min(2 * low, limit)
-    while high - low > max(1, low // 64):
-        middle = (low + high) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+    return bisect_left(range(1, limit + 1), True, key=lambda value: not fits(value))
 
 
 def _plain(value: Any) -> Any:

@@ -34,18 +34,13 @@ class Gpu(Record):
 
 
 @cache
-def _table() -> dict[str, Gpu]:
+def known_gpus() -> dict[str, Gpu]:
     path = os.path.join(os.path.dirname(__file__), "data", "gpus.json")
     rows = json.loads(read_regular(path))["gpus"]
     table: dict[str, Gpu] = {}
     for row in rows:
-        gpu = Gpu(
-            row["name"],
-            row["mib"] * 2**20,
-            row["context_mib"] * 2**20,
-            bool(row.get("hopper")),
-            bool(row.get("blackwell")),
-        )
+        sizes = row["mib"] * 2**20, row["context_mib"] * 2**20
+        gpu = Gpu(row["name"], *sizes, *(bool(row.get(key)) for key in ("hopper", "blackwell")))
         for name in (row["name"], *row.get("aliases", ())):
             table[_plain(name)] = gpu
     return table
@@ -62,7 +57,7 @@ def find_gpu(name: str) -> Gpu:
     Raises:
         SettingsError: no such GPU, with the nearest names.
     """
-    table = _table()
+    table = known_gpus()
     plain = _plain(name)
     if plain in table:
         return table[plain]
@@ -72,8 +67,3 @@ def find_gpu(name: str) -> Gpu:
     names = sorted({table[key].name for key in near})
     hint = f"; near: {', '.join(names)}" if names else "; known are such as a100-80gb, rtx4090-24gb"
     raise SettingsError(f"unknown GPU {name!r}{hint}")
-
-
-def gpu_names() -> tuple[str, ...]:
-    """All names, in the table's order."""
-    return tuple(dict.fromkeys(gpu.name for gpu in _table().values()))

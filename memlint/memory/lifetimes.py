@@ -95,12 +95,6 @@ class Moment(Record):
     operation: str
     tensors: tuple[Tensor, ...] = ()
 
-    def by_kind(self) -> dict[str, int]:
-        kinds: dict[str, int] = {}
-        for tensor in self.tensors:
-            kinds[tensor.kind] = kinds.get(tensor.kind, 0) + tensor.bytes
-        return kinds
-
 
 class Trace(Record):
     """Allocations (number, bytes) and releases (number, 0) in order.

@@ -107,25 +107,20 @@ def explain(text: str, settings: Settings | Mapping[str, Any] | None = None) -> 
         if score / total >= 0.002 or len(candidates) < 3:
             fixes = fixes_against(kind, known, DATA["remedies"])
             shown = best[kind].shown(len(runs) > 1) if kind in best else None
-            candidates.append(
-                Candidate(kind, *(shown or _unnamed(message, evidence)), score / total, fixes)
-            )
+            none = "no tensor of this kind has this size by the settings known"
+            unnamed = ("unknown", message.shown, none, evidence.phase or "unknown")
+            candidates.append(Candidate(kind, *(shown or unnamed), score / total, fixes))
     models = tuple(_name_of(run) for run in runs) if len(runs) < len(_USUAL) else ()
     return Explanation(message, log.messages, tuple(candidates), evidence, models, known)
 
 
 def _missing(text: str) -> str:
-    if "out of memory" in text.lower():
+    if "out of memory" not in text.lower():
         return (
-            "the log reports an out-of-memory error without a size (torch writes 'Tried to "
-            "allocate ...'): give the lines of torch's own message"
+            "the log holds no message such as torch's 'CUDA out of memory. Tried to allocate ...'"
         )
-    return "the log holds no message of torch's such as 'CUDA out of memory. Tried to allocate ...'"
-
-
-def _unnamed(message: Message, evidence: Evidence) -> tuple[str, int, str, str]:
-    arithmetic = "no tensor of this kind has this size by the settings known"
-    return "unknown", message.shown, arithmetic, evidence.phase or "unknown"
+    more = "(torch writes 'Tried to allocate ...'): give the lines of torch's own message"
+    return f"the log reports an out-of-memory error without a size {more}"
 
 
 def _complete(scores: dict[str, float], message: Message, evidence: Evidence) -> None:

@@ -14,16 +14,13 @@ from typing import Any
 
 from memlint.source.record import Record
 
-_UNITS = {
-    "bytes": 1,
-    "byte": 1,
-    "B": 1,
-    "KiB": 2**10,
-    "KB": 2**10,
-    "MiB": 2**20,
-    "MB": 2**20,
-    "GiB": 2**30,
-    "GB": 2**30,
+_UNITS: Mapping[str, int] = {
+    **dict.fromkeys(("bytes", "byte", "B"), 1),
+    **{
+        f"{letter}{end}": 2**power
+        for letter, power in (("K", 10), ("M", 20), ("G", 30))
+        for end in ("iB", "B")
+    },
     "TiB": 2**40,
     "EiB": 2**60,
 }
@@ -242,30 +239,20 @@ def _code(lines: list[str]) -> list[str]:
     return frames
 
 
-_HINTS = (
-    (
-        "micro_batch",
-        re.compile(
-            r"(?:Instantaneous batch size per device|per_device_train_batch_size|"
-            r"micro_batch_size(?:_per_gpu)?|train_micro_batch_size_per_gpu|batch_size_training)"
-            rf"{_IS}(\d{{1,9}})(?!\d)"
-        ),
+_HINTS = {
+    "micro_batch": re.compile(
+        r"(?:Instantaneous batch size per device|per_device_train_batch_size|"
+        r"micro_batch_size(?:_per_gpu)?|train_micro_batch_size_per_gpu|batch_size_training)"
+        rf"{_IS}(\d{{1,9}})(?!\d)"
     ),
-    (
-        "seq_len",
-        re.compile(
-            r"(?:max_seq_length|max_seq_len|cutoff_len|model_max_length|sequence_len|"
-            rf"context_length|block_size|max_length|seq_len){_IS}(\d{{2,7}})\b"
-        ),
+    "seq_len": re.compile(
+        r"(?:max_seq_length|max_seq_len|cutoff_len|model_max_length|sequence_len|"
+        rf"context_length|block_size|max_length|seq_len){_IS}(\d{{2,7}})\b"
     ),
-    (
-        "trainable",
-        re.compile(
-            r"(?:[Tt]rainable params|trainable parameters)"
-            r"\s{0,40}[=:]\s{0,40}(\d[\d,]{0,24})(?![\d,])"
-        ),
+    "trainable": re.compile(
+        r"[Tt]rainable param(?:s|eters)\s{0,40}[=:]\s{0,40}(\d[\d,]{0,24})(?![\d,])"
     ),
-)
+}
 _NAMED = re.compile(
     r"(?:model_name_or_path|base_model|model_name|model_id|model_path|pretrained_model_name_or_path"
     rf"|--model|\bmodel){_IS}[\"']?([\w./-]{{0,200}}\w)"
@@ -275,7 +262,7 @@ _WORD = re.compile(r"[A-Za-z][\w.-]*(?:[/][\w.-]+)*")
 
 def _hints(text: str) -> dict[str, Any]:
     hints: dict[str, Any] = {}
-    for name, pattern in _HINTS:
+    for name, pattern in _HINTS.items():
         found = pattern.search(text)
         if found is not None:
             value = int(found.group(1).replace(",", ""))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from memlint.memory.architecture import Architecture, Linear
+from memlint.memory.architecture import Architecture
 from memlint.memory.checkpoints import find_architecture
 from memlint.memory.estimates import single_tensors
 from memlint.memory.lifetimes import Tensor
@@ -208,7 +208,6 @@ def _by_tokens(architecture: Architecture, tokens: int) -> Iterator[Sized]:
 
 def _copies(run: Settings, architecture: Architecture) -> Iterator[Sized]:
     linears = {linear for layer, _ in architecture.layers for linear in layer.linears}
-    yield from _joined({linear.name: linear for linear in linears})
     matrices = {(one.name, one.inputs, one.outputs * one.experts) for one in linears}
     method = "full" if run.method in (None, "full") else "adapters"
     for name, inputs, outputs in sorted(matrices):
@@ -233,19 +232,6 @@ def _matrix(
             if methods in where:
                 tensor = words.format(name, 8 * width)
                 yield Sized(kind, tensor, phase, size, FIXED, sizes, prior, most=most)
-
-
-def _joined(linears: dict[str, Linear]) -> Iterator[Sized]:
-    """Matrices that other code joins."""
-    for words, *parts in (
-        ("queries, keys and values in one", "q_proj", "k_proj", "v_proj"),
-        ("gate and up in one", "gate_proj", "up_proj"),
-    ):
-        if set(parts) <= set(linears):
-            inputs, outputs = linears[parts[0]].inputs, sum(linears[one].outputs for one in parts)
-            for width in (2, 4):
-                sizes, size = f"{inputs} x {outputs} x {width} bytes", inputs * outputs * width
-                yield Sized("weights", words, "load", size, FIXED, sizes, 0.5)
 
 
 def _flat(run: Settings, architecture: Architecture) -> Iterator[Sized]:

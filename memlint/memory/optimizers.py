@@ -7,6 +7,8 @@ optimizers' own packages.
 
 from __future__ import annotations
 
+from functools import cache
+
 from memlint.source.record import Record
 
 
@@ -47,6 +49,14 @@ def _bnb(name: str, states: int, bits: int, paged: bool = False) -> Optimizer:
     return Optimizer(name, moments=states, fixed=4, paged=paged)
 
 
+_BNB = {"adamw": 2, "ademamix": 3, "lion": 1, "rmsprop_bnb": 1}
+_PAGED = ("adamw", "ademamix", "lion")
+_GALORE = (
+    Optimizer("galore_adamw", moments=2, rank=128, single=3.0),
+    Optimizer("galore_adamw_8bit", moments=2, bits=8, rank=128, single=3.0),
+    Optimizer("galore_adafactor", factored=True, rank=128, single=4.0),
+    Optimizer("apollo_adamw", moments=2, rank=256, single=3.0),
+)
 _TABLE: dict[str, Optimizer] = {
     item.name: item
     for item in (
@@ -65,29 +75,20 @@ _TABLE: dict[str, Optimizer] = {
         Optimizer("sgd_momentum", moments=1),
         Optimizer("adagrad", moments=1, foreach=1.0),
         Optimizer("rmsprop", moments=1, foreach=1.0),
-        _bnb("adamw_bnb_8bit", 2, 8),
-        _bnb("adamw_8bit", 2, 8),
-        _bnb("ademamix_8bit", 3, 8),
-        _bnb("lion_8bit", 1, 8),
-        _bnb("lion_32bit", 1, 32),
-        _bnb("paged_adamw_32bit", 2, 32, True),
-        _bnb("paged_adamw_8bit", 2, 8, True),
-        _bnb("paged_ademamix_32bit", 3, 32, True),
-        _bnb("paged_ademamix_8bit", 3, 8, True),
-        _bnb("paged_lion_32bit", 1, 32, True),
-        _bnb("paged_lion_8bit", 1, 8, True),
-        _bnb("rmsprop_bnb", 1, 32),
-        _bnb("rmsprop_bnb_8bit", 1, 8),
-        _bnb("rmsprop_bnb_32bit", 1, 32),
-        Optimizer("galore_adamw", moments=2, rank=128, single=3.0),
-        Optimizer("galore_adamw_8bit", moments=2, bits=8, rank=128, single=3.0),
-        Optimizer("galore_adafactor", factored=True, rank=128, single=4.0),
-        Optimizer("galore_adamw_layerwise", moments=2, rank=128, single=3.0, in_backward=True),
-        Optimizer(
-            "galore_adamw_8bit_layerwise", moments=2, bits=8, rank=128, single=3.0, in_backward=True
+        *(_bnb(f"{name}_8bit", moments, 8) for name, moments in _BNB.items()),
+        *(
+            _bnb(f"paged_{name}_{bits}bit", _BNB[name], bits, True)
+            for name in _PAGED
+            for bits in (8, 32)
         ),
-        Optimizer(
-            "galore_adafactor_layerwise", factored=True, rank=128, single=4.0, in_backward=True
+        _bnb("adamw_bnb_8bit", 2, 8),
+        _bnb("lion_32bit", 1, 32),
+        _bnb("rmsprop_bnb", 1, 32),
+        _bnb("rmsprop_bnb_32bit", 1, 32),
+        *(
+            one._replace(name=f"{one.name}{end}", in_backward=bool(end))
+            for one in _GALORE
+            for end in ("", "_layerwise")
         ),
         Optimizer("lomo", in_backward=True, single=1.0),
         Optimizer("adalomo", factored=True, in_backward=True, single=3.0),
@@ -95,8 +96,6 @@ _TABLE: dict[str, Optimizer] = {
         Optimizer("schedule_free_radam", moments=2, foreach=1.0),
         Optimizer("schedule_free_adamw", moments=2, foreach=1.0),
         Optimizer("schedule_free_sgd", moments=1, foreach=1.0),
-        Optimizer("apollo_adamw", moments=2, rank=256, single=3.0),
-        Optimizer("apollo_adamw_layerwise", moments=2, rank=256, single=3.0, in_backward=True),
         Optimizer("stable_adamw", moments=2, single=2.0),
         Optimizer("muon", moments=1, single=3.0),
     )
@@ -112,16 +111,24 @@ ALIASES = {
     "adamw_bnb": "adamw_bnb_8bit",
     "rmsprop_8bit": "rmsprop_bnb_8bit",
     "adam8bit": "adamw_8bit",
+    "fused_adam": "adamw_torch_fused",
 }
 NAMES = tuple(_TABLE)
 IN_BACKWARD = "_in_backward"  # after a name: weights are stepped as their gradients come
 
 
+@cache
+def _by_class() -> dict[str, Optimizer]:
+    """The optimizers by their names as classes have them, in small letters: ``pagedadamw8bit``."""
+    named = {**{name: name for name in NAMES}, **ALIASES}
+    return {key.replace("_", ""): _TABLE[name] for key, name in named.items()}
+
+
 def find_optimizer(name: str) -> Optimizer | None:
-    """The optimizer of transformers' name, or of a common other one; None if unknown."""
+    """The optimizer of transformers' name, or of a class or a common other one; None if unknown."""
     lowered = name.strip().lower()
     plain = lowered.removesuffix(IN_BACKWARD)
-    found = _TABLE.get(ALIASES.get(plain, plain))
+    found = _TABLE.get(ALIASES.get(plain, plain)) or _by_class().get(plain.replace("_", ""))
     if found is None or plain == lowered:
         return found
     # One weight after the other: a root and a quotient of the one at hand.

@@ -18,16 +18,8 @@ from memlint.memory.architecture import Architecture
 from memlint.memory.assume import assume
 from memlint.memory.checkpoints import find_config, with_head
 from memlint.memory.config_values import ConfigError
-from memlint.memory.effects import Changes, effect_of
 from memlint.memory.gpus import Gpu, find_gpu
-from memlint.memory.settings import (
-    Settings,
-    SettingsError,
-    parse_assumption,
-    read_settings,
-    replace,
-    with_assumption,
-)
+from memlint.memory.settings import Settings, SettingsError, read_with, replace
 from memlint.memory.timeline import Phase, Timeline
 from memlint.memory.trainer_kinds import head_of, kind_of
 from memlint.memory.training_run import TrainingRun
@@ -39,6 +31,9 @@ _WIDTH = 0.05  # of a saving: the model's own width over measured runs
 _LEAST = 32 * 2**20  # bytes that are worth a word,
 _SHARE = 0.005  # and their least share of the peak
 _MEASURES = ("seq_len", "micro_batch", "prompt_len", "completion_len")
+
+
+Changes = tuple[tuple[str, Any], ...]
 
 
 class Priced(NamedTuple):
@@ -112,7 +107,9 @@ class Run:
 
     def peaks(self, changes: Changes = ()) -> tuple[int, int]:
         """The least and the most that the peak may be, as lengths and batches turn out."""
-        found = [self.peak(_both(scale, changes)) for scale in self._scales]
+        found = [
+            self.peak(merged((scale, changes)) if scale else changes) for scale in self._scales
+        ]
         return int(min(found) * (1 - _WIDTH)), int(max(found) * (1 + _WIDTH))
 
     def saving(self, changes: Changes, done: Changes = ()) -> Saving | None:
@@ -120,24 +117,25 @@ class Run:
         changes = merged((done, changes))
         before, after = self.phases(done), self.phases(changes)
         top = max(before, key=lambda phase: phase.total)
-        least = max(_LEAST, _SHARE * top.total)
-        if top.total - max(phase.total for phase in after) >= least:
-            gains = [
-                self.peak(_both(scale, done)) - self.peak(_both(scale, changes))
-                for scale in self._scales
-            ]
-            return _interval(gains, top.name, True)
         left = {phase.name: phase.total for phase in after}
+        least = max(_LEAST, _SHARE * top.total)
+        fall = top.total - max(left.values())
         cut = max(before, key=lambda phase: phase.total - left.get(phase.name, phase.total))
-        rises = max(left.values(), default=0) > top.total
-        if rises or cut.total - left.get(cut.name, cut.total) < least:
+        if fall < 0 or max(fall, cut.total - left.get(cut.name, cut.total)) < least:
             return None
-        gains = [
-            _of(self.phases(_both(scale, done)), cut.name)
-            - _of(self.phases(_both(scale, changes)), cut.name)
-            for scale in self._scales
-        ]
-        return _interval(gains, cut.name, False)
+        phase = top.name if fall >= least else cut.name
+
+        def size(scale: Changes, more: Changes) -> int:
+            both = merged((scale, more)) if scale else more
+            of_phase = (one.total for one in self.phases(both) if one.name == phase)
+            return self.peak(both) if fall >= least else next(of_phase, 0)
+
+        gains = [size(scale, done) - size(scale, changes) for scale in self._scales]
+        low, high = (
+            int(max(one, 0) * (1 + end * _WIDTH))
+            for one, end in ((min(gains), -1), (max(gains), 1))
+        )
+        return Saving(low, high, phase, fall >= least)
 
 
 def price(values: Mapping[str, Any], findings: Sequence[Finding], pricing: Pricing) -> Priced:
@@ -203,22 +201,8 @@ def _named(model: str, head: str | None, labels: int) -> Architecture:
 
 
 def with_pricing(values: Mapping[str, Any], pricing: Pricing) -> Settings:
-    """The settings of a run with its GPU and what is assumed.
-
-    Raises:
-        SettingsError: a key or a value cannot be.
-    """
-    extra = [parse_assumption(text) for text in pricing.assumptions]
-    given = dict(values)
-    for key, value in extra:
-        if key == "model":
-            given["model"] = value
-    if pricing.gpu:
-        given["gpu"] = pricing.gpu
-    settings = read_settings(given)
-    for key, value in extra:
-        settings = with_assumption(settings, key, value)
-    return settings
+    """The settings of a run with its GPU and what is assumed."""
+    return read_with(values, pricing.gpu, pricing.assumptions)
 
 
 def check_pricing(pricing: Pricing) -> None:
@@ -267,19 +251,6 @@ def _is_default(name: str, known: Settings) -> bool:
     return name == "seq_len" and trainer.startswith("trl.")
 
 
-def _both(scale: Changes, changes: Changes) -> Changes:
-    return merged((scale, changes)) if scale else changes
-
-
-def _of(phases: tuple[Phase, ...], name: str) -> int:
-    return next((phase.total for phase in phases if phase.name == name), 0)
-
-
-def _interval(gains: Sequence[int], phase: str, of_peak: bool) -> Saving:
-    low, high = max(min(gains), 0), max(gains)
-    return Saving(int(low * (1 - _WIDTH)), int(high * (1 + _WIDTH)), phase, of_peak)
-
-
 def _footprint(run: Run, safe: Changes | None, every: Changes) -> Footprint:
     """The peak as it is, with the safe fixes that save something, and with everything."""
     top = max(run.phases(), key=lambda phase: phase.total)
@@ -298,3 +269,33 @@ def _footprint(run: Run, safe: Changes | None, every: Changes) -> Footprint:
         room=run.room,
         assumed=run.assumed,
     )
+
+
+def effect_of(finding: Finding, known: Settings) -> Changes:
+    """The settings that change once the finding is mended; empty: nothing that has a price.
+
+    known: the settings of the run, complete.
+    """
+    changes: dict[str, Any] = dict(finding.effect)
+    if changes.get("loss") == "no_logits":
+        changes["loss"] = without_logits(known)
+    if changes.get("checkpointing") == "non_reentrant":
+        reentrant = known.checkpointing == "reentrant"
+        changes["checkpointing"] = "full" if reentrant else known.checkpointing
+    if changes.get("eval_batch") == "micro_batch":
+        changes["eval_batch"] = known.micro_batch
+    if changes.get("method") == "qlora" and (known.method != "lora" or known.quantization):
+        return ()
+    changed = replace(known, **changes) if changes else known
+    return tuple(
+        (key, getattr(changed, key))
+        for key in sorted(changes)
+        if getattr(known, key) != getattr(changed, key)
+    )
+
+
+def without_logits(known: Settings) -> str | None:
+    """The loss that never has all logits: TRL's tiles in its trainers, else gradients by pieces."""
+    if known.loss != "full_logits":
+        return known.loss
+    return "chunked" if kind_of(known.trainer).tiled else "liger"

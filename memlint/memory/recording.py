@@ -12,7 +12,7 @@ from memlint.memory.lifetimes import Tensor, Trace, Value
 from memlint.memory.linear_maps import Weight, Weights, Work
 from memlint.memory.tape import Replay, Tape
 from memlint.memory.trainer_kinds import kind_of
-from memlint.memory.training_run import TrainingRun
+from memlint.memory.training_run import OfRun, TrainingRun
 from memlint.memory.weights import Stock
 from memlint.source.record import Record
 
@@ -55,7 +55,7 @@ class Stack(Record):
         return self.recorded.trace
 
 
-class Recording:
+class Recording(OfRun):
     """What one pass over each part of the model costs.
 
     stacks: the kinds of layers with their replays. head_replay, head_trace: of the loss. singles:
@@ -63,9 +63,7 @@ class Recording:
     """
 
     def __init__(self, run: TrainingRun) -> None:
-        self.run = run
-        self.settings, self.architecture = run.settings, run.architecture
-        self.sharding, self.holding = run.sharding, run.holding
+        super().__init__(run)
         self.row = model_type(run.architecture.family)
         self.work = self._work()
         self.stacks = self._stacks()
@@ -103,17 +101,13 @@ class Recording:
             repeat_keys=litgpt or not facts.reaches(versions, facts.SDPA_GROUPS),
             joined_projections=litgpt,
             norm_trainable=self.holding.full,
-            norm_width=self._norm_width(),
+            norm_width=self.holding.other_width,
             grouped_experts=facts.reaches(versions, facts.GROUPED_EXPERTS),
             fused_activations=compiled or run.own_loop,
             softmax_width=self._softmax_width(),
             softmax_keeps_input=not facts.reaches(versions, facts.SOFTMAX_DROPS_INPUT),
             compile=compiled,
         )
-
-    def _norm_width(self) -> int:
-        width = self.holding.other_width
-        return min(width, 4) if self.settings.autocast and not self.holding.prepared else width
 
     def _softmax_width(self) -> int:
         """Bytes of one number of the softmax where attention is written out."""
@@ -167,8 +161,9 @@ class Recording:
         )
 
     def _encoder_tokens(self) -> int:
-        tokens = [tower.tokens for tower in self.architecture.towers[:1]]
-        return next(filter(None, tokens), self.run.source_length)
+        return next(
+            (t.tokens for t in self.architecture.towers if t.tokens), self.run.source_length
+        )
 
     def _head(self) -> Recorded:
         settings = self.settings

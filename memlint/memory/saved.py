@@ -7,16 +7,14 @@ from memlint.memory.blocks import layer as record_layer
 from memlint.memory.lifetimes import Tensor
 from memlint.memory.recording import Recording, Stack
 from memlint.memory.tape import Tape
-from memlint.memory.training_run import TrainingRun
+from memlint.memory.training_run import OfRun, TrainingRun
 
 
-class Saved:
+class Saved(OfRun):
     """The activations that wait for backward while other layers run."""
 
     def __init__(self, run: TrainingRun, recording: Recording) -> None:
-        self.run = run
-        self.settings, self.architecture = run.settings, run.architecture
-        self.sharding, self.holding = run.sharding, run.holding
+        super().__init__(run)
         self.recording = recording
         self._before: dict[int, int] = {}
 

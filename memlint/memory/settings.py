@@ -7,7 +7,7 @@ number rests on settings that are given or on assumptions that are listed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from memlint.memory.trainer_kinds import KINDS
@@ -186,6 +186,20 @@ def with_assumption(settings: Settings, key: str, value: Any) -> Settings:
     return replace(settings, **{head: {**inner, tail: value}})
 
 
+def read_with(values: Mapping[str, Any], gpu: str, assumptions: Iterable[str]) -> Settings:
+    """The settings of a run with its GPU and what is assumed (``seq_len=4096``).
+
+    Raises:
+        SettingsError: a key or a value cannot be.
+    """
+    extra = [parse_assumption(text) for text in assumptions]
+    given = {**values, **({"gpu": gpu} if gpu else {})}
+    settings = read_settings(given | {key: value for key, value in extra if key == "model"})
+    for key, value in extra:
+        settings = with_assumption(settings, key, value)
+    return settings
+
+
 def dtype_width(name: str) -> int:
     """Bytes of one number of a dtype."""
     return WIDTHS[name]
@@ -338,9 +352,7 @@ def _options(name: str, value: Any) -> dict[str, Any]:
 
 def _generation(name: str, value: Any) -> dict[str, Any]:
     """How completions are sampled: the names are known, vLLM's share is one."""
-    options = _options(name, value)
-    _checked(f"{name}.", options)
-    return options
+    return _checked(f"{name}.", _options(name, value))
 
 
 def _versions(name: str, value: Any) -> dict[str, str]:
@@ -372,8 +384,8 @@ _BY_TYPE: Mapping[str, Callable[[str, Any], Any]] = {
 }
 _BY_NAME: Mapping[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(CHOICES, _choice),
-    **dict.fromkeys(("weights_dtype", "compute_dtype"), _dtype),
-    **dict.fromkeys(("lora.dtype", "quantization.compute_dtype"), _dtype),
+    **dict.fromkeys(("weights_dtype", "compute_dtype", "lora.dtype"), _dtype),
+    "quantization.compute_dtype": _dtype,
     "frozen_models": _frozen,
     "versions": _versions,
     "notes": _versions,

@@ -181,7 +181,7 @@ def _under_fsdp(whole: Sharding, strategy: str, part: float) -> Sharding:
 
 def _under_zero(whole: Sharding, options: Mapping[str, Any], part: float, hidden: int) -> Sharding:
     """DeepSpeed: states are divided, from stage 2 on gradients, from stage 3 on weights."""
-    bucket = _number(options, "reduce_bucket_size", 0) or min(hidden * hidden, _BUCKET)
+    bucket = _option(options, 0, "reduce_bucket_size") or min(hidden * hidden, _BUCKET)
     divided = whole._replace(
         states=part,
         master=bool(options.get("master_weights", True)),
@@ -195,14 +195,8 @@ def _under_zero(whole: Sharding, options: Mapping[str, Any], part: float, hidden
         gradients=part,
         weights=part,
         gathered_layers=2,
-        live_parameters=_number(options, "stage3_max_live_parameters", _LIVE),
+        live_parameters=_option(options, _LIVE, "stage3_max_live_parameters"),
     )
-
-
-def _number(options: Mapping[str, Any], name: str, default: int) -> int:
-    """A number, the default where it is left to DeepSpeed ("auto")."""
-    value = options.get(name)
-    return default if isinstance(value, str) else int(value or default)
 
 
 def fullest_part(embedding: int, layers: Sequence[int], head: int, gpus: int) -> float:
@@ -230,6 +224,6 @@ def fullest_part(embedding: int, layers: Sequence[int], head: int, gpus: int) ->
 def _option(options: Mapping[str, Any], default: int, *names: str) -> int:
     for name in names:
         value = options.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-            return value
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 1:
+            return int(value)
     return default

@@ -8,9 +8,9 @@ from __future__ import annotations
 from memlint.memory import facts
 from memlint.memory.checkpoints import find_architecture
 from memlint.memory.lifetimes import Tensor
-from memlint.memory.optimizers import Optimizer, state_bytes
+from memlint.memory.optimizers import state_bytes
 from memlint.memory.recording import Recording, Stack
-from memlint.memory.training_run import TrainingRun
+from memlint.memory.training_run import OfRun, TrainingRun
 from memlint.memory.weights import frozen_bytes
 
 TURN = "layers in turn"
@@ -18,14 +18,11 @@ _CUBLAS = 8519680  # torch's default workspace (":4096:2:16:8"), allocated like 
 _CUBLAS_HOPPER = 33554432
 
 
-class Standing:
+class Standing(OfRun):
     """The bytes of what lives through a step, on the fullest GPU."""
 
     def __init__(self, run: TrainingRun, recording: Recording) -> None:
-        self.run = run
-        self.settings, self.architecture = run.settings, run.architecture
-        self.sharding, self.holding = run.sharding, run.holding
-        self.optimizer = run.optimizer
+        super().__init__(run)
         self.recording = recording
 
     def trained(self) -> tuple[int, int]:
@@ -39,16 +36,7 @@ class Standing:
         return base + (towers if self.holding.full else 0), adapter
 
     def _towers(self) -> tuple[int, int]:
-        numbers = 0
-        for tower in self.architecture.towers:
-            norm = tower.hidden * (2 if tower.norm == "layer" else 1)
-            for layer, count in tower.layers:
-                numbers += count * (
-                    sum(item.parameters for item in layer.linears)
-                    + layer.norms * norm
-                    + layer.attention.other_parameters
-                )
-            numbers += tower.other_parameters
+        numbers = sum(tower.parameters for tower in self.architecture.towers)
         return numbers, numbers * self.holding.width
 
     def resident(self) -> list[Tensor]:
@@ -166,11 +154,9 @@ class Standing:
 
     def streams(self) -> bool:
         """True if the runtime keeps a frozen base on the host, block by block."""
-        return bool(self.settings.streamed) and not self.holding.full and not self._gathers()
-
-    def _gathers(self) -> bool:
         sharding = self.sharding
-        return bool(sharding.gathered_layers) or sharding.split > 1 or sharding.tensor > 1
+        gathers = sharding.gathered_layers or sharding.split > 1 or sharding.tensor > 1
+        return bool(self.settings.streamed) and not self.holding.full and not gathers
 
     def _streamed_weights(self) -> list[Tensor]:
         """Two blocks in turn; norms and biases stay, as does what is trained."""
@@ -228,27 +214,15 @@ class Standing:
         optimizer = self.optimizer
         if self.sharding.name in ("fsdp", "zero1", "zero2", "zero3") and part < 1:
             base, adapter = self.trained()
-            flat = Optimizer(
-                optimizer.name,
-                optimizer.moments,
-                optimizer.fixed,
-                optimizer.bits,
-                optimizer.block,
-                0,
-            )
-            return int(
-                part
-                * (
-                    state_bytes(flat, base, self.state_width())
-                    + state_bytes(flat, adapter, self.adapter_state_width())
-                )
-            )
+            plain = {"factored": False, "rank": 0, "wide_embeddings": False}
+            flat = optimizer._replace(least=0, **plain)
+            whole = state_bytes(flat, base, self.state_width())
+            return int(part * (whole + state_bytes(flat, adapter, self.adapter_state_width())))
         total = 0
         for stack in self.recording.stacks:
             for rows, columns, times in stack.stock.shapes:
-                width = (
-                    self.state_width() if not stack.stock.adapter else (self.adapter_state_width())
-                )
+                adapted = stack.stock.adapter
+                width = self.adapter_state_width() if adapted else self.state_width()
                 total += (
                     stack.count
                     * times
@@ -323,7 +297,7 @@ class Standing:
         sharding = self.sharding
         if not sharding.gathered_layers:
             return []
-        width = self._gather_width()
+        width = max(self.run.compute, 2) if self.holding.full else self.holding.width
         architecture = self.architecture
         tensors: list[Tensor] = []
         largest = max(
@@ -348,11 +322,6 @@ class Standing:
         tensors.append(Tensor("gathered embeddings and head", root * width, "gathered"))
         tensors.append(Tensor("gathered layers", sharding.gathered_layers * largest, "gathered"))
         return tensors
-
-    def _gather_width(self) -> int:
-        if self.holding.full:
-            return max(self.run.compute, 2)
-        return self.holding.width
 
     def _layer_gathered(self, stack: Stack, width: int) -> int:
         if self.holding.full:

@@ -18,7 +18,7 @@ from memlint.memory.recording import Recording, Stack
 from memlint.memory.saved import Saved
 from memlint.memory.standing import TURN, Standing
 from memlint.memory.trainer_kinds import kind_of
-from memlint.memory.training_run import TrainingRun
+from memlint.memory.training_run import OfRun, TrainingRun
 from memlint.memory.weights import Stock
 from memlint.source.record import Record
 
@@ -46,14 +46,11 @@ class Phase(Record):
         return {"name": self.name, "bytes_by_kind": self.bytes_by_kind, "total": self.total}
 
 
-class Timeline:
+class Timeline(OfRun):
     """One run's phases. Its parts are computed once and put together by phase."""
 
     def __init__(self, run: TrainingRun) -> None:
-        self.run = run
-        self.settings, self.architecture = run.settings, run.architecture
-        self.sharding, self.holding = run.sharding, run.holding
-        self.optimizer = run.optimizer
+        super().__init__(run)
         self.recording = Recording(run)
         self.standing = Standing(run, self.recording)
         self.saved = Saved(run, self.recording)
@@ -103,14 +100,10 @@ class Timeline:
         moment = self.standing.head_arrived(base) + self.saved.upto()
         moment += self.saved.of_towers() + self.standing.gather()
         moment += [*only, *forward.tensors] if before >= backward.bytes else backward.tensors
-        moment += self._own_loss()
+        if copies := self.settings.logits_copies:
+            size = 4 * self.run.head_tokens * self.architecture.vocabulary
+            moment.append(Tensor("copies that the loss makes", size * copies, "logits"))
         return Phase("loss", tuple(moment))
-
-    def _own_loss(self) -> list[Tensor]:
-        """What a loss of the script's own keeps beside the library's, as large as the logits."""
-        size = 4 * self.run.head_tokens * self.architecture.vocabulary
-        copies = self.settings.logits_copies or 0
-        return [Tensor("copies that the loss makes", size * copies, "logits")] if copies else []
 
     def _forward_only(self) -> list[Tensor]:
         """What stands until the model's forward pass is over."""
@@ -228,7 +221,9 @@ class Timeline:
         most, fullest = -1, (index, self.recording.stacks[-1], grown)
         for stack in reversed(self.recording.stacks):
             peak = self._layer_backward(stack, accumulating)
-            grows = 0 if accumulating or leaves else int(self._layer_gradients(stack) * whole)
+            experts = self.sharding.experts if stack.layer.mlp.experts else 1
+            size = int(self._part_gradients(stack.stock) / experts / self.sharding.split)
+            grows = 0 if accumulating or leaves else int(size * whole)
             for _ in range(stack.count):
                 index -= 1
                 total = self.saved.before(index, leak) + peak + grown
@@ -256,10 +251,6 @@ class Timeline:
         )
         return int(whole * self.sharding.gradients / self.sharding.tensor)
 
-    def _layer_gradients(self, stack: Stack) -> int:
-        experts = self.sharding.experts if stack.layer.mlp.experts else 1
-        return int(self._part_gradients(stack.stock) / experts / self.sharding.split)
-
     def _layer_tensors(self, stack: Stack, accumulating: bool) -> list[Tensor]:
         """The tensors of one layer's backward, its recompute included."""
         tensors = list(stack.replay.backward.tensors)
@@ -269,7 +260,8 @@ class Timeline:
             tensors = [t for t in tensors if t.kind != "gradients"]
             tensors.append(Tensor("whole gradients of the layer", whole, "gradients"))
             if self.sharding.name == "fsdp" and self.holding.full:
-                tensors = max(tensors, self._joined_gradients(stack, whole), key=_total)
+                joined = self._joined_gradients(stack, whole)
+                tensors = max(tensors, joined, key=lambda part: sum(one.bytes for one in part))
         elif accumulating and whole:
             tensors = [t for t in tensors if t.kind != "gradients"]
             tensors.append(
@@ -306,30 +298,20 @@ class Timeline:
         moment += self._held_output("output that the loop holds")
         if not optimizer.in_backward:
             moment.append(Tensor("gradients", self.standing.gradients(), "gradients"))
+        if self.standing.states_offloaded():
+            return Phase("optimizer step", tuple(moment))
         base, adapter = self.standing.trained()
         part = sharding.states / sharding.split / sharding.tensor
-        if sharding.master and not self.standing.states_offloaded():
-            moment.append(
-                Tensor(
-                    "float32 gradients for the step",
-                    int(4 * (base + adapter) * part),
-                    "optimizer temporaries",
-                )
-            )
-        if optimizer.foreach and not self.standing.states_offloaded():
-            numbers = (
-                base * self.standing.state_width() + adapter * self.standing.adapter_state_width()
-            )
-            moment.append(
-                Tensor(
-                    f"{optimizer.name} temporary",
-                    int(optimizer.foreach * numbers * part),
-                    "optimizer temporaries",
-                )
-            )
-        if optimizer.single and not self.standing.states_offloaded():
-            size = self.standing.single_temporary()
-            moment.append(Tensor(f"{optimizer.name} temporary", size, "optimizer temporaries"))
+        numbers = base * self.standing.state_width() + adapter * self.standing.adapter_state_width()
+        copies = 4 * (base + adapter) if sharding.master else 0
+        temporary = f"{optimizer.name} temporary"
+        for name, size in (
+            ("float32 gradients for the step", copies * part),
+            (temporary, optimizer.foreach * numbers * part),
+            (temporary, self.standing.single_temporary()),
+        ):
+            if size:
+                moment.append(Tensor(name, int(size), "optimizer temporaries"))
         return Phase("optimizer step", tuple(moment))
 
     def _evaluation(self, resident: list[Tensor]) -> Phase:
@@ -380,10 +362,6 @@ def cache_bytes(attention: Attention, rows: int, length: int, width: int) -> int
     if attention.window:
         length = min(length, attention.window)
     return rows * length * attention.key_heads * (attention.key_dim + attention.value_dim) * width
-
-
-def _total(tensors: list[Tensor]) -> int:
-    return sum(tensor.bytes for tensor in tensors)
 
 
 def _less(tensors: list[Tensor], size: int) -> list[Tensor]:

@@ -67,6 +67,16 @@ class TrainingRun:
         return fullest_part(embedding, sizes, head, int(self.sharding.split))
 
 
+class OfRun:
+    """What is computed of a run: its parts by their names."""
+
+    def __init__(self, run: TrainingRun) -> None:
+        self.run = run
+        self.settings, self.architecture = run.settings, run.architecture
+        self.sharding, self.holding = run.sharding, run.holding
+        self.optimizer = run.optimizer
+
+
 def _batch(settings: Settings) -> tuple[int, int, int]:
     """Rows, tokens a row and tokens with logits of one micro-batch."""
     micro = settings.micro_batch or 1

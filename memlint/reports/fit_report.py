@@ -21,7 +21,8 @@ def lines(fitted: Fitted, script: str | None, assumptions: Sequence[str] = ()) -
     if not fitted.chosen:
         yield f"peak {before}: fits the {room} as it is"
     elif fitted.fits:
-        changes = f"{_count(len(fitted.chosen))} ({fitted.tier})"
+        count = len(fitted.chosen)
+        changes = f"{count} change{'s' * (count > 1)} ({fitted.tier})"
         yield f"peak {before}, more than the {room}; with {changes} {after}:"
     else:
         yield f"peak {before}, and {after} with all that helps: more than the {room}"
@@ -49,10 +50,6 @@ def _measure(measure: Measure) -> str:
     codes = ",".join(measure.codes)
     time = f" ({measure.time:+.0%} time)" if abs(measure.time) >= 0.05 else ""
     return f"{codes or '-':7} {kind:8} {measure.message}{time}"
-
-
-def _count(number: int) -> str:
-    return f"{number} change" if number == 1 else f"{number} changes"
 
 
 def _gib(size: int) -> str:

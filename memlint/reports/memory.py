@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from memlint.memory import Assumption, Estimate, Interval
+    from memlint.memory import Estimate, Interval
 
 _GIB = 2**30
 _KINDS = 6
@@ -42,7 +42,11 @@ def _lines(estimate: Estimate) -> Iterator[str]:
         yield f"  {label:12}{_gib(interval.estimate):>9}   ({_range(interval)})"
     yield ""
     yield from _table(estimate)
-    yield from _largest(estimate)
+    yield ""
+    yield f"largest at the peak ({estimate.peak.name}):"
+    for tensor in sorted(estimate.peak.tensors, key=lambda tensor: -tensor.bytes)[:8]:
+        if tensor.bytes:
+            yield f"  {_gib(tensor.bytes):>9}  {tensor.name} [{tensor.kind}]"
     if estimate.gpu is not None:
         yield ""
         gpu, allocated = estimate.gpu, estimate.allocated
@@ -54,14 +58,9 @@ def _lines(estimate: Estimate) -> Iterator[str]:
         yield ""
         yield "assumed (each is settled by its flag; ? above), what matters most first:"
         for assumption in estimate.assumptions:
-            yield f"  {assumption.flag:44} {assumption.reason}{_swing(assumption)}"
-
-
-def _swing(assumption: Assumption) -> str:
-    """What another value would make of the peak."""
-    if not assumption.peak:
-        return ""
-    return f" ({assumption.name}={assumption.other}: {_gib(assumption.peak)})"
+            other = f"{assumption.name}={assumption.other}: {_gib(assumption.peak)}"
+            swing = f" ({other})" if assumption.peak else ""
+            yield f"  {assumption.flag:44} {assumption.reason}{swing}"
 
 
 def _read(estimate: Estimate) -> Iterator[str]:
@@ -74,7 +73,8 @@ def _read(estimate: Estimate) -> Iterator[str]:
         return f"{text}?" if name in open_ else text
 
     yield shown("trainer")
-    yield _HEADS[settings.head or "lm"].format(settings.labels or estimate.architecture.labels)
+    labels = f"{settings.head}, {settings.labels or estimate.architecture.labels} labels"
+    yield labels if settings.head in ("classes", "tokens") else "language model"
     length = f"{shown('micro_batch')} x {shown('seq_len')} tokens"
     yield length + (" packed" if settings.packed else " each" if settings.fixed_length else "")
     weights = f"weights {shown('weights_dtype')}, compute {shown('compute_dtype')}"
@@ -88,14 +88,6 @@ def _read(estimate: Estimate) -> Iterator[str]:
     yield f"checkpointing {shown('checkpointing')}"
     world = settings.world_size or 1
     yield "1 GPU" if world == 1 else f"{shown('sharding')} over {shown('world_size')} GPUs"
-
-
-_HEADS = {
-    "lm": "language model",
-    "classes": "classifier of {} labels",
-    "tokens": "classifier of tokens, {} labels",
-    "none": "no head",
-}
 
 
 def _table(estimate: Estimate) -> Iterator[str]:
@@ -114,14 +106,6 @@ def _table(estimate: Estimate) -> Iterator[str]:
         rest = sum(size for kind, size in held.items() if kind not in kinds)
         mark = " <- peak" if phase is estimate.peak else ""
         yield f"{phase.name:16}{cells}{_cell(rest):>10}{_cell(phase.total):>10}{mark}"
-
-
-def _largest(estimate: Estimate) -> Iterator[str]:
-    yield ""
-    yield f"largest at the peak ({estimate.peak.name}):"
-    for tensor in sorted(estimate.peak.tensors, key=lambda tensor: -tensor.bytes)[:8]:
-        if tensor.bytes:
-            yield f"  {_gib(tensor.bytes):>9}  {tensor.name} [{tensor.kind}]"
 
 
 def _range(interval: Interval) -> str:

@@ -30,7 +30,7 @@ PARSERS = lazy_pattern(
     rb"|import click|\btyper\b|fire\.Fire"
 )
 # A script without any of these is the same under all launchers.
-LAUNCHED = lazy_pattern(rb"Trainer\b|Accelerator\b")
+LAUNCHED = lazy_pattern(rb"Trainer\b|Accelerator\b|fully_shard|DataParallel\b|deepspeed")
 MAX_BYTES = 300_000
 _MAX_COMMANDS = 40
 _MAX_PARENTS = 4

@@ -5,8 +5,8 @@ A price is something more: whatever the memory model cannot read leaves findings
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memlint.rule.findings import Finding, Level
 from memlint.rule.savings import Footprint, Pricing
@@ -16,18 +16,25 @@ if TYPE_CHECKING:
     from memlint.script import Script
     from memlint.source import Span
 
+T = TypeVar("T")
+
 
 def run_of(script: Script) -> Mapping[str, Any] | None:
     """The settings of the script's training where its model is known by name."""
-    from memlint.memory.from_script import settings_of
+    from memlint.runs.run_settings import settings_of
 
+    values = _or_else(None, lambda: settings_of(script))
+    return values if values and values.get("model") else None
+
+
+def _or_else(default: T, question: Callable[[], T]) -> T:
+    """The answer; the default where the memory model cannot read something."""
     try:
-        values = settings_of(script)
+        return question()
     except (RecursionError, MemoryError):
         raise
     except Exception:
-        return None
-    return values if values and values.get("model") else None
+        return default
 
 
 def priced(
@@ -64,12 +71,8 @@ def _with_prices(
 ) -> tuple[list[Finding], Footprint | None]:
     from memlint.memory.prices import price
 
-    try:
-        return price(run, findings, pricing)
-    except (RecursionError, MemoryError):
-        raise
-    except Exception:
-        return findings, None
+    nothing: tuple[list[Finding], Footprint | None] = (findings, None)
+    return _or_else(nothing, lambda: price(run, findings, pricing))
 
 
 def _rank(finding: Finding, fits: bool) -> tuple[int, int, Span, str]:
@@ -90,12 +93,8 @@ def is_too_large(run: Mapping[str, Any], pricing: Pricing) -> bool:
     """True if a run does not fit the GPU that the user names."""
     from memlint.memory.prices import read_run
 
-    if not pricing.gpu:
-        return False
-    try:
+    def too_large() -> bool:
         read = read_run(run, pricing)
         return read is not None and not read.is_guess and read.peak() > read.room
-    except (RecursionError, MemoryError):
-        raise
-    except Exception:
-        return False
+
+    return bool(pricing.gpu) and _or_else(False, too_large)

@@ -420,9 +420,9 @@ class Called(Evaluated):
 
     def call_at(self, node: Node | None) -> Call | None:
         """The call that a node of the script is."""
-        return None if is_elsewhere(node) else self._call_anywhere(node)
+        return None if is_elsewhere(node) else self.call_anywhere(node)
 
-    def _call_anywhere(self, node: Node | None) -> Call | None:
+    def call_anywhere(self, node: Node | None) -> Call | None:
         """The call that a node is, of another file of the project too: it has no place here."""
         made = call_itself(node)
         return self._call(made) if made is not None and made in self._invocations_by_node else None

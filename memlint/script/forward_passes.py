@@ -66,7 +66,7 @@ class Forward:
 
     @property
     def call(self) -> Call:
-        call = self.script._call_anywhere(self.node)
+        call = self.script.call_anywhere(self.node)
         assert call is not None, "a forward pass is a call that was recorded"
         return call
 

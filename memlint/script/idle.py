@@ -116,6 +116,6 @@ def _is_in_sight(script: Host, call: CallNode) -> bool:
     values = list(options(script.value(call.func)))
     if all(isinstance(one, Function | Class) for one in values):
         return not any(is_elsewhere(getattr(one, "node", None)) for one in values)
-    known = script._call_anywhere(call)
+    known = script.call_anywhere(call)
     name = known.name if known is not None else "?"
     return name in _BUILTINS or is_library(name)

@@ -104,7 +104,7 @@ def effects_of(
         # A function that calls nothing has no invocation of its own.
         callees = options(script.value(node.func))
         functions |= dict.fromkeys(one.node for one in callees if isinstance(one, Function))
-        call = script._call_anywhere(node)
+        call = script.call_anywhere(node)
         if call is None:
             continue
         if is_tokenizer_call(call):

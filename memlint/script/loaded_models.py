@@ -152,7 +152,7 @@ def model_facts(script: Called, value: Value) -> ModelFacts:
 def _loads(script: Called, chains: list[list[Object]]) -> tuple[Call, ...]:
     """Return the possible loads of the innermost model; empty if one is unknown."""
     nodes = {id(chain[-1].node): chain[-1].node for chain in chains}
-    calls = [script._call_anywhere(node) for node in nodes.values()]
+    calls = [script.call_anywhere(node) for node in nodes.values()]
     known = tuple(call for call in calls if call is not None)
     return known if len(known) == len(calls) else ()
 

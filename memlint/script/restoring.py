@@ -132,7 +132,7 @@ def names_of_device(script: Host, device: Value) -> tuple[str, ...]:
     found: list[str] = []
     for value in options(device):
         inner = options(value)
-        made = script._call_anywhere(value.node) if isinstance(value, Object) else None
+        made = script.call_anywhere(value.node) if isinstance(value, Object) else None
         if made is not None and made.name == "torch.device":
             inner = options(made.argument(0))
         found += [

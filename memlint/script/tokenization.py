@@ -194,7 +194,7 @@ def _pads_in_other_files(script: Host) -> bool:
     return any(
         is_elsewhere(node) and Tokenization(script, call).pads
         for node in script._invocations_by_node
-        if (call := script._call_anywhere(node)) is not None and is_tokenizer_call(call)
+        if (call := script.call_anywhere(node)) is not None and is_tokenizer_call(call)
     )
 
 

@@ -24,6 +24,8 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("load-dtype", "transformers", "", "float32", "modeling_utils.py, torch_dtype=None"),
     Behaviour("load-dtype", "transformers", "5.0", "auto", "modeling_utils.py, dtype='auto'"),
     # In which precision a TRL trainer loads a model that is given by name.
+    Behaviour("fsdp-version", "transformers", "", "1", "training_args.py, _process_fsdp_args"),
+    Behaviour("fsdp-version", "transformers", "5.10", "2", "training_args.py"),
     Behaviour("string-model-dtype", "trl", "", "float32", "from_pretrained without torch_dtype"),
     Behaviour("string-model-dtype", "trl", "0.26", "auto", "trl/trainer/utils.py"),
     Behaviour(

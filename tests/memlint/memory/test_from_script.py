@@ -8,8 +8,8 @@ import pytest
 
 from memlint.api import Api, newest, parse_target
 from memlint.memory import estimate
-from memlint.memory.from_script import settings_of
 from memlint.memory.settings import parse_assumption, read_settings, with_assumption
+from memlint.runs.run_settings import settings_of
 from memlint.script import build_script
 from memlint.source import Source
 

@@ -305,16 +305,3 @@ def test_prices_trace_nothing_and_record_what_is_the_same_once(
     assert len(made) == 2
     assert known.peak((("micro_batch", 8),)) > plain
     assert len(made) == 4
-
-
-def test_a_hint_whose_gain_is_time_is_told_though_it_takes_memory(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "single_rows.py"
-    path.write_text(
-        "from trl import SFTConfig, SFTTrainer\n"
-        "args = SFTConfig('o', per_device_train_batch_size=1, gradient_accumulation_steps=32)\n"
-        "SFTTrainer('Qwen/Qwen3-0.6B', args=args, train_dataset=rows).train()\n"
-    )
-    run(["check", "--no-cache", "--select", "MEM502", "--target", "newest", str(path)])
-    assert "MEM502 (hint) one row at a time, accumulated 32 times" in capsys.readouterr().out

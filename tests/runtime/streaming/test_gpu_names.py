@@ -6,11 +6,11 @@ import pytest
 from memlint_runtime.streaming.planning import GPUS, plan_streaming
 from transformers import LlamaConfig
 
-from memlint.memory.gpus import find_gpu, gpu_names
+from memlint.memory.gpus import find_gpu, known_gpus
 
 
 def test_every_gpu_of_the_linter_is_known() -> None:
-    assert set(GPUS) == set(gpu_names())
+    assert set(GPUS) == {gpu.name for gpu in known_gpus().values()}
     for name, gpu in GPUS.items():
         assert gpu.memory_bytes == find_gpu(name).bytes
         assert gpu.teraflops > 1

@@ -1,0 +1,99 @@
+"""What a run forwards at once: rows, their lengths, accumulation, evaluation, completions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memlint.runs.plain_options import Options, Rows, by_rows, count_in, flag_in
+from memlint.script.lengths import Lengths
+from memlint.script.purpose import Purpose
+
+if TYPE_CHECKING:
+    from memlint.script import Config, Script, Trainer
+
+_LIMITS = (Lengths.TRUNCATED, Lengths.PADDED, Lengths.CUT)
+_ARGUMENTS: Rows = (
+    ("per_device_train_batch_size", "micro_batch", count_in),
+    ("gradient_accumulation_steps", "gradient_accumulation", count_in),
+    ("num_generations", "group_size", count_in),
+    ("max_prompt_length", "prompt_len", count_in),
+    ("max_completion_length", "completion_len", count_in),
+    ("max_length", "seq_len", count_in),
+    ("max_seq_length", "seq_len", count_in),
+    ("packing", "packed", flag_in),
+    ("group_by_length", "longest_first", lambda value: value is True or None),
+    ("train_sampling_strategy", "longest_first", lambda value: value == "group_by_length" or None),
+)
+_KEEPS = "compute_metrics keeps the logits of all rows: it grows with each batch"
+
+
+def batches_of_trainer(script: Script, trainer: Trainer, config: Config | None) -> Options:
+    """The settings of a trainer's batches: those that are given, and the libraries' defaults."""
+    values: Options = {}
+    if config is not None:
+        given = {name: config.effective(name).value for name, _, _ in _ARGUMENTS}
+        values = by_rows(given, _ARGUMENTS) | _generation(config)
+        if config.setting("max_length").is_none:
+            values["notes"] = {"seq_len": "max_length=None: nothing limits rows"}
+        values |= _evaluation(trainer, config)
+    tokens = _tokens(script)
+    return {**tokens, **values} if "notes" not in values else values | tokens
+
+
+def batches_of_loop(script: Script) -> Options:
+    """The settings of a hand-written loop's batches."""
+    values = _tokens(script)
+    for dataset in script.datasets:
+        rows = dataset.batch_size.value if dataset.batch_size is not None else None
+        if dataset.loader is not None and dataset.purpose is Purpose.TRAINING and count_in(rows):
+            values["micro_batch"] = rows
+    more = script.accumulation
+    return values | ({"gradient_accumulation": more} if more else {})
+
+
+def _generation(config: Config) -> Options:
+    """vLLM beside the trainer takes its share of the GPU; as a server it takes none of it."""
+    if not config.effective("use_vllm").is_value(True):
+        return {}
+    if config.effective("vllm_mode").is_value("server"):
+        return {"generation": {"vllm": True}}
+    share = config.effective("vllm_gpu_memory_utilization").value
+    share = share if isinstance(share, float) else 0.3
+    sleeps = config.effective("vllm_enable_sleep_mode").is_value(True)
+    options = {"vllm": True, "vllm_gpu_memory_utilization": share}
+    return {"generation": options, "vllm_sleep": sleeps}
+
+
+def _evaluation(trainer: Trainer, config: Config) -> Options:
+    if not trainer.evaluates_on_schedule:
+        return {}
+    rows = count_in(config.effective("per_device_eval_batch_size").value)
+    values: Options = {"evaluation": True, **({"eval_batch": rows} if rows else {})}
+    metrics = trainer.setting("compute_metrics")
+    cut = trainer.setting("preprocess_logits_for_metrics").given is not False
+    samples = config.effective("predict_with_generate").is_value(True)
+    if trainer.kind.startswith("trl.") or cut or samples or not metrics.given or metrics.is_none:
+        return values
+    if count_in(config.effective("eval_accumulation_steps").value):
+        return values
+    return {**values, "notes": {"eval_rows": _KEEPS}}
+
+
+def _tokens(script: Script) -> Options:
+    """The longest that tokenization leaves rows of a training set, where it is a number, and
+    whether all rows have one length: padded to it, or cut into blocks."""
+    held_out = Purpose.EVALUATION
+    effects = [
+        each for one in script.datasets if one.purpose is not held_out for each in one.effects
+    ]
+    kinds = {effect.kind for effect in effects}
+    fixed = Lengths.UNKNOWN not in kinds and not kinds.isdisjoint((Lengths.PADDED, Lengths.CUT))
+    values: Options = {"fixed_length": True} if fixed else {}
+    for one in script.tokenizations:
+        length = count_in(one.call.setting("max_length").value)
+        if length and (one.prepares_training or one.collates_training):
+            plain = one.call.setting("text_target").given is False
+            name = ("label_len", "seq_len")[plain]
+            values[name] = max(length, values.get(name, 0))
+    limit = max((one.tokens or 0 for one in effects if one.kind in _LIMITS), default=0)
+    return values | ({"seq_len": limit} if limit else {})

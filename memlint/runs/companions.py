@@ -1,0 +1,95 @@
+"""Models that stand beside the trained one: teachers, references, averages, and their logits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memlint.engine.values import Object, options
+from memlint.runs.loadings import loading_of
+from memlint.runs.plain_options import Options, calls_anywhere, options_of
+from memlint.script.loaded_models import chain_of, model_facts
+from memlint.script.setups import trainer_overrides
+
+if TYPE_CHECKING:
+    from memlint.engine.tensors import Tensor
+    from memlint.script import Call, Config, ModelFacts, Script, Trainer
+
+# What copies a model that it is given, by the end of its name.
+_COPIES = ("copy.deepcopy", ".AveragedModel", "ema_pytorch.EMA", ".ModelEmaV2", ".ModelEmaV3")
+_LOSSES = ("cross_entropy", "nll_loss", "kl_div", "mse_loss")
+
+
+def companions_of(script: Script, facts: ModelFacts, trainer: Trainer | None) -> Options:
+    """The settings of what stands beside a trained model."""
+    given = trainer.setting("ref_model").value if trainer is not None else None
+    known = given.made_by.node if isinstance(given, Object) and given.made_by else None
+    copies = [one for one in calls_anywhere(script, *_COPIES) if _copies(one, facts, known)]
+    loads = [model_facts(script, script.value(one.node)) for one in frozen_loads(script)]
+    frozen: dict[str, str] = {}
+    for values in (loading_of(script, one) for one in (*loads, *[facts] * bool(copies))):
+        if isinstance(name := values.get("model"), str):
+            stored = values.get("quantization", {}).get("type")
+            frozen[name] = stored or values.get("weights_dtype", "bfloat16")
+    return {"frozen_models": frozen} if frozen else {}
+
+
+def _copies(call: Call, facts: ModelFacts, given: object) -> bool:
+    """True if a call copies the trained model on its GPU, and not for the trainer's reference,
+    which counts with the trainer."""
+    found = [one for one in options(call.argument(0)) if isinstance(one, Object)]
+    inner = {id(part) for one in found for part in chain_of(one)}
+    on_host = str(options_of(call).get("device", "")).startswith("cpu")
+    about = not inner.isdisjoint(map(id, facts.objects))
+    return about and not on_host and call.node is not given
+
+
+def reference_of(trainer: Trainer, config: Config | None) -> Options:
+    """Whether a second model stands beside the policy, where the script decides it."""
+    given = trainer.setting("ref_model")
+    if given.given and not given.is_none:
+        return {"reference_model": True}
+    if config is not None and config.effective("precompute_ref_log_probs").is_value(True):
+        return {"reference_model": False}
+    beta = config.effective("beta").value if config is not None else None
+    if trainer.is_kind("GRPOTrainer", "RLOOTrainer") and isinstance(beta, (int, float)):
+        return {"reference_model": bool(beta) and trainer.peft is False}
+    return {}
+
+
+def frozen_loads(script: Script) -> tuple[Call, ...]:
+    """What loads the models that steps, or a trainer's own loss, run and nothing trains."""
+    idle = {id(one.run) for one in script.frozen_passes}
+    trained = {one.model.load for one in script.training}
+    passes: dict[Call, list[bool]] = {}
+    for forward in script.all_forwards:
+        load = forward.facts.load
+        if load is None or forward.own or load in trained:
+            continue
+        frozen = all(run.gradients is False or id(run) in idle for run in forward.runs)
+        if forward.in_training_step or (trained and frozen and forward.training is not True):
+            passes.setdefault(load, []).append(frozen)
+    return tuple(load for load, frozen in passes.items() if all(frozen))
+
+
+def loss_of(script: Script, trainer: Trainer | None, run: Options) -> Options:
+    """How many float32 tensors as large as the logits a loss of the script's own keeps beyond the
+    12 bytes a number of the library's; a note where nobody can tell. run: its settings."""
+    hooked = trainer is not None and trainer.setting("compute_loss_func").given is not False
+    if trainer is not None and not (hooked or trainer_overrides(script, trainer, "compute_loss")):
+        return {}
+    uses = [one for one in script.tensor_uses if one[0].as_large_as_logits]
+    if any(name.rpartition(".")[2] in _LOSSES for _, name, _ in uses):
+        narrow = not run.get("autocast", True) and run.get("weights_dtype") != "float32"
+        return _copies_of_logits([tensor for tensor, _, _ in uses], narrow=narrow)
+    reason = "the script has a loss of its own, which nobody can read"
+    return {"notes": {"logits_copies": reason}} if trainer is not None else {}
+
+
+def _copies_of_logits(tensors: list[Tensor], *, narrow: bool) -> Options:
+    read = {id(one): one for tensor in tensors for one in tensor.history()}.values()
+    made = [one for one in read if one.as_large_as_logits and one.copy is not False]
+    if not any(not one.sources and not one.graph for one in made):
+        return {}  # no teacher: the library's own loss has as much
+    sizes = [2 if narrow and one.dtype != "torch.float32" else 4 for one in made]
+    more = sum(sizes) + 2 * max(sizes) - 12  # two are made while it is summed up
+    return {"logits_copies": max(more // 4, 0)}

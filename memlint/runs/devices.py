@@ -1,0 +1,149 @@
+"""How a run is divided over GPUs: by its arguments, its engine's file, its launcher, its own calls.
+
+Sources: ``_process_fsdp_args`` of transformers (FSDP2 from 5.10 on), DeepSpeed's configuration
+reference, accelerate's plugins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from memlint.runs import plain_options as read
+from memlint.runs.plain_options import Options, calls_anywhere, count_in, mapping_of, options_of
+
+if TYPE_CHECKING:
+    from memlint.script import Config, Script
+
+SHORT = {"bf16": "bfloat16", "fp16": "float16"}
+_PARALLEL = ("dp_replicate_size", "dp_shard_size", "tp_size", "cp_size", "sp_size")
+_STRATEGIES = ("full_shard", "shard_grad_op", "hybrid_shard_zero2", "hybrid_shard", "no_shard")
+_FSDP = (".FullyShardedDataParallel", ".fully_shard", ".FullyShardedDataParallelPlugin")
+
+
+def devices_of(script: Script, config: Config | None) -> Options:
+    """The settings of a run's GPUs: sharding, its options, how many."""
+    given = [
+        name for short, name in SHORT.items() if config and config.settled(short).value is True
+    ]
+    values = _launched(script, "".join(given[:1])) | _wrapped(script)
+    if config is not None and script.launcher.engine in ("", "unknown"):
+        values |= _configured(script, config, "".join(given[:1]))
+    return values | _parallel(script)
+
+
+def _launched(script: Script, given: str) -> Options:
+    """By the launcher; a trainer's arguments may give mixed precision beside it."""
+    launcher = script.launcher
+    dtype = SHORT.get(launcher.mixed_precision or "", given)
+    values: Options = {}
+    if launcher.sharding not in (None, "none"):
+        values = {"sharding": launcher.sharding, "sharding_options": dict(launcher.options)}
+    if launcher.processes and launcher.sharding is not None:
+        values["world_size"] = launcher.processes
+    if launcher.engine == "deepspeed" and dtype:
+        values.update(weights_dtype=dtype, compute_dtype=dtype, autocast=False)
+    elif launcher.mixed_precision in SHORT:
+        values.update(compute_dtype=dtype, autocast=True)
+    return values | ({"checkpointing": "full"} if launcher.checkpoints else {})
+
+
+def _configured(script: Script, config: Config, given: str) -> Options:
+    """By the trainer's arguments."""
+    engine = config.setting("deepspeed")
+    if not engine.given or engine.is_none:
+        return _fsdp(script, config)
+    options = mapping_of(script, engine.value)
+    if options is None:
+        return {"notes": {"sharding": "its DeepSpeed file is out of sight"}}
+    return _deepspeed(options, given)
+
+
+def _deepspeed(options: Mapping[str, Any], given: str) -> Options:
+    """DeepSpeed casts weights, and keeps float32 copies of what it trains. given: the dtype of the
+    trainer's mixed precision."""
+    zero = options.get("zero_optimization")
+    zero = zero if isinstance(zero, Mapping) else {}
+    stage = zero.get("stage", 0)
+    values: Options = {"sharding": f"zero{stage}" if stage in (1, 2, 3) else "ddp"}
+    values["sharding_options"] = {"reduce_bucket_size": 500_000_000, **zero}
+    for short, name in SHORT.items():
+        section = options.get(short)
+        if isinstance(section, Mapping) and section.get("enabled") is True:
+            given = name
+    if given:
+        values.update(weights_dtype=given, compute_dtype=given, autocast=False)
+    return values
+
+
+def _fsdp(script: Script, config: Config) -> Options:
+    given = read.plain(script, config.setting("fsdp").value)
+    words = "full_shard" if given is True else given or ""
+    words = words.split() if isinstance(words, str) else words
+    if not isinstance(words, (list, tuple)) or not words or read.OPEN in words:
+        return {}
+    options = mapping_of(script, config.setting("fsdp_config").value) or {}
+    options = {key.removeprefix("fsdp_"): value for key, value in options.items()}
+    version = options.pop("version", int(script.api.behaviour("fsdp-version")))
+    for strategy in [one for one in _STRATEGIES if one in words][:1]:
+        options.setdefault("sharding_strategy", strategy)
+    if "offload" in words:
+        options["offload_params"] = True
+    again = str(options.pop("activation_checkpointing", "")).lower() == "true"
+    values: Options = {"sharding": "fsdp2" if version == 2 else "fsdp", "sharding_options": options}
+    return values | ({"checkpointing": "full"} if again else {})
+
+
+def _wrapped(script: Script) -> Options:
+    """By calls of the script: wrappers of torch, DeepSpeed's engine, accelerate's plugins."""
+    values: Options = {}
+    if any(calls_anywhere(script, ".DistributedDataParallel")):
+        values = {"sharding": "ddp"}
+    for call in calls_anywhere(script, *_FSDP):
+        options = options_of(call)
+        two = call.method == "fully_shard" or options.pop("fsdp_version", 1) == 2
+        values = {"sharding": "fsdp2" if two else "fsdp", "sharding_options": _words(options)}
+        again = options.get("activation_checkpointing") is True
+        values |= {"checkpointing": "full"} if again else {}
+    for call in calls_anywhere(script, ".DeepSpeedPlugin", "deepspeed.initialize"):
+        options = options_of(call)
+        file = mapping_of(script, options.get("hf_ds_config", options.get("config")))
+        host = {key: options[key] for key in options if key.startswith("offload_")}
+        plugin = {"zero_optimization": {"stage": options.get("zero_stage"), **host}}
+        values = _deepspeed(file or plugin, accelerated(script))
+    return values
+
+
+def _words(options: Options) -> Options:
+    """Options with plain values alone: ``ShardingStrategy.SHARD_GRAD_OP`` by its last word."""
+    kept: Options = {}
+    for name, value in options.items():
+        if isinstance(value, (str, bool, int)):
+            kept[name] = value.rpartition(".")[2] if isinstance(value, str) else value
+        elif name in ("offload_policy", "cpu_offload") and value is not None:
+            kept["offload_params"] = True
+    return kept
+
+
+def accelerated(script: Script) -> str:
+    """The dtype that ``Accelerator(mixed_precision="bf16")`` computes in; empty without one."""
+    calls = calls_anywhere(script, "accelerate.Accelerator")
+    given = (options_of(call).get("mixed_precision") for call in calls)
+    return next((SHORT[one] for one in given if one in SHORT), "")
+
+
+def _parallel(script: Script) -> Options:
+    """How Accelerate divides sequences, layers and weights over GPUs, where all sizes are numbers:
+    contexts and weights with FSDP 2."""
+    sizes: dict[str, int] = {}
+    for call in calls_anywhere(script, "ParallelismConfig"):
+        given = options_of(call)
+        sizes |= {name: count_in(given[name]) or 0 for name in _PARALLEL if name in given}
+    if not sizes or 0 in sizes.values():
+        return {}
+    contexts = sizes.get("cp_size", 1) * sizes.get("sp_size", 1)
+    options = {"cp_size": contexts, "tp_size": sizes.get("tp_size", 1)}
+    options = {name: size for name, size in options.items() if size > 1}
+    world = math.prod(sizes.values())
+    return {"sharding": "fsdp2", "world_size": world, "sharding_options": options}

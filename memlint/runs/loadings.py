@@ -1,0 +1,129 @@
+"""How a run's model is loaded: checkpoint, head, dtype, attention, quantization, adapters.
+
+``from_pretrained`` and a trainer's ``model_init_kwargs`` take the same options, read here once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from memlint.engine.constants import python_value
+from memlint.engine.values import Object
+from memlint.runs import plain_options as read
+from memlint.runs.plain_options import Options, Rows, by_rows, count_in, dtype_in, options_of
+
+if TYPE_CHECKING:
+    from memlint.script import Call, ModelFacts, Script, Trainer
+
+_ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
+_LOAD: Rows = (
+    ("torch_dtype", "weights_dtype", dtype_in),
+    ("dtype", "weights_dtype", dtype_in),
+    ("attn_implementation", "attention", lambda value: value if value in _ATTENTION else None),
+)
+_CLASS: Rows = (
+    ("num_labels", "labels", count_in),
+    ("id2label", "labels", lambda value: len(value) if isinstance(value, Mapping) else None),
+)
+_FOUR_BITS: Rows = (
+    ("bnb_4bit_quant_type", "type", lambda value: value if value in ("nf4", "fp4") else None),
+    ("bnb_4bit_use_double_quant", "double_quant", read.flag_in),
+    ("bnb_4bit_compute_dtype", "compute_dtype", dtype_in),
+)
+_LORA: Rows = (
+    ("r", "r", count_in),
+    ("lora_dropout", "dropout", lambda value: value if isinstance(value, float) else None),
+    ("target_modules", "target_modules", read.names_in),
+    ("modules_to_save", "modules_to_save", read.names_in),
+)
+# What the classes of transformers put on the last layer's states, by the end of their names.
+_HEADS = {
+    **dict.fromkeys(("SequenceClassification", "MultipleChoice"), "classes"),
+    **dict.fromkeys(("ImageClassification", "AudioClassification"), "classes"),
+    **dict.fromkeys(("TokenClassification", "QuestionAnswering"), "tokens"),
+    "AutoModel": "none",
+}
+_FIXED = ("Image", "Audio", "Speech", "Video")  # rows of one length, by the processor
+
+
+def loading_of(script: Script, facts: ModelFacts) -> Options:
+    """The settings that the load of a model decides."""
+    load = facts.load or next(iter(facts.loads), None)
+    if load is None:
+        return {"model": facts.name} if isinstance(facts.name, str) else {}
+    config = read.made_by_call(script, python_value(load.argument(0)))
+    given = python_value((config or load).argument(0))
+    name = facts.name if isinstance(facts.name, str) else given
+    options = options_of(load)
+    values: Options = {"model": name} if isinstance(name, str) else {}
+    values |= _head(load.name.rpartition(".")[0], options) | _loaded(script, options)
+    for dtype in filter(None, map(dtype_in, script.casts_of(facts))):
+        values["weights_dtype"] = dtype
+    undecided = not load.has_unknown_keywords and "quantization" not in values
+    if config is not None or (undecided and script.api.behaviour("load-dtype") == "float32"):
+        values.setdefault("weights_dtype", "float32")
+    return values
+
+
+def _head(kind: str, options: Options) -> Options:
+    """What a class puts on the last layer's states."""
+    found = [head for end, head in _HEADS.items() if kind.endswith(end)]
+    values = by_rows(options, _CLASS) | ({"head": found[0]} if found else {})
+    return values | ({"fixed_length": True} if any(word in kind for word in _FIXED) else {})
+
+
+def loading_by_name(script: Script, trainer: Trainer) -> Options:
+    """The settings of a model that its trainer loads by name."""
+    options = read.mapping_of(script, trainer.loading_options.value) or {}
+    given = trainer.setting("quantization_config")
+    if given.given:
+        options.setdefault("quantization_config", read.plain(script, given.value))
+    values = {"model": trainer.model.name, **_loaded(script, options)}
+    written = {"dtype", "torch_dtype"} & set(options)
+    if not written and script.api.behaviour("string-model-dtype") == "float32":
+        values.setdefault("weights_dtype", "float32")
+    return values
+
+
+def _loaded(script: Script, options: Options) -> Options:
+    """What options of a load say of dtype, attention and quantization."""
+    values, given = by_rows(options, _LOAD), options.get("quantization_config")
+    call = read.made_by_call(script, given)
+    inner: Any = options_of(call) if call is not None else given
+    if not isinstance(inner, Mapping):
+        if isinstance(given, Object) or given == read.OPEN:
+            return {**values, "notes": {"quantization.type": "what quantizes it is out of sight"}}
+        inner = options
+    name = call.method.lower() if call is not None else ""
+    for method in ("gptq", "awq"):
+        if method in name:
+            values["quantization"] = {"bits": count_in(inner.get("bits")) or 4, "type": method}
+    if "mxfp4" in name and inner.get("dequantize") is True:
+        values["weights_dtype"] = "bfloat16"
+    if inner.get("load_in_8bit") is True:
+        values["quantization"] = {"bits": 8, "type": "int8"}
+    elif inner.get("load_in_4bit") is True:
+        # bitsandbytes takes fp4 and computes in float32 where nobody chooses.
+        chosen = by_rows({"bnb_4bit_compute_dtype": "float32", **inner}, _FOUR_BITS)
+        values["quantization"] = {"bits": 4, "type": "fp4", **chosen}
+    return values
+
+
+def adapter_of(script: Script, facts: ModelFacts, given: object) -> Options:
+    """The settings of a model's adapter, of whatever kind PEFT has."""
+    wrappers = (one.made_by for one in facts.objects if one.made_by is not None)
+    calls = (script.call_anywhere(one.node) for one in wrappers)
+    configs = [given, *(_config_in(call) for call in calls if call is not None)]
+    found = [call for one in configs if (call := read.made_by_call(script, one)) is not None]
+    made = [call for call in read.calls_anywhere(script, "Config") if call.name[:5] == "peft."]
+    made.sort(key=lambda call: call.method != "LoraConfig")
+    chosen = next(iter([*found, *made]), None)
+    return by_rows(options_of(chosen), _LORA) if chosen is not None else {}
+
+
+def _config_in(wrapper: Call) -> object:
+    if wrapper.method not in ("get_peft_model", "add_adapter"):
+        return None
+    config = wrapper.setting("peft_config")
+    return config.value if config.given else python_value(wrapper.argument(1))

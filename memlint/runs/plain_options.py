@@ -1,0 +1,83 @@
+"""Options as plain values, whether a call, a dictionary or a JSON file gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from memlint.engine.values import Object, Symbol
+from memlint.script.call_settings import MISSING, UNSURE, setting_of
+
+if TYPE_CHECKING:
+    from memlint.script.called import Call, Called
+
+Options = dict[str, Any]
+# The option, the setting that it decides, and what reads its value; None: not understood.
+Rows = tuple[tuple[str, str, Callable[[Any], object]], ...]
+OPEN = "?"  # what nobody can tell
+_DTYPES = ("bfloat16", "float16", "float32")
+
+
+def plain(script: Called, value: object) -> Any:
+    """A value without the engine's types: dictionaries opened, names as text; what a call makes
+    stays an object. None: it is not given."""
+    if value is UNSURE or value is MISSING:
+        return OPEN if value is UNSURE else None
+    if isinstance(value, Object) and value.type == "dict":
+        items = script.final_bindings(value).items()
+        return {
+            name: plain(script, setting_of(name, one, has_unknown_keywords=False).value)
+            for name, one in items
+        }
+    return value.name if isinstance(value, Symbol) else value
+
+
+def options_of(call: Call) -> Options:
+    """The options that a call gets by keyword."""
+    return {name: plain(call.script, call.setting(name).value) for name in call.keywords}
+
+
+def mapping_of(script: Called, value: object) -> Options | None:
+    """The options that a dictionary, or a JSON file of this name, holds; None where it is none."""
+    given = plain(script, value)
+    given = script.settings_file(given) if isinstance(given, str) else given
+    return dict(given) if isinstance(given, Mapping) else None
+
+
+def by_rows(options: Mapping[str, Any], rows: Rows) -> Options:
+    """The settings that options decide; of several for one setting the last row's."""
+    read = ((field, reader(options.get(name))) for name, field, reader in rows)
+    return {field: value for field, value in read if value is not None}
+
+
+def dtype_in(value: object) -> str | None:
+    """``bfloat16`` of ``torch.bfloat16`` and of itself; None for all else, ``auto`` too."""
+    name = value.rpartition(".")[2] if isinstance(value, str) else ""
+    return name if name in _DTYPES else None
+
+
+def count_in(value: object) -> int | None:
+    return value if type(value) is int and value > 0 else None
+
+
+def flag_in(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def names_in(value: object) -> object:
+    """One name or a pattern, or a list of names."""
+    if isinstance(value, (list, tuple)):
+        return list(value) if all(isinstance(one, str) for one in value) else None
+    return value if isinstance(value, str) and value != OPEN else None
+
+
+def made_by_call(script: Called, value: object) -> Call | None:
+    """The call that made a value, in another file of the project too."""
+    return script.call_anywhere(value.node) if isinstance(value, Object) else None
+
+
+def calls_anywhere(script: Called, *ends: str) -> Iterator[Call]:
+    """Yield the calls whose names end so, those in files around the script too."""
+    for name, nodes in script.nodes_by_name_anywhere.items():
+        if name.endswith(ends):
+            yield from filter(None, map(script.call_anywhere, nodes))

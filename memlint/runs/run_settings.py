@@ -1,0 +1,239 @@
+"""A run in the memory model's words: what estimates, prices and ``--fit`` take.
+
+What nothing says stays out, so that the memory model names it as an assumption; ``notes`` say what
+is there and cannot be read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from memlint.engine.values import ABSENT, Object
+from memlint.runs.batches import batches_of_loop, batches_of_trainer
+from memlint.runs.companions import companions_of, frozen_loads, loss_of, reference_of
+from memlint.runs.devices import SHORT, accelerated, devices_of
+from memlint.runs.loadings import adapter_of, loading_by_name, loading_of
+from memlint.runs.plain_options import (
+    Options,
+    calls_anywhere,
+    dtype_in,
+    made_by_call,
+    mapping_of,
+    options_of,
+)
+from memlint.script.calls import Config
+from memlint.script.checkpointing import ARGUMENTS, ENABLERS, KBIT_PREPARATION
+from memlint.script.loaded_models import model_facts
+from memlint.script.setups import trainer_overrides
+
+if TYPE_CHECKING:
+    from memlint.script import Call, ModelFacts, Script, Trainer
+
+_LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
+_TRAINERS = frozenset(
+    f"{kind}Trainer" for kind in ("SFT", "DPO", "ORPO", "CPO", "KTO", "Reward", "GRPO", "RLOO")
+)
+# What functions of the runtime change.
+_RUNTIME: dict[str, Options] = {
+    **dict.fromkeys(("fuse", "fuse_causal_lm_loss"), {"loss": "liger", "head_in_tiles": True}),
+    "fuse_trl_losses": {"loss": "liger"},
+    "checkpoint_activations": {"checkpointing": "full"},
+    "offload_activations": {"offload": "activations"},
+    "stream_frozen_weights": {"streamed": True},
+}
+_MIXES = (".autocast", "accelerate.Accelerator", "lightning.Fabric", "deepspeed.initialize")
+_SWITCHES: dict[str, Options] = {
+    "use_liger_kernel": {"loss": "liger"},
+    "activation_offloading": {"offload": "activations"},
+    "torch_compile": {"compile": True},
+}
+_OPTIMIZERS = ("torch.optim.", "bitsandbytes.", "torchao.", "transformers.Ada", "galore_torch.",
+               "apollo_torch.", "lion_pytorch.", "deepspeed.ops.", "lomo_optim.")  # fmt: skip
+
+
+def settings_of(script: Script) -> dict[str, Any] | None:
+    """Return the settings of the script's training, as JSON has them; None where none is found.
+
+    A script with several trainers is read by its last one.
+    """
+    if script.training:
+        return _of_trainer(script, script.training[-1])
+    return _of_loop(script) if script.loops else None
+
+
+def _of_trainer(script: Script, trainer: Trainer) -> Options:
+    kind, config, facts = trainer.kind.rpartition(".")[2], _config(script, trainer), trainer.model
+    values = joined(
+        {"trainer": f"trl.{kind}" if kind in _TRAINERS else "transformers.Trainer"},
+        loading_by_name(script, trainer) if facts.by_name else loading_of(script, facts),
+        {"shared_prompt": True} if trainer.shares_prompts else {},
+        batches_of_trainer(script, trainer, config),
+        _arguments(script, config) if config is not None else {},
+        _optimizer_of_trainer(script, trainer, config),
+        {"loss": "chunked"} if trainer.settled("loss_type") == "chunked_nll" else {},
+        {"checkpointing": "full"} if trainer.checkpointed_by_call else {},
+        reference_of(trainer, config),
+    )
+    given = trainer.setting("peft_config").value
+    return _finished(script, values, facts, trainer, trainer.peft, given)
+
+
+def _of_loop(script: Script) -> Options:
+    load = _trained_load(script)
+    facts = model_facts(script, script.value(load.node) if load is not None else ABSENT)
+    for one in script.loop_models:
+        facts = one.facts if load is not None and one.load.node is load.node else facts
+    on = script.owner_of_checkpointing(facts).on
+    compiled = any(calls_anywhere(script, "torch.compile"))
+    calls = [call for call in calls_anywhere(script, "") if _is_optimizer(call)]
+    values = joined(
+        {"trainer": "loop", "checkpointing": "full" if on else "none"},
+        loading_of(script, facts),
+        batches_of_loop(script),
+        _optimizer(script, calls),
+        {"compile": True} if compiled else {},
+        _precision_of_loop(script),
+    )
+    return _finished(script, values, facts, None, facts.peft, None)
+
+
+def joined(*parts: Options) -> Options:
+    """Return settings of which the later ones count; notes are kept side by side."""
+    values: Options = {}
+    for more in parts:
+        notes = {**values.get("notes", {}), **more.get("notes", {})}
+        values |= {**more, **({"notes": notes} if notes else {})}
+    return values
+
+
+def _finished(
+    script: Script,
+    values: Options,
+    facts: ModelFacts,
+    trainer: Trainer | None,
+    peft: bool | None,
+    given: object,
+) -> Options:
+    """The settings with what is decided beside a trainer or a loop, in other files too."""
+    config = _config(script, trainer) if trainer is not None else None
+    if any(calls_anywhere(script, *ENABLERS)):
+        values["checkpointing"] = "full"
+    values = joined(
+        values,
+        devices_of(script, config),
+        loss_of(script, trainer, values),
+        companions_of(script, facts, trainer),
+    )
+    # The trainers' option applies all of Liger's kernels, the runtime's loss none of them.
+    by_liger = values.get("loss") == "liger" and trainer is not None
+    for call in script.library_calls("memlint_runtime"):
+        effect = _RUNTIME.get(call.method, {})
+        tiled = "loss" in effect and values["trainer"].startswith("trl.")
+        values |= {**effect, "loss": "chunked"} if tiled else effect
+    adapted = peft is True or any(calls_anywhere(script, ".get_peft_model", ".add_adapter"))
+    values["method"] = "lora" if adapted else "full"
+    if adapted:
+        values["lora"] = adapter_of(script, facts, given)
+    if "quantization" in values:
+        values |= _prepared(script, trainer, values["quantization"])
+    target = script.api.target
+    values["versions"] = {name: str(target.version(name).version) for name in _LIBRARIES}
+    if by_liger:
+        values["versions"]["liger_kernel"] = "newest"
+    return values
+
+
+def _prepared(script: Script, trainer: Trainer | None, quantization: Options) -> Options:
+    """PEFT's preparation, where the script calls it: it turns checkpointing on as well. TRL's
+    trainers of some releases prepare by themselves, others never do."""
+    calls = [*calls_anywhere(script, KBIT_PREPARATION)]
+    own = not calls and trainer is not None and trainer.kind.startswith("trl.")
+    known = {} if own else {"kbit_preparation": bool(calls)}
+    again = [options_of(call).get("use_gradient_checkpointing", True) is True for call in calls]
+    values: Options = {"method": "qlora", "quantization": {**quantization, **known}}
+    return values | ({"checkpointing": "full"} if any(again) else {})
+
+
+def _config(script: Script, trainer: Trainer) -> Config | None:
+    """A trainer's configuration, one that another file of the project makes too."""
+    made = trainer.args.value
+    if trainer.config is not None or not isinstance(made, Object) or made.root.type is None:
+        return trainer.config
+    call = made_by_call(script, made.root)
+    return Config(script, call.invocations, [made]) if call is not None else None
+
+
+def _arguments(script: Script, config: Config) -> Options:
+    values: Options = {}
+    on = config.checkpointing
+    if on is not None:
+        values["checkpointing"] = "full" if on else "none"
+    for name in ARGUMENTS if on else ():
+        options = mapping_of(script, config.setting(name).value) or {}
+        if options.get("use_reentrant") is True:
+            values["checkpointing"] = "reentrant"
+    mixed = {name: config.settled(short) for short, name in SHORT.items()}
+    if all(one.value is False for one in mixed.values()):
+        values["autocast"] = False  # the weights' own dtype
+    for dtype in [name for name, one in mixed.items() if one.is_value(True)][:1]:
+        values |= {"compute_dtype": dtype, "autocast": True}
+    for name, meant in _SWITCHES.items():
+        values |= meant if config.settled(name).is_value(True) else {}
+    return values
+
+
+def _optimizer_of_trainer(script: Script, trainer: Trainer, config: Config | None) -> Options:
+    given = trainer.setting("optimizers").value
+    first = given[0] if isinstance(given, (tuple, list)) and given else None
+    call = made_by_call(script, first)
+    if call is not None:
+        return _optimizer(script, [call])
+    if first is not None or trainer_overrides(script, trainer, "create_optimizer"):
+        return {"notes": {"optimizer": "it is made by the script's own code"}}
+    name = config.settled("optim").value if config is not None else None
+    return {"optimizer": name} if isinstance(name, str) else {}
+
+
+def _is_optimizer(call: Call) -> bool:
+    """True if it makes an optimizer: a class of one of their packages, and no schedule."""
+    inner = any(part in call.name for part in (".lr_scheduler.", ".swa_utils."))
+    return call.name.startswith(_OPTIMIZERS) and call.method[:1].isupper() and not inner
+
+
+def _optimizer(script: Script, calls: list[Call]) -> Options:
+    """The last of these optimizers by its class: the memory model knows them by that as well."""
+    host = [call for call in calls if "CPU" in call.method]
+    made = [call for call in calls if "Offload" not in call.method]
+    if not made:
+        return {}
+    call, options = made[-1], options_of(made[-1])
+    name = call.method.replace("DeepSpeedCPU", "")
+    if call.name.startswith("torchao."):
+        name = name.replace("AdamW", "adamw_torch_")
+    if options.get("fused") is True:
+        name += "_fused"
+    if name == "SGD" and options.get("momentum"):
+        name = "sgd_momentum"
+    if script.method_calls("register_post_accumulate_grad_hook"):
+        name += "_in_backward"
+    notes = {"optimizer": f"the script makes {call.name}"}
+    return {"optimizer": name, "notes": notes, **({"offload": "optimizer"} if host else {})}
+
+
+def _trained_load(script: Script) -> Call | None:
+    """What loads the model that a loop trains: the last that may be, where several are loaded."""
+    trained = {one.load.node for one in script.loop_models}
+    frozen = {load.node for load in frozen_loads(script)}
+    loads = [load for load in script.model_loads if load.node not in frozen]
+    steps = [forward for forward in script.all_forwards if forward.in_training_step]
+    more = [load for forward in steps for load in forward.facts.loads if load.node not in frozen]
+    return next(reversed([one for one in loads if one.node in trained] or loads or more), None)
+
+
+def _precision_of_loop(script: Script) -> Options:
+    mixed = {forward.autocast for one in script.loop_models for forward in one.forwards}
+    name = dtype_in(str(next(iter(mixed)))) if len(mixed) == 1 else None
+    name = accelerated(script) or name
+    if name:
+        return {"compute_dtype": name, "autocast": True}
+    return {} if any(calls_anywhere(script, *_MIXES)) else {"autocast": False}
