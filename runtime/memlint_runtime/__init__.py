@@ -28,7 +28,7 @@ _NAMES: dict[str, str] = {
     "fake_memory": "track_memory",
     "trainer_adapters": "batch_trainer_by_tokens offload_trainer_activations "
     "step_trainer_in_backward",
-    "shared_prompt": "shared_prompt_logprobs Sharing",
+    "shared_prompt": "shared_prompt_logprobs shared_prefix_logprobs Sharing",
     "streaming": "stream_frozen_weights load_streamed plan_streaming",
 }
 # The same of what rewritten scripts alone need: `memlint_runtime.compat`, and found here as ever.

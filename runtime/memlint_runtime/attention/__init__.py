@@ -17,7 +17,7 @@ from memlint_runtime.attention.engine import (
 from memlint_runtime.attention.forest import Forest, Node
 from memlint_runtime.attention.integration import use_variable_length_attention
 from memlint_runtime.attention.kernels.dense import attend_dense_packed, dense_mask
-from memlint_runtime.attention.windows import attends, require_within_window, window_in_mask_alone
+from memlint_runtime.attention.refusals import attends, require_within_window, window_in_mask_alone
 
 __all__ = [
     "AttentionPath", "Documents", "Forest", "ForestAttention", "Node", "attend_dense_packed",

@@ -38,9 +38,12 @@ from memlint_runtime.attention.documents import (
 from memlint_runtime.attention.engine import SharedPlans, attend_documents
 from memlint_runtime.attention.kernels.dense import attend_dense
 from memlint_runtime.attention.probe import hidden_states_alone, reason_by_numbers
-from memlint_runtime.attention.refusals import reason_to_refuse
+from memlint_runtime.attention.refusals import (
+    reason_to_refuse,
+    require_within_window,
+    window_in_mask_alone,
+)
 from memlint_runtime.attention.unpadding import PaddedShape, repad_output, unpad
-from memlint_runtime.attention.windows import require_within_window, window_in_mask_alone
 from memlint_runtime.integrations import Patch
 from memlint_runtime.integrations.modes import refuse_context_parallelism
 from memlint_runtime.recurrent import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from memlint_runtime.integrations.modes import require_model, unwrap
 from memlint_runtime.integrations.patching import Patch, undo
-from memlint_runtime.integrations.unwrapping import require_model, unwrap
 
 __all__ = ["Patch", "require_model", "undo", "unwrap"]

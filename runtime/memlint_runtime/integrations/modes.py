@@ -1,16 +1,20 @@
-"""A model put into another state for a look at it, and back."""
+"""The model inside what libraries put around it; put into another state for a look, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor
 
-__all__ = ["has_whole_parameters", "in_mode", "reduces_in_order", "refuse_context_parallelism"]
+__all__ = [
+    "has_whole_parameters", "in_mode", "reduces_in_order", "refuse_context_parallelism",
+    "require_model", "unwrap",
+]  # fmt: skip
 
 
 @contextmanager
@@ -70,3 +74,34 @@ def refuse_context_parallelism(what: str) -> None:
             f"{what} attends within one process, and context parallelism has cut the rows among "
             "several: set its size to 1 (cp_size=1), or leave this out"
         )
+
+
+def unwrap(model: nn.Module) -> Any:
+    """The model inside DDP, torch.compile and PEFT wrappers. Raises TypeError for what is none."""
+    require_model(model)
+    inner: Any = model
+    while True:
+        if hasattr(inner, "_orig_mod"):
+            inner = inner._orig_mod
+        elif isinstance(inner, nn.parallel.DistributedDataParallel):
+            inner = inner.module
+        elif hasattr(inner, "get_base_model"):
+            inner = inner.get_base_model()
+        else:
+            return inner
+
+
+def require_model(owner: Any, wanted: str = "a model (a torch.nn.Module)") -> None:
+    """Raise TypeError unless it is a module, an object of it and not its class.
+
+    wanted: what the caller takes, for the message.
+    """
+    if isinstance(owner, nn.Module):
+        return
+    raise TypeError(f"wants {wanted}, got {_kind(owner)}")
+
+
+def _kind(owner: Any) -> str:
+    if isinstance(owner, type):
+        return f"the class {owner.__name__} itself: make an object of it first"
+    return f"{type(owner).__name__}: pass the object itself"

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from types import MethodType, TracebackType
 from typing import Any, Protocol, TypeVar
 
-from memlint_runtime.integrations.unwrapping import require_model
+from memlint_runtime.integrations.modes import require_model
 
 __all__ = [
     "REPLICATE", "Patch", "bound_to", "changes_of", "is_replica", "list_at", "owner_of",

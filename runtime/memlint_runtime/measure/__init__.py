@@ -12,8 +12,11 @@ On a GPU the allocator's own peak stands beside the counted one; on the CPU, or 
 20 microseconds an operation, and one reset of the allocator's peak for each phase.
 """
 
-from memlint_runtime.measure.callback import MeasureMemoryCallback
-from memlint_runtime.measure.measuring import MeasuredMemory, measure_memory
+from memlint_runtime.measure.measuring import (
+    MeasuredMemory,
+    MeasureMemoryCallback,
+    measure_memory,
+)
 from memlint_runtime.measure.report import MemoryReport, PhaseMemory
 
 __all__ = [

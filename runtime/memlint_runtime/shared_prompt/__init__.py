@@ -8,7 +8,11 @@ has G(P + C).
 
 from __future__ import annotations
 
-from memlint_runtime.shared_prompt.logprobs import SharedPromptScores, shared_prompt_logprobs
+from memlint_runtime.shared_prompt.logprobs import (
+    SharedPromptScores,
+    shared_prefix_logprobs,
+    shared_prompt_logprobs,
+)
 from memlint_runtime.shared_prompt.runs import Sharing
 
-__all__ = ["SharedPromptScores", "Sharing", "shared_prompt_logprobs"]
+__all__ = ["SharedPromptScores", "Sharing", "shared_prefix_logprobs", "shared_prompt_logprobs"]

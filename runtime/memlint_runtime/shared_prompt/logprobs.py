@@ -44,7 +44,7 @@ from memlint_runtime.shared_prompt.scoring import score_rows
 
 __all__ = [
     "SharedPromptScores", "can_go_in_phases", "graph_kept", "reason_against", "report_paths",
-    "shared_prompt_logprobs",
+    "shared_prefix_logprobs", "shared_prompt_logprobs",
 ]  # fmt: skip
 
 logger = logging.getLogger("memlint_runtime.shared_prompt")
@@ -123,21 +123,67 @@ def shared_prompt_logprobs(
     Raises ValueError for a model that cannot share prompts (with the reason), for dropout above 0
     in training mode, and for inputs that do not fit; TypeError for other kinds of `sharing`.
     """
-    sharing = Sharing() if sharing is None else sharing
-    require_sharing(sharing)
     _check_shapes(prompt_ids, prompt_mask, completion_ids, completion_mask)
     _check_padding(completion_mask)
-    inside = causal_lm_inside(model)
-    reason = reason_against(inside, training=model.training) or _reason_of_head(inside)
-    if reason is not None:
-        raise ValueError(f"this model cannot share prompts: {reason}")
-
     completion_mask = completion_mask.bool()
     rows = PaddedRows(
         torch.cat([prompt_ids, completion_ids], 1),
         torch.cat([prompt_mask.bool(), completion_mask], 1),
         torch.cat([torch.zeros_like(prompt_mask.bool()), completion_mask], 1),
     )
+    found = _scores(model, rows, temperature, sharing, aux_loss=aux_loss)
+    logprobs, entropies = (value[:, prompt_ids.shape[1] :] for value in found[:2])
+    if aux_loss:
+        return SharedPromptScores(logprobs, entropies, found.aux_loss)
+    return (logprobs, entropies) if entropy else logprobs
+
+
+def shared_prefix_logprobs(
+    model: nn.Module,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    *,
+    scored: Tensor | None = None,
+    temperature: float = 1.0,
+    sharing: Sharing | None = None,
+) -> Tensor:
+    """Log-probability of every token of rows that begin alike, `[rows, S]` in float32.
+
+    For any rows: turns of one conversation, branches of a search, candidates of a reward model,
+    rollouts that use tools. What rows have in common at their beginning, at any depth, is found
+    from the tokens and goes through the model once; each row's values stand in the row.
+
+    Args:
+        model: as in `shared_prompt_logprobs`; so are temperature, sharing, and what is refused.
+        input_ids, attention_mask: `[rows, S]`; padding may be anywhere, and does not count in
+            positions.
+        scored: `[rows, S]`, the tokens whose log-probability is wanted; by default all but each
+            row's first. Elsewhere the result is 0. Tokens after a row's last scored one are not
+            forwarded. A token budget parts only rows that begin with tokens that are not scored.
+
+    Equal to the plain pass over all rows, values and gradients, up to rounding.
+    """
+    mask = attention_mask.bool()
+    if scored is None:
+        scored = mask & (mask.cumsum(1) > 1)
+    return _scores(model, PaddedRows(input_ids, mask, scored.bool()), temperature, sharing)[0]
+
+
+def _scores(
+    model: nn.Module,
+    rows: PaddedRows,
+    temperature: float,
+    sharing: Sharing | None,
+    *,
+    aux_loss: bool = False,
+) -> SharedPromptScores:
+    """Of every token, `[rows, S]`."""
+    sharing = Sharing() if sharing is None else sharing
+    require_sharing(sharing)
+    inside = causal_lm_inside(model)
+    reason = reason_against(inside, training=model.training) or _reason_of_head(inside)
+    if reason is not None:
+        raise ValueError(f"this model cannot share prompts: {reason}")
     head = OutputHead(inside, temperature)
     routed: list[tuple[Tensor, ...]] = []
     in_phases = not aux_loss and can_go_in_phases(inside)
@@ -170,19 +216,15 @@ def shared_prompt_logprobs(
         phases = inside if in_phases else None
         scored = score_rows(rows, sharing, run, keep_every_token=aux_loss, model=phases)
         report_paths(inside, scored, sharing, in_phases=in_phases)
-        before = prompt_ids.shape[1]
-        logprobs, entropies = (value[:, before:] for value in scored.values)
         if not aux_loss:
-            return logprobs, entropies
+            return scored.values
         counts = [tree.rows_through for tree in scored.trees]
-        return logprobs, entropies, load_balancing_loss(inside, routed, counts)
+        return *scored.values, load_balancing_loss(inside, routed, counts)
 
     with _forward_replaced(inside, inside_forward):
         # Wrappers see one forward pass of the model and do what they do around any.
         result = model(input_ids=rows.ids[:1])
-    if aux_loss:
-        return SharedPromptScores(*result)
-    return (result[0], result[1]) if entropy else result[0]
+    return SharedPromptScores(result[0], result[1], result[2] if aux_loss else None)
 
 
 def reason_against(model: PreTrainedModel, *, training: bool) -> str | None:
@@ -301,12 +343,8 @@ def _check_shapes(
     prompt_ids: Tensor, prompt_mask: Tensor, completion_ids: Tensor, completion_mask: Tensor
 ) -> None:
     shapes = [tuple(x.shape) for x in (prompt_ids, prompt_mask, completion_ids, completion_mask)]
-    fits = (
-        all(len(shape) == 2 for shape in shapes)
-        and shapes[0] == shapes[1]
-        and shapes[2] == shapes[3]
-        and shapes[0][0] == shapes[2][0]
-    )
+    fits = shapes[::2] == shapes[1::2] and len(shapes[0]) == len(shapes[2]) == 2
+    fits = fits and shapes[0][0] == shapes[2][0]
     if not fits:
         raise ValueError(
             "prompt ids and mask must be [rows, P], completion ids and mask [rows, C], got "

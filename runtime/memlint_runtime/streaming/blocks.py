@@ -18,26 +18,58 @@ Named hazards, each with a test that breaks without its guard:
   after all of them.
 - Weights that a merge put in the place of streamed ones: they stream in their turn. What backward
   still wanted of the former ones is gone, and it says so.
+- On a GPU, activations that would take a piece of what a block has left, so that the next one needs
+  new memory, at the limit after a flush of the cache: `RingMemory` is a pool of their own. What it
+  has taken stays with it from step to step until the streaming is undone.
 - Memory made in `torch.inference_mode` could not be written later: it is made as if outside.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from memlint_runtime.device_copies import Copies
-from memlint_runtime.streaming.memory import RingMemory
 from memlint_runtime.streaming.slots import Slot, from_bytes, outside_inference, with_successors
 from memlint_runtime.streaming.store import Store
 
-__all__ = ["ALIGNMENT", "Block", "resident_parameters"]
+__all__ = ["ALIGNMENT", "Block", "RingMemory", "resident_parameters"]
 
 ALIGNMENT = 256
+
+
+class RingMemory:
+    """A pool for each GPU, made when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._pools: dict[torch.device, Any] = {}
+
+    def on(self, device: torch.device) -> AbstractContextManager[Any]:
+        """Within it, what is allocated on `device` lies in the pool."""
+        if device.type != "cuda" or not _has_pools():
+            return nullcontext()
+        if device not in self._pools:
+            self._pools[device] = torch.cuda.MemPool()
+        pools: AbstractContextManager[Any] = torch.cuda.use_mem_pool(self._pools[device], device)
+        return pools
+
+    def release(self) -> None:
+        """Give the pools back: nothing of them is in use."""
+        self._pools.clear()
+
+
+def _has_pools() -> bool:
+    """True if torch's own allocator is at work, with segments of fixed size: segments that grow
+    leave no gaps, and take no pools in every release."""
+    settings = ",".join(os.environ.get(f"PYTORCH_{name}ALLOC_CONF", "") for name in ("", "CUDA_"))
+    if "expandable_segments:true" in settings.replace(" ", "").lower():
+        return False
+    return bool(torch.cuda.get_allocator_backend() == "native")
 
 
 class Block:

@@ -12,8 +12,7 @@ from collections.abc import Callable
 import torch
 
 from memlint_runtime.device_copies import Copies, copies_for
-from memlint_runtime.streaming.blocks import Block
-from memlint_runtime.streaming.memory import RingMemory
+from memlint_runtime.streaming.blocks import Block, RingMemory
 from memlint_runtime.streaming.order import Order, Phase
 from memlint_runtime.streaming.store import Store
 

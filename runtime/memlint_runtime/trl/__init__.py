@@ -16,8 +16,7 @@ from memlint_runtime import names_of
 if TYPE_CHECKING:
     from memlint_runtime.trl.dpo import DPOTrainer
     from memlint_runtime.trl.exactness import reasons_training_differs
-    from memlint_runtime.trl.grpo import GRPOTrainer
-    from memlint_runtime.trl.rloo import RLOOTrainer
+    from memlint_runtime.trl.grpo import GRPOTrainer, RLOOTrainer
     from memlint_runtime.trl.subclasses import share_prompts_in
 
 __all__ = [
@@ -28,7 +27,7 @@ __all__ = [
 _HOMES = {
     "DPOTrainer": "dpo",
     "GRPOTrainer": "grpo",
-    "RLOOTrainer": "rloo",
+    "RLOOTrainer": "grpo",
     "reasons_training_differs": "exactness",
     "share_prompts_in": "subclasses",
 }

@@ -14,8 +14,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from memlint_runtime.trl.dpo import DPOTrainer
-from memlint_runtime.trl.grpo import GRPOTrainer
-from memlint_runtime.trl.rloo import RLOOTrainer
+from memlint_runtime.trl.grpo import GRPOTrainer, RLOOTrainer
 from memlint_runtime.trl.trainer import SharedPrompts
 
 __all__ = ["share_prompts_in"]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 from memlint_runtime import load_streamed, stream_frozen_weights
-from memlint_runtime.streaming import mapped_files, memory
-from memlint_runtime.streaming.memory import RingMemory
+from memlint_runtime.streaming import blocks, mapped_files
+from memlint_runtime.streaming.blocks import RingMemory
 from torch import Tensor, nn
 
 from tests.runtime.streaming.training import Case, adapted, base, mapped, one_batch, stream, train
@@ -190,7 +190,7 @@ def test_buffers_lie_in_a_pool_of_their_own(monkeypatch: pytest.MonkeyPatch) -> 
     # The ring's buffers are made, and made again, within it; what undo leaves is not.
     model = adapted(Case())
     streamed = stream(model)
-    monkeypatch.setattr(memory, "_has_pools", lambda: True)
+    monkeypatch.setattr(blocks, "_has_pools", lambda: True)
     monkeypatch.setattr(streamed.ring.memory, "on", lambda device: Pool(device))
     log.clear()
     train(model, Case(), steps=2)
