@@ -35,7 +35,7 @@ _TRAINERS = frozenset(
 )
 # What functions of the runtime change.
 _RUNTIME: dict[str, Options] = {
-    **dict.fromkeys(("fuse", "fuse_causal_lm_loss"), {"loss": "liger", "head_in_tiles": True}),
+    **{one: {"loss": "liger", "head_in_tiles": True} for one in ("fuse", "fuse_causal_lm_loss")},
     "fuse_trl_losses": {"loss": "liger"},
     "checkpoint_activations": {"checkpointing": "full"},
     "offload_activations": {"offload": "activations"},
