@@ -11,17 +11,19 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
+from memlint.source.bounded import read_regular
+
 MAX_SCRIPTS = 3
 _MAX_FILES = 400
 _MAX_BYTES = 300_000
 _MAX_HOPS = 4
 _SKIPPED = frozenset({"tests", "test", "node_modules", "site-packages", "venv", "env", "build"})
 _IMPORT = re.compile(
-    r"(?:^|;)[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n;#]*)"
-    r"|import[ \t]+([\w., ]+))",
+    r"(?:^|;)[ \t]*+(?:from[ \t]++(\.*+[\w.]*+)[ \t]*+import[ \t]*+(\([^)]{0,2000}+\)|[^\n;#]*+)"
+    r"|import[ \t]++([\w., ]++))",
     re.MULTILINE,
 )
-_NAME = re.compile(r"(\w+)(?:\s+as\s+\w+)?\s*(?:,|$|\))")
+_NAME = re.compile(r"\b(\w++)(?:\s++as\s++\w++)?+\s*+(?:,|$|\))")
 _MAIN = "__main__"
 
 # locate(name, importer) -> the file that an import stands for, None where it is no project's.
@@ -95,10 +97,7 @@ def _python_files(root: str, depth: int) -> Iterator[str]:
 
 def _text(path: str) -> str:
     try:
-        if os.path.getsize(path) > _MAX_BYTES:
-            return ""
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        return read_regular(path, _MAX_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
 

@@ -273,8 +273,6 @@ def build_script(
             lambda name, option: api.accepts(api.canonical(name), option) is True,
             complete=launcher.complete,
         )
-    if project is not None and not project.follows_imports:
-        project = None
     run = Interpreter(_EFFECTS, project, command_line, source.text.split("\n"))
     run.run(tree)
     if command_line is not None:
