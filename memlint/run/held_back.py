@@ -33,16 +33,13 @@ def with_decisions(recipe: Recipe, finding: Finding) -> Finding:
 
 def _changed(recipe: Recipe, edit: Edit) -> Iterator[Entry]:
     """Yield the entry of a document to which an edit gives another value."""
-    if recipe.command is not None or not isinstance(edit, SetItem | ReplaceExpression):
-        return
-    for node in nodes_in(recipe.document.root):
-        for entry in node.entries if isinstance(node, MappingNode) else ():
-            if isinstance(edit, SetItem):
-                is_meant = node.span == edit.mapping and entry.key.value == edit.key
-            else:
-                is_meant = entry.value.span == edit.span
-            if is_meant:
-                yield entry
+    nodes = nodes_in(recipe.document.root) if recipe.command is None else ()
+    for node in (each for each in nodes if isinstance(each, MappingNode)):
+        if isinstance(edit, SetItem):
+            entry = node.entry(edit.key) if node.span == edit.mapping else None
+            yield from [entry] if entry is not None else []
+        elif isinstance(edit, ReplaceExpression):
+            yield from (each for each in node.entries if each.value.span == edit.span)
 
 
 def beside_others(recipe: Recipe, findings: Sequence[Finding], runs: Runs) -> Iterator[Finding]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 
 from memlint.engine.project import Modules
 from memlint.recipes.commands import kind_of_command
@@ -109,7 +110,7 @@ class Readers:
         scripts = self._scripts if self._parsers else ()
         if len(scripts) > _MAX_DIGESTS:
             scripts = [path for path, parser in self._parsers.items() if parser is not None]
-        return (*scripts, *self._asking.files)
+        return (*scripts, *chain(*self._asking.asked.values()))
 
     def of(self, place: str, root: MappingNode, uses: Sequence[Use]) -> Reader | None:
         """What reads the file at ``place``; None for what is no file of settings of ours.
@@ -242,7 +243,7 @@ class Readers:
                 asked.update(self._asked_by(parser, place, all_keys, keys))
         self._asking.read(keys)
         for key in keys:
-            for path in self._asking.files_for(key):
+            for path in self._asking.asked[key]:
                 if path != place and not self._is_apart(path, place):
                     asked.setdefault(key, path)
         return {key: relative(path, self._root) for key, path in asked.items()}

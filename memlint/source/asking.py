@@ -12,7 +12,8 @@ import ast
 import os
 import re
 from collections.abc import Collection, Iterator
-from itertools import pairwise
+from itertools import pairwise, starmap
+from string import ascii_letters, digits
 
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
@@ -24,6 +25,14 @@ _SKIPPED = frozenset({"node_modules", "site-packages", "venv", "__pycache__", ".
 _HIDDEN = (".git", ".circleci", ".buildkite", ".ci", ".dvc", ".azure", ".config")
 _TEXTS = (".md", ".rst", ".txt", ".html", ".adoc", ".log", ".csv", ".tsv", ".lock", ".patch")
 _DOCUMENTS = (".yaml", ".yml", ".json", ".toml", ".jsonl")
+# What a schema, or a search over settings, says below a key in place of a value.
+_SCHEMA = re.compile(
+    r"[\s{\"']*+(?:type|values?|default|min|max|minimum|maximum|enum|distribution|required|nullable"
+    r"|allowed|items|anyOf|oneOf|description)[\"']?\s*+:"
+)
+# Attributes that configurations set by their new names too.
+_MIRRORED = frozenset({"gradient_checkpointing", "gradient_checkpointing_kwargs"})
+_INNER = frozenset(f"{ascii_letters}{digits}_")
 # How far around a word of a text it is looked for what the word is.
 _NEAR = 200
 _COMMENT = re.compile(r"(?:^|(?<=\s))(?:#|//)[^\n]*", re.MULTILINE)
@@ -34,20 +43,11 @@ class Asking:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._asked: dict[str, tuple[str, ...]] = {}
-
-    def files_for(self, key: str) -> tuple[str, ...]:
-        """The files that may ask for a key that ``read`` was told of."""
-        return self._asked.get(key, ())
-
-    @property
-    def files(self) -> Iterator[str]:
-        """Yield every file that asks for something."""
-        return (path for paths in self._asked.values() for path in paths)
+        self.asked: dict[str, tuple[str, ...]] = {}
 
     def read(self, keys: Collection[str]) -> None:
         """Look for ``keys`` in all files. Of more files than are read each may ask for all."""
-        new = {key: key.encode() for key in keys if key not in self._asked}
+        new = {key: key.encode() for key in keys if key not in self.asked}
         if not new:
             return
         asked: dict[str, list[str]] = {key: [] for key in new}
@@ -63,7 +63,7 @@ class Asking:
             words = [key for key, word in new.items() if word in data]
             for key in _asked_in(path, data, words) if words and b"\0" not in data else ():
                 asked[key].append(path)
-        self._asked |= {key: tuple(paths) for key, paths in asked.items()}
+        self.asked |= {key: tuple(paths) for key, paths in asked.items()}
 
 
 def _files(root: str) -> Iterator[str]:
@@ -111,18 +111,15 @@ def _is_set(before: str, after: str) -> bool:
     """True if a document gives the key between two texts a value of its own, and asks nobody."""
     before, after = before.rstrip(" \t\"'"), after.lstrip(" \t\"'")
     value = after[1:].lstrip(" \t")
-    return (
-        (not before or before[-1] in "{,-")
-        and after[:1] in (":", "=")
-        and value[:1] not in ("", "\n", "\r", "{", "[")
-    )
+    is_key = (not before or before[-1] in "{,-") and after[:1] in (":", "=")
+    return is_key and not _SCHEMA.match(value)
 
 
 def _is_variable(before: str, after: str) -> bool:
     """True if the word between two texts is a variable: ``.key = 8`` of yq changes a key."""
     after = after.lstrip().lstrip("?:+")
     is_assigned = after[:1] == "=" != after[1:2] and not before.endswith(".")
-    is_read = before.endswith("$") and not (_is_inner(before[-2:-1]) or before[-2:-1] == ")")
+    is_read = before.endswith("$") and not (before[-2:-1] in _INNER or before[-2:-1] == ")")
     return is_assigned or is_read or before.endswith(("$(", "${", "{{ "))
 
 
@@ -139,29 +136,17 @@ def _asked_of_python(tree: ast.Module, keys: Collection[str]) -> set[str]:
                 docs.add(value)
             case ast.Constant(value=str(text)) if node not in docs:
                 texts.append(text)
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                texts.append(name)
             case ast.Attribute(attr=name, ctx=context):
                 (read if isinstance(context, ast.Load) else defined).add(name)
     defined.update(text.lstrip("-").replace("-", "_") for text in texts)
-    asked = {key for key in keys if any(_names(text, key) for text in texts)}
-    return asked.union(_fields(tree), read - defined).intersection(keys)
-
-
-def _fields(tree: ast.Module) -> Iterator[str]:
-    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
-    for node in (inner for each in classes for inner in each.body):
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            yield node.target.id
-
-
-def _names(text: str, key: str) -> bool:
-    """True if a string of Python names a key, and no option of that name."""
-    return any(_is_word(before, after) for before, after in pairwise(text.split(key)))
+    asked = {
+        key for key in keys for text in texts if any(starmap(_is_word, pairwise(text.split(key))))
+    }
+    return asked.union(read - defined - _MIRRORED).intersection(keys)
 
 
 def _is_word(before: str, after: str) -> bool:
     """True if what stands between two texts is a word of its own, and no option."""
-    return not (_is_inner(before[-1:]) or before.endswith("-") or _is_inner(after[:1]))
-
-
-def _is_inner(character: str) -> bool:
-    return character.isalnum() or character == "_"
+    return not (before[-1:] in _INNER or before.endswith("-") or after[:1] in _INNER)

@@ -13,6 +13,7 @@ from memlint.rule.findings import Level
 from memlint.rule.registry import load
 from memlint.run.engine import check_source
 from memlint.source import Source
+from tests.rules.fixing import fixed
 
 HEAD = "from transformers import AutoModelForCausalLM, Qwen2ForCausalLM, TrainingArguments\n"
 
@@ -67,3 +68,45 @@ def test_a_notice_is_shown_and_fails_no_run(tmp_path: Path) -> None:
     )
     assert "MEM902" in result.output
     assert result.exit_code == 0
+
+
+TRAINED = "from transformers import Trainer, TrainingArguments\n{}Trainer('gpt2', args).train()\n"
+SHARED = (
+    "common = {'output_dir': 'o', 'gradient_checkpointing': True}\n"
+    "def older(output_dir, gradient_checkpointing):\n    print(gradient_checkpointing)\n"
+    "older(**common)\nargs = TrainingArguments(**common)\n",
+    "common = dict(output_dir='o', gradient_checkpointing=True)\n"
+    "for key in sorted(common):\n    print(common[key])\nargs = TrainingArguments(**common)\n",
+    "import ledger\ncommon = {'output_dir': 'o', 'gradient_checkpointing': True}\n"
+    "ledger.keep(common)\nargs = TrainingArguments(**common)\n",
+    "import ledger\ncommon = {'output_dir': 'o'}\ncommon['gradient_checkpointing'] = True\n"
+    "ledger.run(**common)\nargs = TrainingArguments(**common)\n",
+)
+ALONE = (
+    "args = TrainingArguments('o', gradient_checkpointing=True)\n",
+    "args = TrainingArguments(**{'output_dir': 'o', 'gradient_checkpointing': True})\n",
+    "common = {'output_dir': 'o', 'gradient_checkpointing': True}\n"
+    "args = TrainingArguments(**common)\n",
+    "args = TrainingArguments('o', gradient_checkpointing=True)\n"
+    "print(args.gradient_checkpointing)\n",
+)
+
+
+@pytest.mark.parametrize("text", SHARED)
+def test_a_key_that_others_may_take_is_not_renamed_safely(text: str) -> None:
+    script = TRAINED.format(text)
+    assert fixed(script, "MEM902") == script
+    assert "activation_checkpointing" in fixed(script, "MEM902", unsafe=True)
+
+
+@pytest.mark.parametrize("text", ALONE)
+def test_a_key_that_nothing_else_takes_is_renamed(text: str) -> None:
+    assert "activation_checkpointing" in fixed(TRAINED.format(text), "MEM902")
+
+
+def test_an_option_that_is_read_by_its_old_name_is_not_renamed_safely() -> None:
+    text = "args = TrainingArguments('o', evaluation_strategy='no')\nprint(args.{})\n"
+    script = TRAINED.format(text)
+    old, other = script.format("evaluation_strategy"), script.format("output_dir")
+    assert fixed(old, "MEM902", target="transformers=4.44") == old
+    assert "eval_strategy='no'" in fixed(other, "MEM902", target="transformers=4.44")

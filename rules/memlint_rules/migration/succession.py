@@ -29,6 +29,9 @@ from memlint_rules.migration.option_places import Edits, Option, assigned, optio
 from memlint_rules.migration.prompt_limits import kept_limit
 from memlint_rules.migration.relocation import moved_to_config
 
+# Configurations set these by their new names, and the old ones after them.
+_MIRRORED = frozenset({"gradient_checkpointing", "gradient_checkpointing_kwargs"})
+
 
 def option_fix(
     script: Script, call: Call, setting: Setting, replacement: successors.Successor | None
@@ -47,7 +50,22 @@ def option_fix(
         changes, unsafe = limited or (None, False)
         return fix(message, changes, unsafe=unsafe)
     changes = _option_edits(script, call, setting, replacement)
-    return fix(message, changes, unsafe=not replacement.safe)
+    is_safe = replacement.safe and not _may_be_missed(script, call, setting)
+    return fix(message, changes, unsafe=not is_safe)
+
+
+def _may_be_missed(script: Script, call: Call, setting: Setting) -> bool:
+    """True if a script that runs at the target may ask for the option by its old name: of what is
+    made with it, or of a dict that it reads more than once."""
+    owner = setting.owner
+    if owner is None or script.api.accepts(call.name, setting.name) is False:
+        return False
+    if script.reads_of_attribute(setting.name) and setting.name not in _MIRRORED:
+        return True
+    around = script.parent(owner)
+    if isinstance(around, ast.Assign) and isinstance(around.targets[0], ast.Name):
+        return owner is not call.node and not script.is_read_once(around.targets[0].id)
+    return not (owner is call.node or isinstance(around, ast.keyword))
 
 
 def _logs_elsewhere(script: Script, call: Call) -> bool:

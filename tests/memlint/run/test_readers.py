@@ -499,6 +499,8 @@ BESIDE = {
     },
     "a pipeline's parameters": {"dvc.yaml": "params:\n  - sft.yaml:\n      - max_seq_length\n"},
     "a JSON schema": {"s.json": '{"properties": {"max_seq_length": {"type": "integer"}}}\n'},
+    "a search": {"s.yaml": "parameters:\n  max_seq_length:\n    values: [512, 1024]\n"},
+    "a schema in YAML": {"s.yaml": "max_seq_length: {type: integer}\n"},
     "a shell's loop": {
         "x.sh": 'while IFS=: read k v; do [ "$k" = max_seq_length ] && echo $v; done < sft.yaml\n'
     },
@@ -522,6 +524,7 @@ APART = {
     "a comment": {"x.sh": "# max_seq_length is in the recipe\nsed -i s/a/b/ c\n"},
     "variables": {"y.sh": "max_seq_length=8\npython p.py --max_seq_length $max_seq_length\n"},
     "another document": {"conf/other.yaml": "max_seq_length: 8\ntask: x\n"},
+    "a section of another document": {"conf/other.yaml": "max_seq_length:\n  train: 8\n"},
     "words for people": {"README.md": "Set `max_seq_length` in sft.yaml.\n"},
     "an environment": {
         "venv/pyvenv.cfg": "home = /usr\n",
