@@ -212,6 +212,7 @@ def check_program(
     *,
     given: Mapping[str, Given] | None = None,
     launcher: Launcher | None = None,
+    project: Project | None = None,
 ) -> list[Finding]:
     """What the rules find in a program that a recipe configures, or a script with what one of its
     commands gives to it; at settings of these too."""
@@ -223,7 +224,9 @@ def check_program(
     speaking = _speaking(requested, tree, own)
     if not speaking:
         return []
-    script = _quietly(lambda: build_script(source, api, given=given, launcher=launcher, tree=tree))
+    script = _quietly(
+        lambda: build_script(source, api, project, given=given, launcher=launcher, tree=tree)
+    )
     findings = _found(speaking, script, on_error)
     script.forget()
     return _fitting(findings, source, api, by_code)

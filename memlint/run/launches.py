@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlint.engine.command_line import Given
+from memlint.engine.project import Modules, project_of
 from memlint.recipes.launch import Command
 from memlint.recipes.trl_program import Written
 from memlint.rule.findings import Applicability, Finding
@@ -73,6 +74,7 @@ def check_launch_source(source: Source, asked: Asked, runs: Runs) -> list[OfComm
     """What the rules find in the commands of ``source``, each with its command."""
     findings: list[OfCommand] = []
     scripts: dict[str, tuple[Source, Module] | None] = {}
+    modules = Modules()
     place = runs.place
     files = Runs(os.path.abspath(place))
     for command in commands_of(source):
@@ -89,6 +91,7 @@ def check_launch_source(source: Source, asked: Asked, runs: Runs) -> list[OfComm
             *script,
             asked,
             given=_settings(command),
+            project=project_of(script[0].path, script[0].data, modules),
             launcher=launcher._replace(complete=is_complete(command, place)),
         )
         findings += [

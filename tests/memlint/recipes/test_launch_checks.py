@@ -403,3 +403,19 @@ def test_a_comment_of_the_script_holds_for_its_commands_where_it_is_of_the_whole
     assert "run.sh:1:20: MEM304" in found(capsys, "--select", "MEM304")
     (here / "t.py").write_text(f"# memlint: ignore-file[MEM304]\n{ARGPARSE}")
     assert found(capsys, "--select", "MEM304") == []
+
+
+@pytest.mark.parametrize(
+    ("field", "places"), [("rows: int = 4", ["train.sh:1:15: MEM901"]), ("max_seq_length: int", [])]
+)
+def test_classes_in_other_files_of_the_project_are_seen(
+    here: Path, capsys: pytest.CaptureFixture[str], field: str, places: list[str]
+) -> None:
+    head, _, rest = PARSED.partition("@dataclass\n")
+    declared = f"from dataclasses import dataclass\n@dataclass\nclass Extra:\n    {field}\n"
+    (here / "extra.py").write_text(declared)
+    _, _, rest = rest.partition("default=1)\n")
+    (here / "sft.py").write_text(f"{head}from extra import Extra\n{rest}")
+    (here / "train.sh").write_text("python sft.py --max_seq_length 512\n")
+    at_commands = [line for line in found(capsys, "train.sh") if "MEM901" in line]
+    assert at_commands == places
