@@ -170,7 +170,9 @@ def check_recipe_source(
     def own(recipe: Recipe, around: Around) -> list[Finding]:
         if recipe.kind.fills_trl:
             found = check_trl_recipe(recipe, asked.api, check, around)
-            if _any_safe(found) and runs.may_train_own_code(recipe.reader):
+            fixes = [each.fix for each in found if each.fix is not None]
+            safe = any(each.applicability is Applicability.SAFE for each in fixes)
+            if safe and runs.may_train_own_code(recipe.reader):
                 return check_trl_recipe(recipe, asked.api, check, around._replace(own_code=True))
             return found
         known = recipe.run_with(around.overridden) if around.overridden else recipe
@@ -294,7 +296,3 @@ def duplicate_keys(recipe: Recipe) -> Iterator[FileError]:
             place.row,
             place.column,
         )
-
-
-def _any_safe(findings: Sequence[Finding]) -> bool:
-    return any(each.fix and each.fix.applicability is Applicability.SAFE for each in findings)
