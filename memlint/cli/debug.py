@@ -17,33 +17,28 @@ if TYPE_CHECKING:
 
 def debug_command(path: str, target: str | None) -> int:
     """Print what the model knows about the script at ``path`` and return the exit status."""
-    from memlint.project.targets import Targets
-    from memlint.run.deep import deeply
-    from memlint.script import build_script
-    from memlint.source.diagnostics import ReadError
-    from memlint.source.reading import read_source
-
-    targets = Targets()
-    if is_recipe_file(path):
-        return _debug_recipe(path)
-    try:
-        source = read_source(path)
-        api = targets.api(path, target or "")
-        script = deeply(lambda: build_script(source, api))
-    except ReadError as error:
-        raise click.ClickException(f"{path} {error.diagnostic.message}") from None
-    except SyntaxError as error:
-        raise click.ClickException(f"{path} does not parse: {error}") from None
-    except ValueError as error:
-        raise click.ClickException(str(error)) from None
-    click.echo(f"versions: {targets.of(path, target or '')}")
-    for line in (*_lines(script), *_runs(path)):
+    lines = _recipes(path) if is_recipe_file(path) else _script(path, target)
+    for line in (*lines, *_runs(path)):
         click.echo(line)
     return 0
 
 
-def _debug_recipe(path: str) -> int:
-    """Print the recipes or commands in a file: their settings, and the runs that use them."""
+def _script(path: str, target: str | None) -> Iterator[str]:
+    from memlint.cli.estimate import script_and_tables
+    from memlint.run.deep import deeply
+    from memlint.script import build_script
+
+    source, api = script_and_tables(path, target)
+    try:
+        script = deeply(lambda: build_script(source, api))
+    except SyntaxError as error:
+        raise click.ClickException(f"{path} does not parse: {error}") from None
+    yield f"versions: {api.target}"
+    yield from _lines(script)
+
+
+def _recipes(path: str) -> Iterator[str]:
+    """Yield the recipes or commands in a file, with their settings."""
     from memlint.project.targets import Targets
     from memlint.recipes.document import DocumentError
     from memlint.recipes.launch import kind_of, read_commands
@@ -63,20 +58,16 @@ def _debug_recipe(path: str) -> int:
         raise click.ClickException(f"{path} {why_passed_over(source, runs)}")
     for recipe in recipes:
         row = source.location(recipe.document.root.span.start).row
-        click.echo(f"recipe of {recipe.kind.value}, line {row}:")
+        yield f"recipe of {recipe.kind.value}, line {row}:"
         if recipe.reader is not None:
-            click.echo(f"    read by {recipe.kind.value}: {recipe.reader.evidence}")
+            yield f"    read by {recipe.kind.value}: {recipe.reader.evidence}"
         for key in recipe.keys:
             option = recipe.option(key)
             row = source.location(option.span.start).row
-            click.echo(f"    {key} = {option.value!r} (line {row})")
+            yield f"    {key} = {option.value!r} (line {row})"
     for command in commands:
-        click.echo(f"command, line {source.location(command.span.start).row}: {command.program}")
-        for line in _command(command):
-            click.echo(f"    {line}")
-    for line in _runs(path):
-        click.echo(line)
-    return 0
+        yield f"command, line {source.location(command.span.start).row}: {command.program}"
+        yield from (f"    {line}" for line in _command(command))
 
 
 def _runs(path: str) -> Iterator[str]:
@@ -85,15 +76,12 @@ def _runs(path: str) -> Iterator[str]:
 
     runs = Runs().at(os.path.abspath(path))
     launches = runs.launches()
-    if not launches:
-        return
-    yield "runs:"
+    yield from ("runs:",) if launches else ()
     for launch in launches:
         command = launch.command
         row = runs.row(launch)
         yield f"    {os.path.relpath(launch.path)}, line {row}: {command.program}"
-        for line in _command(command):
-            yield f"        {line}"
+        yield from (f"        {line}" for line in _command(command))
 
 
 def _command(command: Command) -> Iterator[str]:
@@ -111,8 +99,7 @@ def _command(command: Command) -> Iterator[str]:
         if value is not None:
             yield f"{name}: {value}"
     for flag in command.settings:
-        value = "unknown" if flag.value is None else repr(flag.value)
-        yield f"{flag.name} = {value}"
+        yield f"{flag.name} = {'unknown' if flag.value is None else repr(flag.value)}"
     if command.has_unknown_arguments:
         yield "(more settings may come from elsewhere)"
 

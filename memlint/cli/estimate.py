@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from memlint.api import Api
+    from memlint.project.config import Settings
     from memlint.source import Source
 
 
@@ -33,6 +35,9 @@ def estimate_command(
 
     try:
         values = _values(script, settings_file, target)
+        if script is not None:
+            settings = _configured(script, target, gpu, assumptions)
+            gpu, assumptions = settings.gpu, settings.assume
         if model_config is not None:
             values["model"] = {"config": _read_json(model_config)}
         _named(values, script, assumptions)
@@ -66,7 +71,7 @@ def _fit(
     if script is None:
         fitted = fit(run_of(with_pricing(values, pricing)), ())
     else:
-        source, api = _source(script, target)
+        source, api = script_and_tables(script, target)
         around = options_around(script, source.data)
         fitted = fit_source(source, api, values, pricing, around=around)
     if output_format == "json":
@@ -78,16 +83,40 @@ def _fit(
 
 def _values(script: str | None, settings_file: str | None, target: str | None) -> dict[str, Any]:
     """Return the settings of a JSON file or a script, as JSON values."""
-    if settings_file is not None:
-        if script is not None:
-            raise click.UsageError("give a SCRIPT or --settings, not both")
+    from memlint.run.deep import deeply
+    from memlint.run.whole import script_around
+    from memlint.runs.run_settings import settings_of
+
+    if settings_file is not None and script is None:
         return _read_json(settings_file)
-    if script is None:
-        raise click.UsageError("give a SCRIPT, or --settings FILE.json")
-    return _from_script(script, target)
+    if script is None or settings_file is not None:
+        raise click.UsageError("give a SCRIPT, or --settings FILE.json, and not both")
+    source, api = script_and_tables(script, target)
+    try:
+        values = settings_of(deeply(lambda: script_around(source, script, api)))
+    except SyntaxError as error:
+        raise click.ClickException(f"{script} does not parse: {error}") from None
+    if values is None:
+        raise click.ClickException(
+            f"{script} trains nothing that memlint recognizes: describe the run with "
+            "--settings FILE.json"
+        )
+    if not values.get("model"):
+        values.pop("model", None)
+    return values
 
 
-def _source(path: str, target: str | None) -> tuple[Source, Api]:
+def _configured(
+    path: str, target: str | None, gpu: str | None = None, assumptions: tuple[str, ...] = ()
+) -> Settings:
+    """Return the configuration of the script at ``path``, overridden by the command line."""
+    from memlint.project.config import nearest, override
+
+    settings = nearest(os.path.dirname(os.path.abspath(path)))
+    return override(settings, target=target, gpu=gpu, assume=assumptions)
+
+
+def script_and_tables(path: str, target: str | None) -> tuple[Source, Api]:
     """Return the script and the tables of its library versions."""
     from memlint.project.targets import Targets
     from memlint.recipes.files import is_recipe_file
@@ -98,32 +127,12 @@ def _source(path: str, target: str | None) -> tuple[Source, Api]:
         said = "is no Python script: give the one that trains, or the run as --settings FILE.json"
         raise click.ClickException(f"{path} {said}")
     try:
-        return read_source(path), Targets().api(path, target or "")
+        source = read_source(path)
+        return source, Targets().api(path, _configured(path, target).target, source)
     except ReadError as error:
         raise click.ClickException(f"{path} {error.diagnostic.message}") from None
     except ValueError as error:
         raise click.ClickException(str(error)) from None
-
-
-def _from_script(path: str, target: str | None) -> dict[str, Any]:
-    from memlint.run.deep import deeply
-    from memlint.run.whole import script_around
-    from memlint.runs.run_settings import settings_of
-
-    source, api = _source(path, target)
-    try:
-        script = deeply(lambda: script_around(source, path, api))
-    except SyntaxError as error:
-        raise click.ClickException(f"{path} does not parse: {error}") from None
-    values = settings_of(script)
-    if values is None:
-        raise click.ClickException(
-            f"{path} trains nothing that memlint recognizes: describe the run with "
-            "--settings FILE.json"
-        )
-    if not values.get("model"):
-        values.pop("model", None)
-    return values
 
 
 def _named(values: dict[str, Any], script: str | None, assumptions: tuple[str, ...]) -> None:

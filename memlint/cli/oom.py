@@ -68,9 +68,11 @@ def _settings(
 
     values: dict[str, Any] = {}
     if script is not None or settings_file is not None:
-        from memlint.cli.estimate import _values
+        from memlint.cli.estimate import _configured, _values
 
         values = _values(script, settings_file, target)
+        if script is not None:
+            assumptions = _configured(script, target, None, assumptions).assume
     if "model" in values or any(text.startswith("model=") for text in assumptions):
         return read_with(values, "", assumptions)
     if assumptions:
@@ -80,12 +82,12 @@ def _settings(
 
 def _found(script: str, target: str | None) -> dict[str, str]:
     """Return the rules that find something in the script, with the place of the first finding."""
-    from memlint.cli.estimate import _source
+    from memlint.cli.estimate import script_and_tables
     from memlint.rule import registry
     from memlint.run.engine import check_source
     from memlint.run.whole import options_around
 
-    source, api = _source(script, target)
+    source, api = script_and_tables(script, target)
     around = options_around(script, source.data)
     rules = registry.load(registry.selected(("ALL",)))
     findings = check_source(source, rules, api, on_error=lambda rule, error: None, **around)

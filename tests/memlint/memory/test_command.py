@@ -202,3 +202,48 @@ def test_bad_input_is_one_line(
     errors = capsys.readouterr().err
     assert message in errors
     assert "Traceback" not in errors
+
+
+PINNED = """\
+# /// script
+# dependencies = ["trl==0.9.6", "transformers==4.44.0"]
+# ///
+from trl import SFTConfig, SFTTrainer
+
+SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig("out"), train_dataset=rows).train()
+"""
+
+
+def test_versions_that_the_script_pins_are_those_of_the_estimate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, PINNED)
+    run(["estimate", path])
+    pinned = capsys.readouterr().out
+    assert "loss full_logits?" in pinned
+    run(["estimate", path, "--target", "trl=0.9.6,transformers=4.44.0"])
+    assert capsys.readouterr().out == pinned
+    run(["debug", path])
+    assert "trl=0.9.6,transformers=4.44.0" in capsys.readouterr().out
+
+
+def test_the_configuration_names_the_versions_the_gpu_and_what_is_assumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, PINNED.rpartition("# ///\n")[2])
+    options = ["--target", "trl=0.15,transformers=4.48", "--gpu", "t4"]
+    status = run(["estimate", path, *options, "--assume", "seq_len=512"])
+    said = capsys.readouterr().out
+    assert "x 512 tokens" in said
+    assert "fit t4" in said
+    settings = 'target = { trl = "0.15", transformers = "4.48" }\ngpu = "t4"\n'
+    written(tmp_path, settings + "assume = { seq_len = 512 }\n", "memlint.toml")
+    assert run(["estimate", path]) == status
+    assert capsys.readouterr().out == said
+    run(["estimate", path, "--assume", "seq_len=256", "--gpu", "a100-80gb"])
+    said = capsys.readouterr().out
+    assert "x 256 tokens" in said
+    assert "fits a100-80gb" in said
+    written(tmp_path, "gpu = 5\n", "memlint.toml")
+    assert run(["estimate", path]) == 2
+    assert "memlint.toml" in capsys.readouterr().err
