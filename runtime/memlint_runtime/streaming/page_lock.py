@@ -9,11 +9,14 @@ Named hazards, each with a test that breaks without its guard:
   taken away.
 - Two pieces on one page: each piece has its pages for itself (`page_aligned`).
 - Copies to another device than the current one: all devices end theirs before memory is unlocked.
+- Memory that is freed while it is locked: what has its addresses next would be copied from the
+  former pages. Whoever drops a lock drops it unlocked.
 """
 
 from __future__ import annotations
 
 import mmap
+import sys
 import warnings
 from typing import Any
 
@@ -51,8 +54,8 @@ class PageLock:
         self._failed = True
         warnings.warn(
             f"CUDA page-locks no more than {self.locked_bytes / 2**30:.2f} GiB of host memory here "
-            f"(cudaHostRegister returned {code}; ulimit -l and WSL have limits): the other "
-            "streamed weights copy more slowly",
+            f"(cudaHostRegister returned {code}; ulimit -l and WSL have limits): the rest is "
+            "copied more slowly",
             stacklevel=2,
         )
 
@@ -65,6 +68,10 @@ class PageLock:
         """Unlock everything."""
         while self.locked:
             self._unregister(self.locked.popitem()[1])
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            self.release()
 
     def _unregister(self, tensor: Tensor) -> None:
         for device in self._devices:

@@ -75,6 +75,17 @@ def test_unlocking_leaves_no_error_and_waits_for_every_device(
     assert not lock.locked
 
 
+def test_a_dropped_lock_leaves_no_memory_locked(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda, lock = use(Cuda(locks=9), monkeypatch), PageLock()
+    unlocked: list[int] = []
+    monkeypatch.setattr(cuda, "cudaHostUnregister", lambda pointer: unlocked.append(pointer) or 0)
+    piece = page_aligned(100)
+    lock.lock(piece, FIRST)
+    del lock
+    assert unlocked == [piece.data_ptr()]
+    assert cuda.waited == [FIRST]
+
+
 @pytest.mark.parametrize("num_bytes", [0, 1, mmap.PAGESIZE - 1, mmap.PAGESIZE, 70_001])
 def test_a_piece_has_its_pages_for_itself(num_bytes: int) -> None:
     pieces = [page_aligned(num_bytes) for _ in range(8)]
