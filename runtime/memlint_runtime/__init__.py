@@ -23,7 +23,7 @@ _NAMES: dict[str, str] = {
     "offload": "offload_activations",
     "checkpoint": "checkpoint_activations",
     "tiling": "tile_mlp",
-    "optim": "OptimizerInBackward",
+    "optim": "OptimizerInBackward OffloadedOptimizer",
     "measure": "measure_memory MeasureMemoryCallback",
     "fake_memory": "track_memory",
     "trainer_adapters": "batch_trainer_by_tokens offload_trainer_activations "

@@ -29,21 +29,21 @@ optimizer for each parameter; here one optimizer steps, so state_dict, resume an
 from __future__ import annotations
 
 import gc
-import inspect
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from memlint_runtime.optim.spent import SECOND_BACKWARD, SpentGradient
+from memlint_runtime.optim.wrapped import WrappedOptimizer
 
-__all__ = ["OptimizerInBackward", "require_optimizer"]
+__all__ = ["OptimizerInBackward"]
 
 _NO_SCALER = (
     "OptimizerInBackward cannot be used with a gradient scaler: parameters are stepped in "
@@ -53,26 +53,7 @@ _NO_SCALER = (
 _LEAST_BUCKET = 64 * 2**20
 
 
-def require_optimizer(owner: Any) -> None:
-    """Raise TypeError unless it steps parameter groups, as optimizers of any library do."""
-    if isinstance(owner, type):
-        got = f"the class {owner.__name__} itself: make an object of it first"
-    elif hasattr(owner, "param_groups") and hasattr(owner, "step"):
-        return
-    else:
-        got = f"{type(owner).__name__}: pass the object itself"
-    raise TypeError(f"wants an optimizer (as torch.optim.AdamW(model.parameters())), got {got}")
-
-
-def _of_wrapped(name: str) -> Any:
-    """An attribute that is the wrapped optimizer's."""
-    return property(
-        lambda self: getattr(self.optimizer, name),
-        lambda self, value: setattr(self.optimizer, name, value),
-    )
-
-
-class OptimizerInBackward(Optimizer):
+class OptimizerInBackward(WrappedOptimizer):
     """Wraps an optimizer of any library; steps each of its parameters during backward.
 
     Args:
@@ -93,7 +74,6 @@ class OptimizerInBackward(Optimizer):
         RuntimeError: from `backward()`, if a parameter gets a second gradient before `step()`.
     """
 
-    # Optimizer.__init__ is not called: groups, state and defaults are the wrapped optimizer's.
     def __init__(
         self,
         optimizer: Optimizer,
@@ -101,18 +81,12 @@ class OptimizerInBackward(Optimizer):
         max_norm_per_parameter: float | None = None,
         bucket_bytes: int | None = None,
     ) -> None:
-        require_optimizer(optimizer)
-        closure = inspect.signature(type(optimizer).step).parameters.get("closure")
-        if closure is not None and closure.default is inspect.Parameter.empty:
-            raise ValueError(
-                f"{type(optimizer).__name__} evaluates the loss several times in each step, which "
-                f"cannot happen during backward; use it without OptimizerInBackward"
-            )
+        super().__init__(optimizer)
+        self._refuse_closures("cannot happen during backward")
         if max_norm_per_parameter is not None and max_norm_per_parameter <= 0:
             raise ValueError(
                 f"max_norm_per_parameter must be above 0, got {max_norm_per_parameter}"
             )
-        self.optimizer = optimizer
         self.max_norm_per_parameter = max_norm_per_parameter
         if bucket_bytes is None:
             all_bytes = sum(p.numel() * p.element_size() for p in self._parameters())
@@ -126,15 +100,8 @@ class OptimizerInBackward(Optimizer):
         self._scaling_is_checked = False
         # A run before this one, as in a notebook, may have left its scaler behind.
         self._scalers_before = weakref.WeakSet(_scalers_in_use())
-        self._places: dict[int, tuple[int, int]] = {}
-        self._handles: list[Any] = []
-        self._nothing = nn.Parameter(torch.empty(0))
-        self._hooked: set[int] = set()
-        self._idle: dict[str, Any] = {**optimizer.param_groups[0], "params": []}
-        self._goes_by_place = hasattr(optimizer, "check_overrides")
         self._refuse_unreduced(self._parameters())
-        self._prepare_bitsandbytes()
-        self._hook_parameters()
+        self._hook_all(self._find_places())
 
     # -- during backward ---------------------------------------------------------------------
 
@@ -174,7 +141,7 @@ class OptimizerInBackward(Optimizer):
                     assert norm is not None
                     factor = self.max_norm_per_parameter / (norm + 1e-6)
                     parameter.grad.mul_(factor.clamp_(max=1.0))
-            self._step_alone(bucket)
+            self._step_some(bucket)
             for parameter, norm in zip(bucket, norms, strict=True):
                 # Fakes and other subclasses take no subclass of ours: there is nothing to guard.
                 if norm is None or type(parameter.grad) is not Tensor:
@@ -198,53 +165,6 @@ class OptimizerInBackward(Optimizer):
             parameter.grad = spent
         spent.norm_before_step = norm
 
-    def _step_alone(self, bucket: list[Tensor]) -> None:
-        """One step of the wrapped optimizer in which only the `bucket` has gradients.
-
-        It sees groups of these alone, or each call would look at all. bitsandbytes looks options
-        up by place, and has to find each parameter in its own.
-        """
-        groups = self.optimizer.param_groups
-        chosen: dict[int, list[Tensor]] = {}
-        for parameter in bucket:
-            place, index = self._places[id(parameter)]
-            members = chosen.setdefault(place, [])
-            if self._goes_by_place:
-                members += [self._nothing] * (index + 1 - len(members))
-                members[index] = parameter
-            else:
-                members.append(parameter)
-        everyone = {place: groups[place]["params"] for place in chosen}
-        options = {place: groups[place].copy() for place in chosen}
-        last = max(chosen) + 1
-        try:
-            for place, members in chosen.items():
-                groups[place]["params"] = members
-            self.optimizer.param_groups = (
-                [groups[i] if i in chosen else self._idle for i in range(last)]
-                if self._goes_by_place
-                else [groups[place] for place in chosen]
-            )
-            self.optimizer.step()
-        finally:
-            for place, parameters in everyone.items():
-                groups[place]["params"] = parameters
-            self.optimizer.param_groups = groups
-        self._refuse_counting({place: groups[place] for place in chosen}, options)
-
-    def _refuse_counting(self, groups: dict[int, Any], before: dict[int, Any]) -> None:
-        """Raise ValueError where a step changed options of the groups."""
-        pairs = [
-            (groups[place], name, was) for place in groups for name, was in before[place].items()
-        ]
-        counted = [n for now, n, was in pairs if now.get(n) is not was and now.get(n) != was]
-        if counted:
-            raise ValueError(
-                f"{type(self.optimizer).__name__} counts in its parameter groups "
-                f"({', '.join(counted)}) and would count each bucket's step as one of all; "
-                f"use it without OptimizerInBackward"
-            )
-
     # -- what an optimizer does ----------------------------------------------------------------
 
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
@@ -253,41 +173,19 @@ class OptimizerInBackward(Optimizer):
             raise ValueError(
                 "OptimizerInBackward.step takes no closure: its steps happen in backward"
             )
-        for parameter in self._parameters():
-            if parameter.requires_grad and id(parameter) not in self._hooked:  # frozen before
-                self._hook(parameter)
-                self._waiting.append(parameter)
+        self._waiting += self._hook_all(self._parameters())  # frozen before
         self._step_waiting()
         self._stepped.clear()
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        for parameter in self._parameters():
-            parameter.grad = None
-
-    def state_dict(self) -> dict[str, Any]:
-        """As the wrapped optimizer's: either can load the other's."""
-        return self.optimizer.state_dict()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.optimizer.load_state_dict(state_dict)
-
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         self.optimizer.add_param_group(param_group)
-        self._hook_parameters()
+        self._hook_all(self._find_places())
 
     def remove(self) -> None:
         """Take the hooks off; the wrapped optimizer is as any other again."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
-        self._places.clear()
-        self._hooked.clear()
+        self._let_go()
         self._waiting.clear()
         self.zero_grad()
-
-    param_groups = _of_wrapped("param_groups")
-    state = _of_wrapped("state")
-    defaults = _of_wrapped("defaults")
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
@@ -295,55 +193,14 @@ class OptimizerInBackward(Optimizer):
         # after the first backward.
         raise ValueError(_NO_SCALER)
 
-    def __getattr__(self, name: str) -> Any:
-        # What libraries look for on their own optimizers, as bitsandbytes' is_paged.
-        if name in ("optimizer", "__setstate__"):
-            raise AttributeError(name)
-        return getattr(self.optimizer, name)
-
-    def __getstate__(self) -> NoReturn:
-        raise TypeError("OptimizerInBackward cannot be pickled or copied; save its state_dict()")
-
-    def __repr__(self) -> str:
-        return f"OptimizerInBackward({self.optimizer!r})"
-
     # -- setting up ----------------------------------------------------------------------------
 
-    def _parameters(self) -> Iterator[Tensor]:
-        for group in self.optimizer.param_groups:
-            yield from group["params"]
-
-    def _hook_parameters(self) -> None:
-        for group_index, group in enumerate(self.optimizer.param_groups):
-            for index, parameter in enumerate(group["params"]):
-                if id(parameter) in self._places:
-                    continue
-                hooks = getattr(parameter, "_post_accumulate_grad_hooks", None) or {}
-                functions = (getattr(hook, "func", None) for hook in hooks.values())
-                if any(isinstance(getattr(f, "__self__", None), type(self)) for f in functions):
-                    raise ValueError(
-                        "another OptimizerInBackward steps these parameters already; call its "
-                        "remove() first"
-                    )
-                self._places[id(parameter)] = (group_index, index)
-                if parameter.requires_grad:
-                    self._hook(parameter)
-
-    def _hook(self, parameter: Tensor) -> None:
-        self._hooked.add(id(parameter))
-        # It ties the optimizer to its parameters: it must not vanish unnoticed.
-        hook = partial(self._collect, parameter.numel() * parameter.element_size())
-        self._handles.append(
-            parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+    def _hook_all(self, parameters: Iterable[Tensor]) -> list[Tensor]:
+        """Hook what is trained; returns what was not hooked before. The hooks tie this to the
+        parameters: it must not vanish unnoticed."""
+        return self._hook(
+            parameters, lambda p: partial(self._collect, p.numel() * p.element_size())
         )
-
-    def _prepare_bitsandbytes(self) -> None:
-        """Let it find its per-module options while it still sees all parameters."""
-        optimizer: Any = self.optimizer
-        if hasattr(optimizer, "check_overrides") and not getattr(optimizer, "initialized", True):
-            optimizer.check_overrides()
-            optimizer.to_gpu()
-            optimizer.initialized = True
 
     def _refuse_unreduced(self, parameters: Iterable[Tensor]) -> None:
         ready = torch.distributed.is_available() and torch.distributed.is_initialized()

@@ -58,6 +58,12 @@ class DelayedCopies:
     def leave(self, memory: Tensor, ticket: int) -> None:
         self.wait(ticket)
 
+    def finish(self, ticket: int) -> None:
+        self.wait(ticket)
+
+    def let_go(self, ticket: int) -> None:
+        pass
+
     def wait(self, ticket: int) -> None:
         while self._queue and self._queue[0][0] <= ticket:
             self._queue.pop(0)[1]()
