@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from memlint_runtime import (
+    OffloadedOptimizer,
     OptimizerInBackward,
     checkpoint_activations,
     offload_activations,
@@ -79,7 +80,7 @@ def exceptions(shape: Shape, tokens: int, device: str) -> Result:
             raise KeyError
         gc.collect()
         synchronize(device)
-        allocated.append(torch.cuda.memory_allocated() if device != "cpu" else 0)
+        allocated.append(_allocated(device))
     if offload.pool.used_bytes or allocated[-1] != allocated[1]:
         raise AssertionError(f"memory grows with failed steps: {allocated}")
     return {"allocated_bytes": allocated[-1], "host_bytes": offload.pool.allocated_bytes}
@@ -103,7 +104,7 @@ def fifty_steps(shape: Shape, tokens: int, device: str) -> Result:
         optimizer.zero_grad()
         del loss, ids
         synchronize(device)
-        after.append(torch.cuda.memory_allocated() if device != "cpu" else 0)
+        after.append(_allocated(device))
         host.append(offload.pool.allocated_bytes)
     if max(after[5:]) > after[4] + 2**20 or host[-1] > 1.1 * host[24]:
         raise AssertionError(f"memory grows: device {after}, host {host}")
@@ -134,6 +135,35 @@ def everything_together(shape: Shape, tokens: int, device: str) -> Result:
     return {"worst_relative_difference": worst, "last_losses": [v[-1] for v in losses.values()]}
 
 
+def optimizer_on_the_host(shape: Shape, tokens: int, device: str) -> Result:
+    """Six updates of two micro-batches with states and gradients on the host, in small buckets:
+    parameters and states are those of the plain optimizer; embeddings frozen (atomic adds)."""
+    models, saved = [], []
+    for wrap in (None, OffloadedOptimizer):
+        model = llama(shape, device)
+        model.model.embed_tokens.requires_grad_(False)
+        optimizer: torch.optim.Optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+        if wrap is not None:
+            optimizer = wrap(optimizer, bucket_bytes=2**20)
+        for update in range(6):
+            for micro_batch in range(2):
+                ids = (batch(shape, tokens, device) + 2 * update + micro_batch) % shape.vocabulary
+                model(input_ids=ids, labels=ids).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        models.append(list(model.parameters()))
+        states = optimizer.state_dict()["state"].values()
+        saved.append([state["exp_avg_sq"].cpu() for state in states])
+    if not (_same(*models) and _same(*saved)):
+        raise AssertionError("training with an offloaded optimizer differs from the plain one")
+    host_bytes = sum(state.nbytes for state in saved[1])
+    return {"state_bytes": 2 * host_bytes, "allocated_bytes": _allocated(device)}
+
+
+def _allocated(device: str) -> int:
+    return torch.cuda.memory_allocated() if device != "cpu" else 0
+
+
 def _same(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:
     return all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
 
@@ -143,4 +173,5 @@ STEPS = (
     Step("offload_after_exceptions", lambda: exceptions(SMALL, 2048, "cuda"), 2),
     Step("offload_fifty_steps", lambda: fifty_steps(SMALL, 4096, "cuda"), 3),
     Step("offload_everything_together", lambda: everything_together(SMALL, 2048, "cuda"), 3),
+    Step("offload_optimizer", lambda: optimizer_on_the_host(SMALL, 512, "cuda"), 2),
 )

@@ -155,6 +155,7 @@ def test_the_memory_models_runs() -> None:
         "streamed": lambda: bench_streaming.lora_step("streamed", TINY, 64, "cuda"),
         "streamed, bit-equal": lambda: correctness_streaming.bit_equal(TINY, 32, "cuda"),
         "offload, bit-equal": lambda: correctness_offload.bit_equal(TINY, 1024, "cuda"),
+        "offloaded optimizer": lambda: correctness_offload.optimizer_on_the_host(TINY, 32, "cuda"),
     }.values(),
 )
 def test_steps_that_take_a_device(run: Callable[[], Any]) -> None:

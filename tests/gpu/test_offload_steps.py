@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from memlint_runtime import OffloadedOptimizer
 from memlint_runtime.offload import ActivationOffload
+from torch import Tensor
 
 from tests.gpu import bench_offload, correctness_offload
 from tests.gpu.offload_models import TINY
@@ -31,6 +33,20 @@ def test_bit_equal_notices_a_wrong_copy(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(ActivationOffload, "_fetch", wrong)
     with pytest.raises(AssertionError, match="gradients differ"):
         correctness_offload.bit_equal(TINY, 1024, "cpu")
+
+
+def test_the_step_of_optimizers_notices_a_state_that_was_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert correctness_offload.optimizer_on_the_host(TINY, 32, "cpu")["state_bytes"] > 0
+    send = OffloadedOptimizer._send
+
+    def wrong(self: OffloadedOptimizer, key: tuple[int, str], tensor: Tensor) -> Tensor:
+        return send(self, key, tensor).zero_()
+
+    monkeypatch.setattr(OffloadedOptimizer, "_send", wrong)
+    with pytest.raises(AssertionError, match="offloaded optimizer differs"):
+        correctness_offload.optimizer_on_the_host(TINY, 32, "cpu")
 
 
 def test_benchmark_steps_run_on_the_cpu() -> None:
