@@ -31,7 +31,9 @@ def batches_of_trainer(script: Script, trainer: Trainer, config: Config | None) 
     """The settings of a trainer's batches: those that are given, and the libraries' defaults."""
     values: Options = {}
     if config is not None:
-        given = {name: config.effective(name).value for name, _, _ in _ARGUMENTS}
+        # TRL once gave its trainers such arguments, which go before the configuration's.
+        own = {name: trainer.setting(name) for name, _, _ in _ARGUMENTS}
+        given = {k: (one if one.given else config.effective(k)).value for k, one in own.items()}
         values = by_rows(given, _ARGUMENTS) | _generation(config)
         if config.setting("max_length").is_none:
             values["notes"] = {"seq_len": "max_length=None: nothing limits rows"}

@@ -216,3 +216,21 @@ SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig("out", bf16=None), train_dataset=da
     found = settings_of(build_script(Source("a.py", script), Api(newest())))
     assert found is not None
     assert found["compute_dtype"] == "bfloat16"
+
+
+def test_arguments_that_trl_once_gave_its_trainers_are_read() -> None:
+    own = "max_length=700, max_prompt_length=300"
+    text = HEAD + (
+        "from trl import {0}\n"
+        "args = TrainingArguments('out', per_device_train_batch_size=2)\n"
+        "{0}(model, args=args, train_dataset=load_dataset('a', split='train'), {1}).train()\n"
+    )
+    old = Api(parse_target("trl=0.9.6,transformers=4.44"))
+    for name, given, expected in (
+        ("SFTTrainer", "max_seq_length=2048, packing=True", {"seq_len": 2048, "packed": True}),
+        ("DPOTrainer", own, {"seq_len": 700, "prompt_len": 300}),
+    ):
+        found = settings_of(build_script(Source("a.py", text.format(name, given)), old))
+        assert found is not None
+        assert expected.items() <= found.items()
+        assert found["micro_batch"] == 2
