@@ -52,7 +52,7 @@ def _launched(script: Script, given: str) -> Options:
 def _configured(script: Script, config: Config, given: str) -> Options:
     """By the trainer's arguments."""
     engine = config.setting("deepspeed")
-    if not engine.given or engine.is_none:
+    if not engine.given or engine.is_none or (engine.node is None and not engine.known):
         return _fsdp(script, config)
     options = mapping_of(script, engine.value)
     if options is None:

@@ -247,3 +247,21 @@ def test_the_configuration_names_the_versions_the_gpu_and_what_is_assumed(
     written(tmp_path, "gpu = 5\n", "memlint.toml")
     assert run(["estimate", path]) == 2
     assert "memlint.toml" in capsys.readouterr().err
+
+
+def test_commands_that_disagree_bring_no_deepspeed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(
+        tmp_path,
+        "from transformers import AutoModelForCausalLM, HfArgumentParser\n"
+        "from transformers import Trainer, TrainingArguments\n"
+        "(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\n"
+        "model = AutoModelForCausalLM.from_pretrained('gpt2')\n"
+        "Trainer(model, args, train_dataset=rows).train()\n",
+    )
+    for command in ("python train.py --output_dir a", "torchrun --nproc_per_node 2 train.py"):
+        with (tmp_path / "run.sh").open("a") as file:
+            file.write(f"{command} --bf16 True\n")
+    assert run(["estimate", path]) == 0
+    assert "DeepSpeed" not in capsys.readouterr().out
