@@ -165,8 +165,10 @@ class Dataset:
     @property
     def invocations(self) -> Iterator[Invocation]:
         """Yield the calls that make its rows: of functions that are mapped, and of the methods of a
-        class of the script."""
+        class of the script. What the defaults switch off makes none."""
         for rows in self._chain[0]:
+            if rows.made_by is not None and self.script.is_off_by_default(rows.made_by.node):
+                continue
             for part in (rows, *rows.applied):
                 yield from self.script._invocations_between(part.first, part.last)
         for value in options(self.value):
