@@ -396,9 +396,9 @@ def _patch_name(path: str) -> str:
     if os.path.isabs(path) or os.pardir in path.replace(os.sep, "/").split("/"):
         folder = os.path.realpath(os.path.dirname(path))
         name = os.path.join(folder, os.path.basename(path))
-        for base in (os.path.realpath(os.curdir), repository_of(folder) or folder):
-            start = os.path.join(base, "")
-            if name.startswith(start):
+        for base in (os.path.realpath(os.curdir), repository_of(folder)):
+            start = os.path.join(base or "", "")
+            if start and name.startswith(start):
                 name = name[len(start) :]
                 break
     return name.replace(os.sep, "/").lstrip("/")
