@@ -12,7 +12,7 @@ try:
     from rich.console import Console
 
     from memlint_runtime.lengths import LengthProfile, save_png, terminal_picture
-except ModuleNotFoundError as error:
+except ImportError as error:
     if error.name is None or error.name.startswith("memlint_runtime"):
         raise
     sys.exit(

@@ -475,7 +475,8 @@ def _is_whole(fused: FusedLoss, target: Tensor) -> bool:
 
 def _beside_probes(total: Tensor) -> Tensor:
     """`[1, 1, 3]`: a loss, and logits that tell what the model does to its own."""
-    return torch.cat([total.view(1), total.new_tensor(_PROBES)]).view(1, 1, 3)
+    probes = [torch.full_like(total, value) for value in _PROBES]
+    return torch.stack([total, *probes]).view(1, 1, 3)
 
 
 def _items(request: _Request, device: torch.device) -> Tensor:
