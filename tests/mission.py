@@ -167,9 +167,8 @@ def _runtime_names() -> frozenset[str]:
     """What ``memlint_runtime`` exports, read without importing torch."""
     path = Path(__file__).parents[1] / "runtime" / "memlint_runtime" / "__init__.py"
     strings = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    return frozenset(
-        one.value for one in strings if isinstance(one, ast.Constant) and isinstance(one.value, str)
-    )
+    texts = (one.value for one in strings if isinstance(one, ast.Constant))
+    return frozenset(word for text in texts if isinstance(text, str) for word in text.split())
 
 
 @click.command()

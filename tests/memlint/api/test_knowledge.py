@@ -211,7 +211,7 @@ def test_every_successor_was_there_in_some_release(line: Migration) -> None:
             case Rename(parameter=new) | Build(parameter=new):
                 assert _ever(line.owner, new) or Api().accepts(line.owner, new) is None
             case Replace(qualname=new) if new.startswith("memlint_runtime."):
-                assert new.removeprefix("memlint_runtime.") in memlint_runtime.__all__
+                assert hasattr(memlint_runtime, new.removeprefix("memlint_runtime."))
             case Replace(qualname=new) if not new.endswith(".__call__"):
                 assert _ever(new, None) or new.partition(".")[0] not in PACKAGES
             case _:
