@@ -99,10 +99,9 @@ def _gradient_kernel(
     probability = tl.exp(logits - tl.load(logsumexp_ptr + row))
     share = tl.load(share_ptr + row)
     if HAS_SLOPE:
-        finite = tl.where(probability > 0.0, logits, 0.0)
-        gradient = probability * (share + tl.load(slope_ptr + row) * finite)
-    else:
-        gradient = probability * share
+        # A probability of zero has no logit to speak of: it may be minus infinity.
+        share += tl.load(slope_ptr + row) * tl.where(probability > 0.0, logits, 0.0)
+    gradient = probability * share
     if HAS_EVERYWHERE:
         gradient += tl.load(everywhere_ptr + row)
     if HAS_TARGET:
