@@ -26,7 +26,6 @@ _INDENT = re.compile(r"(?:    )*")
 
 # How tightly an expression holds together; what is not listed is an atom.
 _ATOM = 20
-_PREFIX = 16
 _BINDING: dict[type[cst.CSTNode], int] = {
     cst.Tuple: 0,
     cst.Yield: 0,

@@ -48,18 +48,12 @@ def read_frames(frames: Sequence[str]) -> Evidence:
     phase = next((name for words, name in _PHASES if re.search(words, text, re.I)), "")
     for frame in reversed(frames):
         # Folders of a frame's file are the user's own words.
-        plain = re.sub(r'[^"\s]++', _without_folders, frame)
+        plain = " ".join(w.rpartition("/")[2] if ".py" in w else w for w in frame.split())
         for words, kinds in _FRAMES:
             if re.search(words, plain, re.I):
                 names = tuple(dict.fromkeys(_LINEAR.findall(frame)))
                 return Evidence(_by_phase(kinds, phase), frame.strip()[:160], phase, names)
     return Evidence(phase=phase)
-
-
-def _without_folders(word: re.Match[str]) -> str:
-    """A word of a frame; the name alone of a file of Python."""
-    name = word.group().rpartition("/")[2]
-    return name if ".py" in name else word.group()
 
 
 def _by_phase(kinds: Mapping[str, float], phase: str) -> Mapping[str, float]:
