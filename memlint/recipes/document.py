@@ -302,7 +302,7 @@ def _error(source: Source, message: str, offset: int | None = None) -> DocumentE
 def _read_yaml(source: Source, builder: _Builder) -> None:
     import yaml
 
-    at = _offsets(source.text)
+    at = _Offsets(source.text)
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     scalar = yaml.ScalarEvent
     try:
@@ -423,10 +423,6 @@ class _Offsets:
 
     def __call__(self, index: int) -> int:
         return index if self._bytes is None else self._bytes[min(index, len(self._bytes) - 1)]
-
-
-def _offsets(text: str) -> _Offsets:
-    return _Offsets(text)
 
 
 # -- JSON ------------------------------------------------------------------------------------------

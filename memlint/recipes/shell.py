@@ -47,6 +47,10 @@ _FILLS = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "printf"
 _BLOCKS = {"if": "fi", "while": "done", "until": "done", "{": "}"}
 _CLOSERS = frozenset({"fi", "done", "esac", "}"})
 _RESERVED = _BLOCKS.keys() | _CLOSERS | {"then", "do", "else", "elif", "!", "time"}
+# ``"$(dirname "$0")/.."``: the folder of the file that the shell runs, and what follows it.
+_OWN_FOLDER = re.compile(
+    r'"?\$\(dirname (?:-- )?"?\$\{?(?:0|BASH_SOURCE(?:\[0\])?)\}?"?\)"?(?:/([\w./-]*+))?"?'
+)
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "sbatch", "ssh"})
 _MOST_EXPORTED = 64
 _MOST_HEREDOCS = 100
@@ -287,14 +291,19 @@ class Shell:
         elif program in _FILLS:
             self._fill(rest[1:])
         elif program in ("cd", "pushd"):
-            target = rest[1].text if len(rest) > 1 else None
-            both = target is not None and self.folder is not None
-            self.folder = posixpath.join(self.folder or "", target or "") if both else None
+            self.folder = None if len(rest) == 1 or self.folder is None else self._in(rest[1])
         elif program == "popd":
             self.folder = None
         else:
             return self._start(rest, prefixes)
         return False
+
+    def _in(self, word: Word) -> str | None:
+        """Return the folder that a word leads to; None where it is unknown."""
+        own = _OWN_FOLDER.fullmatch(self.text, word.start, word.end)
+        if own is not None and self.dialect == "shell" and not self.folder:
+            return own[1] or "."
+        return None if word.text is None else posixpath.join(self.folder or "", word.text)
 
     @property
     def _is_certain(self) -> bool:

@@ -46,15 +46,11 @@ def trains_all_weights(script: Host) -> bool:
         return False
     (model,) = loop_models_of(script)
     return (
-        _is_dense(script, model)
+        model.facts.family.dense
         and _runs_each_turn(script, model)
         and _is_all_that_is_trained(script, model)
         and not any(_handed_out(script, model))
     )
-
-
-def _is_dense(script: Host, model: LoopModel) -> bool:
-    return model.facts.family.dense
 
 
 def _runs_each_turn(script: Host, model: LoopModel) -> bool:

@@ -37,12 +37,8 @@ def repeating_trainers(script: Host, *kinds: str, with_images: bool = False) -> 
         if trainer.kind in kinds and not trainer.shares_prompts and not trainer.model.is_toy
         if script.api.exists(trainer.kind) is not False
         if not (sees or _gets_processor(script, trainer))
-        or (with_images and _shares_images(script, trainer))
+        or (with_images and script.api.family(trainer.checkpoint).shares_images)
     )
-
-
-def _shares_images(script: Host, trainer: Trainer) -> bool:
-    return script.api.family(trainer.checkpoint).shares_images
 
 
 def _has_images(script: Host) -> bool:

@@ -190,6 +190,22 @@ def test_folders_are_followed() -> None:
     assert folders == ["examples/sft", "examples/sft/deep", "examples/sft", None]
 
 
+@pytest.mark.parametrize(
+    ("target", "folder"),
+    [
+        ('"$(dirname "$0")/.."', ".."),
+        ('"$(dirname -- "${BASH_SOURCE[0]}")"', "."),
+        ("$(dirname $0)/../examples", "../examples"),
+        ('"$(dirname "$1")/.."', None),
+        ('"$(dirname "$0")/$NAME"', None),
+        ('"$(dirname "$0")/.."/"$(date)"', None),
+    ],
+)
+def test_the_folder_of_the_script_itself_is_known(target: str, folder: str | None) -> None:
+    (command,) = read_commands(f"cd {target}\npython train.py\n", "shell")
+    assert command.folder == folder
+
+
 def test_the_name_of_a_script_in_an_unknown_folder() -> None:
     target = the("python ${ROOT}/src/train.py").target
     assert target is not None
