@@ -125,9 +125,12 @@ def test_a_file_that_is_written_to_stops_the_next_pass(
 ) -> None:
     model = adapted(Case())
     path = mapped(model, tmp_path)
-    stream(model, store="files")
+    streamed = stream(model, store="files")
     train(model, Case(), steps=1)
     loss = model(**one_batch()).loss
+    # Nothing survives a file that is cut while it is read.
+    for stage in streamed.ring.store._stages:
+        stage.join()
     size = path.stat().st_size
     if way == "shorter":
         os.truncate(path, size - size // 4)
