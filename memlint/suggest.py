@@ -13,4 +13,4 @@ def suggestion(word: str, known: Sequence[str] | Mapping[str, Any]) -> str:
     near = difflib.get_close_matches(word, list(known), n=1)
     if near:
         return f"; did you mean '{near[0]}'?"
-    return f"; known are {', '.join(known)}" if len(known) <= 12 else ""
+    return f"; known are {', '.join(known)}" if len(known) <= 20 else ""

@@ -21,10 +21,12 @@ from typing import NamedTuple
 # From the lowest layer to the highest. A package may import those before it, and none after it.
 LAYERS = (
     ("source",), ("engine",), ("api",), ("flow",), ("script", "recipes"), ("runs",), ("rule",),
-    ("project", "fix", "memory"), ("run",), ("reports",), ("cli",),
+    ("project", "fix", "memory"), ("run",), ("reports", "adopt"), ("cli",),
 )  # fmt: skip
 FOLDERS = {"memlint": "memlint", "memlint_rules": "rules/memlint_rules",
            "memlint_runtime": "runtime/memlint_runtime"}  # fmt: skip
+# What stands beside the linter: with a bound of its own.
+BESIDE = {"adopt", "server", "proof"}
 COMPLEX = 15
 RAW_WALKS = ("ast.walk", "ast.unparse", "ast.iter_child_nodes", "script.nodes")
 # Packages that read syntax by their nature: text, edits, extracted tables.
@@ -162,7 +164,12 @@ def _weights(files: dict[str, Path], imports: list[Import]) -> dict[str, int]:
     names = Counter(files[name].name for name in below if not files[name].stem.startswith("__"))
     rings = circles((each for each in imports if each.file in linter), typed=True)
     return {
-        "lines of the linter and its rules": sum(text.count("\n") for text in linter.values()),
+        "lines of the linter and its rules": sum(
+            text.count("\n") for name, text in linter.items() if package_of(name) not in BESIDE
+        ),
+        "lines of the packages beside the linter": sum(
+            text.count("\n") for name, text in linter.items() if package_of(name) in BESIDE
+        ),
         "lines of the runtime": sum(
             text.count("\n") for name, text in texts.items() if name not in linter
         ),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO
 
 import click
 
+from memlint.cli.adoption import Chosen, check_adoption, keep, show
 from memlint.cli.inputs import (
     Usage,
     colours,
@@ -16,7 +19,7 @@ from memlint.cli.inputs import (
     stdin_work,
     warn_if_empty,
 )
-from memlint.cli.options import Common
+from memlint.cli.options import Adoption, Common
 from memlint.project.targets import Targets
 from memlint.reports import FORMATS_WITH_FIXES, MACHINE_FORMATS, Report, render, words_of
 from memlint.reports.style import visible
@@ -24,6 +27,7 @@ from memlint.run.checking import check_jobs
 from memlint.run.jobs import Job
 from memlint.run.results import FileResult
 from memlint.run.session import Session
+from memlint.source.diagnostics import reason
 
 
 def check_command(
@@ -35,47 +39,90 @@ def check_command(
     statistics: bool,
     exit_zero: bool,
     fail_level: str,
+    adoption: Adoption,
+    output_file: str | None = None,
 ) -> int:
     """Check the paths, print the report and return the exit status."""
-    if statistics and output_format in ("sarif", "github", "gitlab"):
+    if statistics and output_format in MACHINE_FORMATS - {"json"}:
         raise Usage(f"--statistics is text or JSON, not {output_format}")
+    check_adoption(adoption)
     show_fixes = output_format in FORMATS_WITH_FIXES and not statistics
+    chosen: Chosen | None = None
     if paths == ("-",):
-        results = _check_stdin(options, stdin_filename, show_fixes)
+        results = _check_stdin(options, adoption, stdin_filename, show_fixes)
     elif "-" in paths or stdin_filename is not None:
         raise Usage("standard input (-) must be the only path")
     else:
-        with progress_bar(not options.quiet) as progress:
-            inputs = gather(paths, options, progress)
-            warn_if_empty(inputs, paths)
-            results = check_jobs(
-                inputs.jobs,
-                show_fixes=show_fixes,
-                cache=make_cache(inputs, options),
-                progress=progress,
-            )
-        results += [FileResult(each.path, diagnostics=(each,)) for each in inputs.diagnostics]
-        if options.verbose:
-            _tell_targets(inputs.jobs)
-    _write(results, options, output_format, statistics)
+        checked = _check_paths(paths, options, adoption, show_fixes)
+        if checked is None:
+            return 0
+        results, chosen = checked
+    if adoption.writes:
+        return keep(adoption, results)
+    with _output(output_file) as stream:
+        _write(stream, results, options, output_format, statistics, chosen)
     if any(result.diagnostics for result in results):
         return 2
     found = any(finding.fails(fail_level) for result in results for finding in result.findings)
     return 1 if found and not exit_zero else 0
 
 
-def _check_stdin(options: Common, filename: str | None, show_fixes: bool) -> list[FileResult]:
+def _check_paths(
+    paths: tuple[str, ...], options: Common, adoption: Adoption, show_fixes: bool
+) -> tuple[list[FileResult], Chosen] | None:
+    """Return what is found below ``paths``; None where files or settings were asked for alone."""
+    with progress_bar(not options.quiet) as progress:
+        inputs = gather(paths, options, progress)
+        warn_if_empty(inputs, paths)
+        if show(adoption, inputs.settings, inputs.jobs):
+            return None
+        chosen = Chosen(adoption, inputs.settings)
+        results = check_jobs(
+            chosen.jobs(inputs.jobs),
+            show_fixes=show_fixes,
+            cache=make_cache(inputs, options),
+            progress=progress,
+        )
+    results += [FileResult(each.path, diagnostics=(each,)) for each in inputs.diagnostics]
+    if options.verbose:
+        _tell_targets(inputs.jobs)
+    return chosen.results(results), chosen
+
+
+def _check_stdin(
+    options: Common, adoption: Adoption, filename: str | None, show_fixes: bool
+) -> list[FileResult]:
+    if adoption != Adoption():
+        raise Usage("standard input (-) has no baseline, no history and no files")
     (job, data), excluded = stdin_work(options, filename)
     return [] if excluded else [Session(show_fixes).check(job, data)]
 
 
+@contextmanager
+def _output(path: str | None) -> Iterator[TextIO]:
+    """Open the file that the report goes to; standard output if none is named."""
+    if path is None:
+        yield sys.stdout
+        return
+    try:
+        with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            yield file
+    except OSError as error:
+        raise Usage(f"{path}: cannot be written: {reason(error)}") from None
+
+
 def _write(
-    results: list[FileResult], options: Common, output_format: str, statistics: bool
+    stream: TextIO,
+    results: list[FileResult],
+    options: Common,
+    output_format: str,
+    statistics: bool,
+    chosen: Chosen | None,
 ) -> None:
     for_people = output_format not in MACHINE_FORMATS
     codes = sorted({finding.code for result in results for finding in result.findings})
     words = words_of(codes) if output_format == "sarif" and not statistics else {}
-    report = Report(results, words, for_people and colours(options.colour, sys.stdout))
+    report = Report(results, words, for_people and colours(options.colour, stream))
     if statistics:
         from memlint.reports.statistics import render_statistics
 
@@ -83,12 +130,13 @@ def _write(
     else:
         pieces = render(output_format, report)
     for piece in pieces:
-        sys.stdout.write(piece)
+        stream.write(piece)
     if for_people and not options.quiet:
         from memlint.reports.readable import summary
 
         for line in summary(report):
-            sys.stdout.write(line)
+            stream.write(line)
+        stream.write(chosen.summary() if chosen is not None else "")
 
 
 def _tell_targets(jobs: Sequence[Job]) -> None:

@@ -42,6 +42,7 @@ class Mode(NamedTuple):
     only_check: bool
     exit_zero: bool
     fail_level: str
+    fail_on_fix: bool = False
 
     @property
     def writes(self) -> bool:
@@ -322,6 +323,8 @@ def _status(
         return 2
     if mode.exit_zero:
         return 0
+    if mode.fail_on_fix and changed:
+        return 1
     if mode.only_check:
         return 1 if changed else 0
     if mode.diff:

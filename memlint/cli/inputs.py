@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from memlint.cli.options import Common
-from memlint.project.config import ConfigError, Settings, load, nearest, override
+from memlint.project.config import (
+    ConfigError,
+    Settings,
+    load,
+    nearest,
+    override,
+    pattern_below,
+)
 from memlint.project.discover import Found, Skipped, discover, is_excluded
+from memlint.project.ignores import Patterns
 from memlint.recipes.files import is_recipe_file
+from memlint.reports.paths import relative
 from memlint.reports.style import visible
 from memlint.run.checking import Progress, is_maybe_recipe
 from memlint.run.jobs import Job, plan
@@ -51,8 +60,12 @@ class Usage(click.ClickException):
 
 def settings_here(options: Common, folder: str = ".") -> Settings:
     """Return the configuration of ``folder``, overridden by the command line."""
+    if options.isolated and options.config is not None:
+        raise Usage("--isolated and --config exclude each other")
     try:
-        if options.config is None:
+        if options.isolated:
+            found = Settings(root=os.path.abspath(folder))
+        elif options.config is None:
             found = nearest(os.path.abspath(folder))
         else:
             loaded = load(options.config)
@@ -74,6 +87,8 @@ def _over(options: Common, settings: Settings) -> Settings:
         assume=options.assume,
         prices=options.prices,
         tests=options.tests,
+        fixable=options.fixable,
+        unfixable=options.unfixable,
     )
 
 
@@ -86,7 +101,7 @@ def gather(paths: Sequence[str], options: Common, progress: Progress | None = No
     try:
         for each in discover(
             paths or (".",),
-            config=here if options.config is not None else None,
+            config=here if options.config is not None or options.isolated else None,
             force_exclude=options.force_exclude,
         ):
             on_file()
@@ -98,6 +113,7 @@ def gather(paths: Sequence[str], options: Common, progress: Progress | None = No
                 click.echo(f"skipped {visible(each.path)}: {each.reason}", err=True)
     except ConfigError as error:
         raise Usage(str(error)) from None
+    found = _included(found, options)
     overridden = {id(each.settings): each.settings for each in found}
     changed = {key: _over(options, value) for key, value in overridden.items()}
     found = [each._replace(settings=changed[id(each.settings)]) for each in found]
@@ -105,6 +121,17 @@ def gather(paths: Sequence[str], options: Common, progress: Progress | None = No
     check_targets([*changed.values(), here], options.target)
     check_prices([*changed.values(), here], options)
     return Inputs(jobs, diagnostics, here)
+
+
+def _included(found: list[Found], options: Common) -> list[Found]:
+    """Return the files without those of ``--exclude``, relative to the working folder."""
+    if not options.exclude:
+        return found
+    try:
+        patterns = Patterns([pattern_below(os.getcwd(), each) for each in options.exclude])
+    except ValueError as error:
+        raise Usage(f"--exclude: a pattern {error}") from None
+    return [each for each in found if each.named or not patterns.ignores(relative(each.path) or "")]
 
 
 def stdin_work(options: Common, filename: str | None) -> tuple[Work, bool]:

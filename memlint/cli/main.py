@@ -14,7 +14,15 @@ import click
 
 import memlint
 from memlint.cli.interrupts import Interrupted, Terminated
-from memlint.cli.options import fail_level_option, read_options, shared_options
+from memlint.cli.options import (
+    FORMATS,
+    adoption_options,
+    fail_level_option,
+    fixable_options,
+    read_adoption,
+    read_options,
+    shared_options,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,14 +115,13 @@ def _show(error: click.ClickException) -> None:
     context = getattr(error, "ctx", None)
     command = context.info_name if context is not None else None
     tried = error.option_name if isinstance(error, click.NoSuchOption) else ""
-    if command == "check" and tried in ("--fix", "--diff", "--unsafe-fixes"):
-        options = "" if tried == "--fix" else f" {tried}"
-        error = click.UsageError(f"`check` changes nothing; use `memlint fix{options}`.", context)
+    if command == "check" and tried in ("--diff", "--unsafe-fixes"):
+        error = click.UsageError(f"`check` changes nothing; use `memlint fix {tried}`.", context)
     error.show()
 
 
 class _Commands(click.Group):
-    """The commands. A path in the place of a command is an error that names the right command."""
+    """The commands. A path in the place of a command is checked; ``check --fix`` is ``fix``."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -122,7 +129,9 @@ class _Commands(click.Group):
         name = args[0] if args else ""
         is_path = name.endswith((".py", ".ipynb")) or os.sep in name or os.path.exists(name)
         if is_path and not name.startswith("-") and self.get_command(ctx, name) is None:
-            raise click.UsageError(f"'{name}' is a path; use `memlint check {name}`.", ctx)
+            args = ["check", *args]
+        if args[:1] == ["check"] and "--fix" in args:
+            args = ["fix", *(each for each in args[1:] if each != "--fix")]
         return super().resolve_command(ctx, args)
 
 
@@ -145,18 +154,27 @@ def main() -> None:
 
 @main.command(short_help="Report what wastes memory.")
 @shared_options
+@adoption_options
 @click.option(
     "--output-format",
     default="full",
     metavar="FORMAT",
-    type=click.Choice(["full", "concise", "json", "sarif", "github", "gitlab"]),
-    help="full (default), concise, json, sarif, github or gitlab.",
+    type=click.Choice(FORMATS),
+    help=f"{', '.join(FORMATS).replace('full', 'full (default)')}.",
 )
+@click.option("--output-file", metavar="FILE", help="Write the report to this file.")
+@click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
 @click.option("--statistics", is_flag=True, help="Count findings by rule, as text or JSON.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
 @fail_level_option
 def check(
-    output_format: str, statistics: bool, exit_zero: bool, fail_level: str, **values: Any
+    output_format: str,
+    output_file: str | None,
+    watch: bool,
+    statistics: bool,
+    exit_zero: bool,
+    fail_level: str,
+    **values: Any,
 ) -> int:
     """Report what wastes GPU memory in the scripts and notebooks under PATHS.
 
@@ -165,21 +183,33 @@ def check(
     file cannot be read. A file that does not parse is a finding (MEM002). Notices and hints count
     only if --fail-level says so.
     """
+    from functools import partial
+
     from memlint.cli.check import check_command
 
-    return check_command(
-        tuple(values["paths"]),
-        read_options(values),
+    paths, options = tuple(values["paths"]), read_options(values)
+    checking = partial(
+        check_command,
+        paths,
+        options,
         stdin_filename=values["stdin_filename"],
         output_format=output_format,
         statistics=statistics,
         exit_zero=exit_zero,
         fail_level=fail_level,
+        adoption=read_adoption(values),
+        output_file=output_file,
     )
+    if watch and "-" not in paths:
+        from memlint.cli.watch import watch as check_again
+
+        return check_again(checking, paths, options)
+    return checking()
 
 
 @main.command(short_help="Apply fixes to scripts.")
 @shared_options
+@fixable_options
 @click.option(
     "--unsafe-fixes/--no-unsafe-fixes",
     default=None,
@@ -198,6 +228,11 @@ def check(
     help="Write nothing; exit with 1 if a file would change.",
 )
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if findings remain.")
+@click.option(
+    "--exit-non-zero-on-fix",
+    is_flag=True,
+    help="Exit with 1 if a file was changed, even if no findings remain.",
+)
 @fail_level_option
 def fix(
     unsafe_fixes: bool | None,
@@ -205,6 +240,7 @@ def fix(
     diff: bool,
     only_check: bool,
     exit_zero: bool,
+    exit_non_zero_on_fix: bool,
     fail_level: str,
     **values: Any,
 ) -> int:
@@ -222,19 +258,29 @@ def fix(
         read_options(values),
         stdin_filename=values["stdin_filename"],
         unsafe=unsafe_fixes,
-        mode=Mode(diff, only_check, exit_zero, fail_level),
+        mode=Mode(diff, only_check, exit_zero, fail_level, exit_non_zero_on_fix),
         fit=fit,
     )
 
 
 @main.command(short_help="Explain a rule.")
-@click.argument("rule_name", metavar="CODE|NAME")
+@click.argument("rule_name", required=False, metavar="CODE|NAME")
+@click.option("--all", "every", is_flag=True, help="Explain all rules.")
+@click.option(
+    "--output-format",
+    default="text",
+    metavar="FORMAT",
+    type=click.Choice(["text", "json"]),
+    help="text (default) or json.",
+)
 @click.option("--no-color", is_flag=True, help="No colours.")
-def rule(rule_name: str, no_color: bool) -> int:
+def rule(rule_name: str | None, every: bool, output_format: str, no_color: bool) -> int:
     """Explain a rule: what it reports, why it matters, an example before and after, and sources."""
     from memlint.cli.rules import rule_command
 
-    return rule_command(rule_name, False if no_color else None)
+    return rule_command(
+        rule_name, every, as_json=output_format == "json", colour=False if no_color else None
+    )
 
 
 @main.command(short_help="List all rules.")
@@ -364,3 +410,18 @@ def debug(path: str, target: str | None) -> int:
     from memlint.cli.debug import debug_command
 
     return debug_command(path, target)
+
+
+@main.command(short_help="Print the completion of a shell.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> int:
+    """Print what makes SHELL complete memlint's commands and options.
+
+    For bash: `memlint completion bash > ~/.local/share/bash-completion/completions/memlint`.
+    """
+    from click.shell_completion import get_completion_class
+
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None
+    click.echo(completion_class(main, {}, "memlint", "_MEMLINT_COMPLETE").source())
+    return 0

@@ -48,6 +48,10 @@ class Common(NamedTuple):
     assume: tuple[str, ...] = ()
     prices: bool | None = None
     tests: bool | None = None
+    exclude: tuple[str, ...] = ()
+    isolated: bool = False
+    fixable: tuple[str, ...] = ()
+    unfixable: tuple[str, ...] = ()
 
 
 _OPTIONS = (
@@ -70,6 +74,11 @@ _OPTIONS = (
     click.option(
         "--config", type=click.Path(), metavar="FILE",
         help="Use this configuration file and no other.",
+    ),
+    click.option("--isolated", is_flag=True, help="Use no configuration file."),
+    click.option(
+        "--exclude", "--extend-exclude", multiple=True, metavar="PATTERN",
+        help="Leave out files and folders like these too, such as legacy/ or *_old.py; repeatable.",
     ),
     click.option("--stdin-filename", metavar="NAME", help="The file name of a script read with -."),
     click.option(
@@ -111,6 +120,16 @@ def shared_options(function: _Function) -> _Function:
     return function
 
 
+def fixable_options(function: _Function) -> _Function:
+    """Add the options that choose whose fixes are applied."""
+    for name, what in (("--unfixable", "no fixes"), ("--fixable", "only fixes")):
+        function = click.option(
+            name, callback=_codes, multiple=True, metavar="CODES",
+            help=f"Apply {what} of these rules.",
+        )(function)  # fmt: skip
+    return function
+
+
 fail_level_option = click.option(
     "--fail-level",
     default="waste",
@@ -137,4 +156,68 @@ def read_options(values: dict[str, Any]) -> Common:
         tuple(values["assume"]),
         False if values["no_prices"] else None,
         values["tests"] or None,
+        tuple(values["exclude"]),
+        values["isolated"],
+        tuple(values.get("fixable", ())),
+        tuple(values.get("unfixable", ())),
     )
+
+
+# In which ``check`` reports.
+FORMATS = (
+    "full", "concise", "json", "sarif", "github", "gitlab", "junit", "azure", "rdjson",
+)  # fmt: skip
+
+_ADOPTION = (
+    click.option(
+        "--diff-base", metavar="REF",
+        help="Report only what stands on lines changed since this commit, as in --diff-base main.",
+    ),
+    click.option(
+        "--baseline", metavar="FILE",
+        help="Report only findings that this file does not have.",
+    ),
+    click.option(
+        "--write-baseline", metavar="FILE",
+        help="Write all findings to this file and report none; then use --baseline FILE.",
+    ),
+    click.option(
+        "--add-ignore", is_flag=True,
+        help="Write `# memlint: ignore[CODE]` beside every finding.",
+    ),
+    click.option("--reason", metavar="TEXT", help="A word why, behind what --add-ignore writes."),
+    click.option("--show-files", is_flag=True, help="List the files that would be checked."),
+    click.option(
+        "--show-settings", is_flag=True,
+        help="Show the settings of the working folder, after the command line.",
+    ),
+)  # fmt: skip
+
+
+def adoption_options(function: _Function) -> _Function:
+    """Add the options of ``check`` for old code to a command, in their order."""
+    for option in reversed(_ADOPTION):
+        function = option(function)
+    return function
+
+
+class Adoption(NamedTuple):
+    """The values of these options."""
+
+    diff_base: str | None = None
+    baseline: str | None = None
+    write_baseline: str | None = None
+    add_ignore: bool = False
+    reason: str | None = None
+    show_files: bool = False
+    show_settings: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """True if findings are written somewhere and not reported."""
+        return self.add_ignore or self.write_baseline is not None
+
+
+def read_adoption(values: dict[str, Any]) -> Adoption:
+    """Read the options for old code from a command's values."""
+    return Adoption(**{name: values[name] for name in Adoption._fields})

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from memlint.cli.inputs import Usage, colours
 from memlint.rule import registry as rules
 
+if TYPE_CHECKING:
+    from memlint.rule import Rule
+    from memlint.rule.file_rules import FileRule
 
-def rule_command(word: str, colour: bool | None) -> int:
-    """Print the page of one rule and return the exit status."""
+
+def rule_command(word: str | None, every: bool, *, as_json: bool, colour: bool | None) -> int:
+    """Print the page of one rule, or of all, and return the exit status."""
     from memlint.rule import docs
-    from memlint.rule.file_rules import file_rule
+    from memlint.rule.file_rules import FILE_RULES, file_rule
 
-    about_files = file_rule(word)
-    if about_files is not None:
-        text = docs.file_page(about_files)
+    if (word is None) == (not every):
+        raise Usage("expected a rule, as in `memlint rule MEM301`, or --all")
+    about_files = file_rule(word) if word is not None else None
+    chosen: list[Rule | FileRule]
+    if every:
+        chosen = [*FILE_RULES, *rules.load([rule_id.code for rule_id in rules.known_rules()])]
+    elif about_files is not None:
+        chosen = [about_files]
     else:
         try:
-            rule_id = rules.find(word)
+            chosen = list(rules.load([rules.find(word or "").code]))
         except ValueError as error:
             raise Usage(str(error)) from None
-        text = docs.page(rules.load([rule_id.code])[0])
+    if as_json:
+        import json
+
+        items = [docs.facts(each) for each in chosen]
+        click.echo(json.dumps(items if every else items[0], indent=2, ensure_ascii=False))
+        return 0
+    text = "\n".join(docs.page_of(each) for each in chosen)
     if sys.stdout.isatty() and colours(colour, sys.stdout):
         from rich.console import Console
         from rich.markdown import Markdown

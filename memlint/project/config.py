@@ -32,6 +32,8 @@ class Settings(NamedTuple):
     per_file_ignores: (pattern, codes) in the order of the file; all that match count.
     gpu, assume: what findings are priced for, as the options of these names; prices: whether.
     tests: whether rules on memory speak of tests, whose models are small.
+    fixable, unfixable: whose fixes are applied; None: all.
+    baseline: the file of findings that are not reported, from the root; empty: none.
     """
 
     root: str = ""
@@ -48,6 +50,9 @@ class Settings(NamedTuple):
     assume: tuple[str, ...] = ()
     prices: bool = True
     tests: bool = False
+    fixable: tuple[str, ...] | None = None
+    unfixable: tuple[str, ...] = ()
+    baseline: str = ""
 
     def excluded(self) -> Patterns:
         return Patterns(self.exclude)
@@ -139,6 +144,9 @@ def _settings(path: str, section: Mapping[str, Any]) -> Settings:
         "assume": _assumptions,
         "prices": _flag,
         "tests": _flag,
+        "fixable": _strings,
+        "unfixable": _strings,
+        "baseline": _string,
     }
     for key, value in section.items():
         reader = readers.get(key)
@@ -160,23 +168,22 @@ def override(
     assume: tuple[str, ...] = (),
     prices: bool | None = None,
     tests: bool | None = None,
+    fixable: tuple[str, ...] = (),
+    unfixable: tuple[str, ...] = (),
 ) -> Settings:
     """Return ``settings`` overridden by the command line; its assumptions are added."""
-    if target is not None:
-        settings = settings._replace(target=target)
-    if unsafe_fixes is not None:
-        settings = settings._replace(unsafe_fixes=unsafe_fixes)
-    if runtime is not None:
-        settings = settings._replace(runtime=runtime)
-    if gpu is not None:
-        settings = settings._replace(gpu=gpu)
-    if assume:
-        settings = settings._replace(assume=(*settings.assume, *assume))
-    if prices is not None:
-        settings = settings._replace(prices=prices)
-    if tests is not None:
-        settings = settings._replace(tests=tests)
-    return settings
+    values: dict[str, Any] = {
+        "target": target,
+        "unsafe_fixes": unsafe_fixes,
+        "runtime": runtime,
+        "gpu": gpu,
+        "prices": prices,
+        "tests": tests,
+        "fixable": fixable or None,
+        "assume": (*settings.assume, *assume),
+        "unfixable": (*settings.unfixable, *unfixable),
+    }
+    return settings._replace(**{key: each for key, each in values.items() if each is not None})
 
 
 def _strings(path: str, key: str, value: Any) -> tuple[str, ...]:
@@ -216,12 +223,20 @@ def _patterns(path: str, key: str, value: Any) -> tuple[str, ...]:
 
 
 def _pattern(path: str, key: str, pattern: str) -> str:
-    """Return ``pattern`` in git's form, relative to the configuration's folder.
+    """Return ``pattern`` relative to the configuration's folder; raises ``ConfigError``."""
+    try:
+        return pattern_below(os.path.dirname(os.path.abspath(path)), pattern)
+    except ValueError as error:
+        raise ConfigError(f"{path}: '{key}' has {pattern!r}, which {error}") from None
 
-    ``./data`` and absolute paths are what people write too. Raises ``ConfigError`` for a pattern
-    that can match nothing.
+
+def pattern_below(folder: str, pattern: str) -> str:
+    """Return ``pattern`` in git's form, relative to ``folder`` (absolute).
+
+    ``./data`` and absolute paths are what people write too. Raises ``ValueError`` for a pattern
+    that can match nothing there.
     """
-    root = os.path.dirname(os.path.abspath(path)).replace(os.sep, "/").rstrip("/")
+    root = folder.replace(os.sep, "/").rstrip("/")
     sign, text = ("!", pattern[1:]) if pattern.startswith("!") else ("", pattern)
     if os.sep != "/":
         text = text.replace(os.sep, "/")
@@ -230,12 +245,10 @@ def _pattern(path: str, key: str, pattern: str) -> str:
     elif text.startswith("./"):
         text = text[1:]
     elif text == ".." or text.startswith("../"):
-        raise ConfigError(
-            f"{path}: '{key}' has {pattern!r}, which leads out of the configuration's folder"
-        )
+        raise ValueError("leads out of its folder")
     why = problem(text) if text.strip() else "it is empty"
     if why is not None:
-        raise ConfigError(f"{path}: '{key}' has {pattern!r}, which can match nothing: {why}")
+        raise ValueError(f"can match nothing: {why}")
     return sign + text
 
 
@@ -259,6 +272,7 @@ def _check_codes(settings: Settings) -> None:
     from memlint.rule.registry import check_specifiers
 
     codes = [*(settings.select or ()), *settings.extend_select, *settings.ignore]
+    codes += [*(settings.fixable or ()), *settings.unfixable]
     for _, more in settings.per_file_ignores:
         codes += more
     try:

@@ -17,11 +17,13 @@ from memlint.source.record import NamedTuple
 if TYPE_CHECKING:
     from memlint.source.diagnostics import FileError
 
-FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab")
+FORMATS = (
+    "full", "concise", "json", "sarif", "github", "gitlab", "junit", "azure", "rdjson",
+)  # fmt: skip
 # For programs: nothing may be added to their output.
 MACHINE_FORMATS = frozenset(FORMATS[2:])
 # Formats that show a fix's changes.
-FORMATS_WITH_FIXES = frozenset({"full", "json", "sarif"})
+FORMATS_WITH_FIXES = frozenset({"full", "json", "sarif", "rdjson"})
 
 
 class RuleWords(NamedTuple):

@@ -67,6 +67,25 @@ def file_page(rule: FileRule) -> str:
     )
 
 
+def page_of(rule: Rule | FileRule) -> str:
+    """The page of any rule."""
+    return file_page(rule) if isinstance(rule, FileRule) else page(rule)
+
+
+def facts(rule: Rule | FileRule) -> dict[str, object]:
+    """What a program wants to know of a rule, and its page as Markdown."""
+    loaded = None if isinstance(rule, FileRule) else rule
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "level": str(rule.level),
+        "summary": rule.summary,
+        "fix": loaded is not None and has_fix(loaded),
+        "references": list(loaded.references) if loaded is not None else [],
+        "page": page_of(rule),
+    }
+
+
 def file_rows() -> list[tuple[str, str, str, str, str]]:
     """The rules about files as such in a list of rules: code, name, level, no fix, what it sees."""
     return [(rule.code, rule.name, rule.level, "", rule.summary) for rule in FILE_RULES]

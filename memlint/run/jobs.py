@@ -28,6 +28,7 @@ class Job(NamedTuple):
     runtime: whether fixes may import the runtime package.
     pricing: what findings are priced for; None: they are not.
     only: (code, message) of the fixes that are applied; None: all.
+    fixable: the rules whose fixes are applied; None: all.
     in_tests: the rules that speak of functions that are tests; None: all.
     """
 
@@ -42,6 +43,7 @@ class Job(NamedTuple):
     pricing: Pricing | None = None
     only: frozenset[tuple[str, str]] | None = None
     in_tests: frozenset[str] | None = None
+    fixable: frozenset[str] | None = None
 
     @property
     def place(self) -> str:
@@ -61,7 +63,7 @@ def plan(found: Iterable[Found], choice: Choice) -> list[Job]:
         known = by_settings.get(id(settings))
         if known is None:
             known = by_settings[id(settings)] = _chosen(settings, choice)
-        codes, by_code, per_file, in_tests = known
+        codes, by_code, per_file, in_tests, fixable = known
         if per_file:
             relative = _relative(os.path.abspath(file.path), settings.root)
             dropped = [code for globs, more in per_file if globs.ignores(relative) for code in more]
@@ -81,6 +83,7 @@ def plan(found: Iterable[Found], choice: Choice) -> list[Job]:
                 settings.runtime,
                 Pricing(settings.gpu, settings.assume) if settings.prices else None,
                 in_tests=in_tests,
+                fixable=fixable,
             )
         )
     return jobs
@@ -93,6 +96,7 @@ class _Chosen(NamedTuple):
     by_code: frozenset[str]
     per_file: list[tuple[Patterns, tuple[str, ...]]]
     in_tests: frozenset[str] | None
+    fixable: frozenset[str] | None
 
 
 def _chosen(settings: Settings, choice: Choice) -> _Chosen:
@@ -108,6 +112,9 @@ def _chosen(settings: Settings, choice: Choice) -> _Chosen:
         by_code,
         [(Patterns([glob]), codes) for glob, codes in settings.per_file_ignores],
         None if settings.tests else by_code | rule_files.rules_on_versions(),
+        None
+        if settings.fixable is None and not settings.unfixable
+        else rule_files.selected(settings.fixable, settings.unfixable),
     )
 
 

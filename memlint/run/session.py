@@ -214,6 +214,10 @@ class Session:
                 others = self._targets.others(job.place, job.target, changed, libraries)
                 again = partial(self._findings, job, rules, changed)
                 findings, withheld = right_everywhere(changed, findings, others, again)
+            if job.fixable is not None:
+                findings = [
+                    each if each.code in job.fixable else each.as_advice() for each in findings
+                ]
             return findings if job.only is None else _only(findings, job.only)
 
         def reread(text: str) -> Source:

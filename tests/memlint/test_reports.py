@@ -6,10 +6,12 @@ import json
 import os
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import jsonschema
 import pytest
 
+from memlint.cli import options
 from memlint.reports import FORMATS, Report, RuleWords, render
 from memlint.reports.readable import summary
 from memlint.reports.statistics import render_statistics
@@ -151,6 +153,9 @@ def test_no_path_begins_a_line_as_a_command(name: str, output_format: str) -> No
     lines = text(output_format, report).split("\n") + list(summary(report))
     if output_format == "github":
         lines = [line.partition("::")[2].partition("::")[2] for line in lines]
+    if output_format == "azure":
+        lines = [line.removeprefix("##vso[task.logissue type=") for line in lines]
+        lines += [line.partition("]")[2] for line in lines]
     assert not [line for line in lines if re.match(r"\s*(::|##(\[|vso|teamcity))", line)]
 
 
@@ -290,6 +295,46 @@ def test_gitlab() -> None:
     assert prints[0] == items[0]["fingerprint"] != prints[1]
 
 
+def test_junit_has_a_failed_case_for_all_that_is_said() -> None:
+    script, notebook, unread = ElementTree.fromstring(text("junit").encode())
+    assert script.attrib == {
+        "name": "src/train.py", "tests": "2", "failures": "2", "errors": "0", "disabled": "0"
+    }  # fmt: skip
+    assert [case.attrib["name"] for case in script] == [
+        "MEM301 src/train.py:2:5", "MEM901 src/train.py:7:1"
+    ]  # fmt: skip
+    (failure,) = script[0]
+    assert failure.attrib["message"] == "no checkpointing: 30 %"
+    assert notebook[0].attrib["name"] == "MEM301 n.ipynb:3:1:2"
+    assert unread[0].attrib["classname"] == "b.py"
+
+
+def test_azure() -> None:
+    waste, error, hint, *_ = text("azure").split("\n")
+    assert waste == (
+        "##vso[task.logissue type=warning;sourcepath=src/train.py;linenumber=2;columnnumber=5;"
+        "code=MEM301;]src/train.py:2:5: no checkpointing: 30 %AZP25"
+    )
+    assert error.startswith("##vso[task.logissue type=error;")
+    assert "gone: a,b%0Areally" in error
+    assert "linenumber" not in hint, "a row within a cell is no row of the file"
+
+
+def test_rdjson() -> None:
+    waste, error, hint, *rest = json.loads(text("rdjson"))["diagnostics"]
+    assert waste["code"]["value"] == "MEM301"
+    assert waste["severity"] == "WARNING"
+    assert waste["location"]["range"]["start"] == {"line": 2, "column": 5}
+    assert [each["text"] for each in waste["suggestions"]] == ["True"]
+    assert "suggestions" not in error, "advice has no edits"
+    assert hint["location"] == {"path": "n.ipynb"}, "a row within a cell is no row of the file"
+    assert [each["severity"] for each in rest] == ["ERROR", "ERROR"]
+
+
+def test_the_command_line_names_every_format() -> None:
+    assert options.FORMATS == FORMATS
+
+
 @pytest.mark.parametrize("output_format", FORMATS)
 def test_nothing_found(output_format: str) -> None:
     out = text(output_format, Report((FileResult("a.py"),), {}))
@@ -297,6 +342,12 @@ def test_nothing_found(output_format: str) -> None:
         assert json.loads(out) == []
     elif output_format == "sarif":
         assert json.loads(out)["runs"][0]["results"] == []
+    elif output_format == "rdjson":
+        assert json.loads(out)["diagnostics"] == []
+    elif output_format == "junit":
+        (suite,) = ElementTree.fromstring(out.encode())
+        assert suite.attrib["failures"] == "0"
+        assert suite.attrib["tests"] == "1"
     else:
         assert out == ""
 

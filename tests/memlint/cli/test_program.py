@@ -140,10 +140,7 @@ def test_a_closed_standard_output_is_no_error() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["check", "--fix", "a.py"], "use `memlint fix`"),
         (["check", "--diff"], "use `memlint fix --diff`"),
-        (["a.py"], "use `memlint check a.py`"),
-        (["folder"], "use `memlint check folder`"),
         (["check", "--statistics", "--output-format", "sarif"], "text or JSON, not sarif"),
     ],
 )
