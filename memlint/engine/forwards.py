@@ -1,7 +1,7 @@
 """Which calls are forward passes, and under which modes they run.
 
 A call of a module that the script loads, makes or wraps is one for certain; a call of something
-unknown that is named or used as models are is one possibly.
+unknown that is used as models are is one possibly.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from memlint.engine import modes
 from memlint.engine.nodes import walk
 from memlint.engine.tensors import Output, Positions, Role, Tensor, Width
+from memlint.engine.used_as import calls_of_models
 from memlint.engine.values import (
     Constant,
     Object,
@@ -97,13 +98,6 @@ _MODULE_BASES = (
     *("lightning.LightningModule", "pytorch_lightning.LightningModule", "pl.LightningModule"),
     *("torch.nn.modules.Module", "lightning.pytorch.LightningModule"),
 )
-# Names that unknown models go by.
-_NAMES = frozenset(
-    {
-        *("model", "policy", "llm", "lm", "student", "teacher", "actor", "critic", "net"),
-        *("network", "module", "engine", "model_engine", "ref", "policy_model", "reference"),
-    }
-)
 _FORWARDS = frozenset({"forward", "__call__"})
 
 
@@ -138,10 +132,9 @@ def _makes_no_model(kind: str) -> bool:
     return any(part in kind for part in _NOT_MODELS)
 
 
-def is_named_as_model(node: ast.expr) -> bool:
-    """True if what is called has a name that models go by."""
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-    return name in _NAMES or name.endswith(("_model", "_policy", "_lm"))
+def _is_used_as_model(run: Interpreter, invocation: Invocation) -> bool:
+    """True if the file that a call stands in uses what is called as a model."""
+    return any(invocation.node in calls_of_models(tree) for tree in run.trees)
 
 
 def module_of(
@@ -152,27 +145,25 @@ def module_of(
     module: Value | None = callee
     if isinstance(func, ast.Attribute) and func.attr in _FORWARDS:
         module = invocation.receiver
-        possible = module is not None and _may_have_forward(run, module, func.value)
+        possible = module is not None and _may_have_forward(run, module, invocation)
     else:
-        possible = _may_be_called(run, callee, func)
+        possible = _may_be_called(run, callee, invocation)
     if module is None or not possible:
         return None
     definite = is_module(module) or modes.is_known_module(run, module)
     return module, Certainty.DEFINITE if definite else Certainty.POSSIBLE
 
 
-def _may_have_forward(run: Interpreter, receiver: Value, written: ast.expr) -> bool:
+def _may_have_forward(run: Interpreter, receiver: Value, invocation: Invocation) -> bool:
     """True if ``receiver.forward(...)`` may be a module's forward pass."""
     if is_module(receiver):
         return True
-    if _is_super(written):
-        return False
     if isinstance(receiver, Symbol) and not modes.is_known_module(run, receiver):
         return False
-    return isinstance(receiver, Opaque) or is_named_as_model(written)
+    return isinstance(receiver, Opaque) or _is_used_as_model(run, invocation)
 
 
-def _may_be_called(run: Interpreter, callee: Value, written: ast.expr) -> bool:
+def _may_be_called(run: Interpreter, callee: Value, invocation: Invocation) -> bool:
     """True if ``callee(...)`` may be a module's forward pass."""
     match callee:
         case Object(type=kind):
@@ -180,14 +171,15 @@ def _may_be_called(run: Interpreter, callee: Value, written: ast.expr) -> bool:
                 return True
             if kind is not None and _makes_no_model(kind):
                 return False
-            return modes.is_known_module(run, callee) or is_named_as_model(written)
+            return modes.is_known_module(run, callee) or _is_used_as_model(run, invocation)
         case Opaque():
             return True
         case Symbol(name=name):
             # ``from setup import model``
-            named = "." in name and name.rpartition(".")[2] in _NAMES
-            return (named and is_named_as_model(written)) or modes.is_known_module(run, callee)
-    return isinstance(callee, Unknown) and is_named_as_model(written)
+            return modes.is_known_module(run, callee) or (
+                "." in name and _is_used_as_model(run, invocation)
+            )
+    return isinstance(callee, Unknown) and _is_used_as_model(run, invocation)
 
 
 def one_of_modules(
@@ -200,14 +192,8 @@ def one_of_modules(
     known = [is_module(one) or modes.is_known_module(run, one) for one in modules]
     if all(known):
         return OneOf(modules), Certainty.DEFINITE
-    named = any(known) or is_named_as_model(invocation.node.func)
-    return (OneOf(modules), Certainty.POSSIBLE) if named else None
-
-
-def _is_super(node: ast.expr) -> bool:
-    return (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
-    )
+    possible = any(known) or _is_used_as_model(run, invocation)
+    return (OneOf(modules), Certainty.POSSIBLE) if possible else None
 
 
 def forward(

@@ -76,3 +76,11 @@ def is_output_name(name: str) -> bool:
     The guess: what is called ``outputs`` or ``pred`` is one, so that reading it reads its fields.
     """
     return "out" in name or "pred" in name
+
+
+def may_be_tokenizer(name: str) -> bool:
+    """True if what is called may turn text into tokens, to whatever length.
+
+    The guess: a tokenizer of which nothing is seen goes by such a name.
+    """
+    return "tok" in name.lower()

@@ -14,7 +14,8 @@ from memlint.engine.nodes import called_name, holder_of, last_name
 from memlint.engine.preparing import cuts_of, joins_and_cuts
 from memlint.engine.values import Function, FunctionNode, Invocation, options
 from memlint.flow.evaluated import query
-from memlint.script.called import Call
+from memlint.script.called import Call, Called
+from memlint.script.guesses import may_be_tokenizer
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
@@ -53,10 +54,22 @@ _TOKENIZING = frozenset(
 )
 TOKENIZING_METHODS = _TOKENIZING | {"pad", "__call__"}
 FROM_TEXT = frozenset({"__call__", "encode", "encode_plus", "batch_encode_plus"})
-# ``load_tokenizer(...)`` returns one, ``tokenizer.as_target_tokenizer()`` changes it.
-_MAKES_ONE = (
-    *("as_", "get_", "load_", "build_", "create_", "make_"),
-    *("init", "setup_", "prepare_", "train_", "save_", "add_"),
+# What only a tokenizer takes, and what the processors of sound and images take beside it.
+_OPTIONS_OF_TEXT = frozenset(
+    {
+        *("truncation", "text_target", "text_pair", "add_special_tokens", "is_split_into_words"),
+        *("return_special_tokens_mask", "return_overflowing_tokens", "return_token_type_ids"),
+        *("return_attention_mask", "add_generation_prompt", "return_offsets_mapping"),
+    }
+)
+_OPTIONS_OF_OTHERS = frozenset({"sampling_rate", "images", "audio", "audios", "videos"})
+# What only a tokenizer has.
+_OF_TOKENIZERS = frozenset(
+    {
+        *("pad_token", "pad_token_id", "padding_side", "truncation_side", "model_max_length"),
+        *("batch_decode", "convert_tokens_to_ids", "convert_ids_to_tokens", "add_special_tokens"),
+        *("eos_token", "bos_token", "as_target_tokenizer", "chat_template", "all_special_ids"),
+    }
 )
 # What cannot change lengths unseen: its effects are known, or are read off its calls.
 _KNOWN_PACKAGES = frozenset(
@@ -72,7 +85,7 @@ _LENGTH_WORDS = ("ids", "input", "token", "label", "mask", "text_chunk", "seq")
 
 
 def is_tokenizer_call(call: Call) -> bool:
-    """True if something that is a tokenizer, by type or by name, is called to make tokens.
+    """True if something that is a tokenizer, by type or by use, is called to make tokens.
 
     ``tokenizer.pad`` counts; calls of processors do not.
     """
@@ -82,14 +95,32 @@ def is_tokenizer_call(call: Call) -> bool:
         return call.method in TOKENIZING_METHODS
     if "Processor" in kind or call.name.endswith(".from_pretrained"):
         return False
-    name = last_name(holder if holder is not None else call.node.func)
-    if name.startswith(_MAKES_ONE):
+    if holder is None and not call.name.startswith("?"):
+        # A function of the script or of a library.
         return False
-    lower = name.lower()
-    if lower in ("tok", "tokenizer") or lower.endswith("_tokenizer"):
-        # A function of the script that is called so is none.
-        return call.name.startswith("?") or "Tokenizer" in call.name or holder is not None
-    return False
+    return _is_used_as_tokenizer(call, holder if holder is not None else call.node.func)
+
+
+def _is_used_as_tokenizer(call: Call, what: Expression) -> bool:
+    """True if something of an unknown type is a tokenizer by what the script does with it: it gives
+    it options, or asks it for attributes, that nothing else has."""
+    given = set(call.keywords)
+    if given & _OPTIONS_OF_OTHERS:
+        return False
+    return bool(given & _OPTIONS_OF_TEXT) or call.script.text(what) in _tokenizers_by_use(
+        call.script
+    )
+
+
+@query
+def _tokenizers_by_use(script: Called) -> frozenset[str]:
+    """What the script asks for attributes that only tokenizers have, as it is written."""
+    return frozenset(
+        script.text(holder)
+        for word in _OF_TOKENIZERS
+        for one in script.mentions(word)
+        if (holder := holder_of(one)) is not None and last_name(holder)
+    )
 
 
 def effects_of(
@@ -121,7 +152,8 @@ def _is_out_of_sight(call: Call, invocation: Invocation) -> bool:
     if call.name.startswith("."):
         return True
     if "?" in call.name:
-        return call.name == "?" and holder_of(invocation.node) is None
+        unknown = call.name == "?" and holder_of(invocation.node) is None
+        return unknown or may_be_tokenizer(called_name(invocation.node))
     return "." in call.name and package not in _KNOWN_PACKAGES and invocation.receiver is None
 
 

@@ -74,3 +74,36 @@ def tensors(row):
     assert squeezed.makes_labels
     assert not squeezed.labels_copy_inputs
     assert not squeezed.makes_lists
+
+
+# What a script does with something of which nothing else is known -> whether it is a tokenizer.
+USED = {
+    "tokenizer(rows['text'])": False,
+    "my_tokenizer(rows['text'])": False,
+    "turn(rows['text'], truncation=True)": True,
+    "turn.pad_token = turn.eos_token\nturn(rows['text'])": True,
+    "turn.encode(rows['text'])\nprint(turn.batch_decode(rows))": True,
+    "turn(rows['sound'], sampling_rate=16_000, truncation=True)": False,
+    "rows.encode('utf-8')": False,
+}
+
+
+@pytest.mark.parametrize("text", USED)
+def test_a_tokenizer_is_known_by_its_use_and_not_by_its_name(text: str) -> None:
+    script = read(f"from project import load\ntokenizer, my_tokenizer, turn, rows = load()\n{text}")
+    places = {one.call.node.lineno for one in script.tokenizations}
+    assert bool(places) is USED[text]
+
+
+@pytest.mark.parametrize(("name", "unsure"), [("my_tokenizer", True), ("marked", False)])
+def test_what_is_called_a_tokenizer_may_shorten_rows(name: str, unsure: bool) -> None:
+    """Wrong where it counts tokens alone: nothing is said of rows that are too long."""
+    text = f"""\
+def prepare(row):
+    return {{"text": row["text"], "made": tools.{name}(row["text"])}}
+tools = open_tools()
+Trainer(model, train_dataset=raw.map(prepare)).train()
+"""
+    script = read(HEADER + text)
+    kinds = {effect.kind.value for data in script.datasets for effect in data.effects}
+    assert ("unknown" in kinds) is unsure

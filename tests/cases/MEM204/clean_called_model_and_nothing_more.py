@@ -1,11 +1,10 @@
-# about: Nothing is known of the model, but it is called one and next tokens are predicted.
+# about: What is called model may compute anything: nothing uses it as a module.
 import transformers
 from policy import build
 
 
 def log_probabilities(logits, input_ids):
-    shifted = logits[:, :-1, :]
-    logps = shifted.log_softmax(dim=-1)  # expect: MEM204
+    logps = logits[:, :-1, :].log_softmax(dim=-1)
     return logps.gather(2, input_ids[:, 1:].unsqueeze(2)).squeeze(2)
 
 
