@@ -196,6 +196,7 @@ class Draft:
     comments: spans whose comments go with what is removed.
     regions: the bytes that the edits name; nothing outside them may change.
     replaced: the splices that write a new value for an option. inserted: new statements.
+    departures: the assignments that go, which an option of a call may take the place of.
     """
 
     tree: Tree
@@ -213,6 +214,7 @@ class Draft:
     regions: list[Span] = field(default_factory=list)
     replaced: list[Splice] = field(default_factory=list)
     inserted: list[Splice] = field(default_factory=list)
+    departures: list[Removal] = field(default_factory=list)
 
     def claim(
         self,
@@ -229,31 +231,38 @@ class Draft:
             self.splices.append(Splice(span, text))
 
     def carry_comments(self) -> list[Removal]:
-        """Let the comments of removed items follow what the same edits put in their place; the
-        removals whose place nothing takes."""
+        """Let the comments of what goes follow what the same edits put in its place; the removals
+        whose place nothing takes."""
         left = []
+        if self.additions:
+            for departure in self.departures:
+                self._follow(departure)
         for number, removal in enumerate(self.removals):
-            if not removal.comments:
-                continue
-            if self.additions:
-                texts = [addition.text for addition in self.additions]
-                source = _without_blanks(removal.source)
-                fitting = [at for at, text in enumerate(texts) if source in _without_blanks(text)]
-                at = fitting[0] if source and fitting else 0
-                marks = _marks(removal.comments, texts[at])
-                self.additions[at] = replace(self.additions[at], text=texts[at] + marks)
-            elif self.replaced or self.inserted:
-                old = (self.replaced or self.inserted)[0]
-                text = old.text.rstrip("\r\n")
-                marks = _marks(removal.comments, text)
-                new = replace(old, text=text + marks + old.text[len(text) :])
-                self.splices[self.splices.index(old)] = new
-                (self.replaced or self.inserted)[0] = new
-            else:
+            if removal.comments and not self._follow(removal):
                 above = removal.above if removal.own else 0
                 self.removals[number] = replace(removal, above=above)
                 left.append(removal)
         return left
+
+    def _follow(self, removal: Removal) -> bool:
+        """Mark the comments of what goes in what takes its place; True if anything does."""
+        if self.additions:
+            texts = [addition.text for addition in self.additions]
+            source = _without_blanks(removal.source)
+            fitting = [at for at, text in enumerate(texts) if source in _without_blanks(text)]
+            at = fitting[0] if source and fitting else 0
+            marks = _marks(removal.comments, texts[at])
+            self.additions[at] = replace(self.additions[at], text=texts[at] + marks)
+        elif self.replaced or self.inserted:
+            old = (self.replaced or self.inserted)[0]
+            text = old.text.rstrip("\r\n")
+            marks = _marks(removal.comments, text)
+            new = replace(old, text=text + marks + old.text[len(text) :])
+            self.splices[self.splices.index(old)] = new
+            (self.replaced or self.inserted)[0] = new
+        else:
+            return False
+        return True
 
     def contradicts_itself(self) -> bool:
         """True if two of the edits cannot both be made."""

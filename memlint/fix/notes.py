@@ -35,22 +35,22 @@ def notes_of(
     ]
     start = tree.line_start(item.span.start)
     end = item.comma + 1 if item.comma is not None else item.span.end
-    behind = _behind(tree, end)
-    rest = tree.data[end : behind[0][1].start if behind else tree.line_end(end)]
+    comments = behind(tree, end)
+    rest = tree.data[end : comments[0][1].start if comments else tree.line_end(end)]
     alone = not tree.data[start : item.span.start].strip() and start > sequence.start
     if not alone or rest.strip(b" \t\r\n)]},"):
         return tuple(inside), (), True
     if rest.strip():
         # The closing bracket stands behind it: the comment is the whole statement's.
-        behind = []
+        comments = []
     above = _above(tree, sequence, start)
     notes = [Note(text, above=True) for text, _ in above] + inside
-    notes += [Note(text) for text, _ in behind]
+    notes += [Note(text) for text, _ in comments]
     own = _mention(above, name) or _stands_alone(tree, sequence, index)
     return tuple(notes), tuple(place for _, place in above), own
 
 
-def _behind(tree: Tree, offset: int) -> list[tuple[str, Span]]:
+def behind(tree: Tree, offset: int) -> list[tuple[str, Span]]:
     """Return the comments behind ``offset`` on its line."""
     line_end = tree.line_end(offset)
     return [comment for comment in tree.comments() if offset <= comment[1].start < line_end]

@@ -10,8 +10,9 @@ import re
 
 import libcst as cst
 
-from memlint.fix.draft import Draft, Drop, Splice, Wrap
+from memlint.fix.draft import Draft, Drop, Note, Removal, Splice, Wrap
 from memlint.fix.new_expressions import fitted, reindented, substituted
+from memlint.fix.notes import behind
 from memlint.fix.outcome import FixError
 from memlint.fix.spans import Tree
 from memlint.source import Span
@@ -131,7 +132,12 @@ def insert_comments(draft: Draft, node: cst.CSTNode, comments: list[str]) -> Non
 
 
 def remove_statement(draft: Draft, edit: RemoveStatement) -> None:
-    drop_statement(draft, statement_at(draft.tree, edit.span))
+    tree, node = draft.tree, statement_at(draft.tree, edit.span)
+    drop_statement(draft, node)
+    if isinstance(node, cst.Assign) and draft.drops and draft.drops[-1].node is node:
+        said = tuple(Note(text) for text, _ in behind(tree, tree.span(node).end))
+        source = tree.slice(tree.span(node.value))
+        draft.departures.append(Removal(node, 0, comments=said, source=source))
 
 
 def drop_statement(draft: Draft, node: Statement) -> None:

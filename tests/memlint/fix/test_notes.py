@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from memlint.fix import apply_edits
-from memlint.source.edits import Edit, RemoveKeyword, SetKeyword
-from tests.memlint.fix.places import call
+from memlint.source.edits import Edit, RemoveKeyword, RemoveStatement, SetKeyword
+from tests.memlint.fix.places import call, spot
 
 OPTIONS = """\
 f(
@@ -74,3 +74,23 @@ def test_comments_inside_a_value_that_moves_are_written_once(blanks: str) -> Non
         f"    old={{\n        'x': 1,  # why one{blanks}\n        'y': 2,\n    }},  # options\n)\n"
         "f()\n"
     )
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_an_assignment_that_becomes_an_option_brings_its_comment_along(newline: str) -> None:
+    text = "made = f(\n    a=1,  # one\n)\nmade.b = 2  # no more than two\n".replace("\n", newline)
+    edits = (SetKeyword(call(text), "b", "2"), RemoveStatement(spot(text, "made.b = 2")))
+    assert applied(text, *edits) == (
+        "made = f(\n    a=1,  # one\n    b=2,  # no more than two\n)\n".replace("\n", newline)
+    )
+
+
+def test_the_comment_of_an_assignment_that_nothing_takes_the_place_of_goes() -> None:
+    text = "made = f(a=1)\nmade.b = 2  # no more than two\n"
+    assert applied(text, RemoveStatement(spot(text, "made.b = 2"))) == "made = f(a=1)\n"
+
+
+def test_a_comment_of_two_statements_stays_with_the_other() -> None:
+    text = "made = f(a=1)\nmade.b = 2; made.c = 3  # both\n"
+    edits = (SetKeyword(call(text), "b", "2"), RemoveStatement(spot(text, "made.b = 2")))
+    assert applied(text, *edits) == "made = f(a=1, b=2)\nmade.c = 3  # both\n"
