@@ -27,6 +27,7 @@ _LONGEST = 2_000_000
 _LONGEST_NOTEBOOK = 64_000_000
 # Of a file; who starts more training runs in a file generated it.
 _MOST_COMMANDS = 200
+_SETTINGS = (".yaml", ".yml", ".json")
 
 
 __all__ = ["Command", "Flag", "Target", "commands_in", "kind_of", "read_commands"]
@@ -106,11 +107,40 @@ class Command(Record):
 
     @property
     def recipe(self) -> str | None:
-        """Path or name of the recipe that it is given; None without one, or where unknown."""
+        """Path or name of the recipe that it is given; None without one, or where unknown.
+
+        A script may get it as its one argument without an option: ``python train.py sft.yaml``.
+        """
         if self.target is not None and self.target.kind == "recipe":
             return self.target.text
         flag = self.setting("config")
-        return flag.value if flag is not None and isinstance(flag.value, str) else None
+        if flag is not None:
+            return flag.value if isinstance(flag.value, str) else None
+        alone = self.positionals[0] if len(self.positionals) == 1 and self.starts_file else None
+        return alone if alone is not None and alone.endswith(_SETTINGS) else None
+
+    @property
+    def starts_file(self) -> bool:
+        """True if it starts a file of Python, by its path or as a module."""
+        return self.target is not None and self.target.kind in ("script", "module")
+
+    @property
+    def scripts(self) -> tuple[str, ...]:
+        """The paths that its script may have, from where it runs, the likeliest first: those of a
+        module in the folders of ``PYTHONPATH``, or in ``src``, where a project installs it from."""
+        target = self.target
+        if target is None or target.text is None or not self.starts_file:
+            return ()
+        if target.kind == "script":
+            return (target.text,)
+        path = target.text.replace(".", "/")
+        searched = _text(_last(self.environment, "PYTHONPATH")) or ""
+        folders = dict.fromkeys(("", *searched.split(":"), "src"))
+        return tuple(
+            posixpath.join(folder, f"{path}{end}")
+            for folder in folders
+            for end in (".py", "/__main__.py")
+        )
 
     @property
     def config_file(self) -> str | None:

@@ -11,6 +11,7 @@ PROGRAMS = (
 )
 STARTS = lazy_pattern(PROGRAMS)
 _LAUNCHES = lazy_pattern(PROGRAMS.encode())
+_STARTED = lazy_pattern(rb"\.py|\s(?:-m|--module)\s")
 _SUFFIXES = {
     ".sh": "shell",
     ".bash": "shell",
@@ -49,4 +50,4 @@ def is_launch_file(path: str) -> bool:
 
 def may_launch(data: bytes) -> bool:
     """True if a file of commands may start a script of Python: most build or install something."""
-    return b".py" in data and _LAUNCHES.search(data) is not None
+    return _STARTED.search(data) is not None and _LAUNCHES.search(data) is not None

@@ -200,12 +200,12 @@ def is_complete(command: Command, file: str) -> bool:
 
 def _may_start(command: Command, file: str, script: str) -> bool:
     """True if a command starts the script, or one of its name in a folder that is not known."""
-    target = command.target
-    if target is None or target.name != os.path.basename(script):
+    target, name = command.target, os.path.basename(script)
+    if target is None or name not in (target.name, *map(os.path.basename, command.scripts)):
         return False
     paths = list(paths_of(command, file))
     if not paths:
-        return True
+        return target.kind == "script"
     return next(filter(os.path.isfile, paths), None) == script
 
 
@@ -213,21 +213,17 @@ def commands_of(source: Source) -> list[Command]:
     """The commands that start a script."""
     from memlint.recipes.launch import commands_in
 
-    scripts = (
-        one for one in commands_in(source) if one.target is not None and one.target.kind == "script"
-    )
+    scripts = (one for one in commands_in(source) if one.starts_file)
     return list(islice(scripts, _MAX_COMMANDS))
 
 
 def paths_of(command: Command, place: str) -> Iterator[str]:
     """The files that a command in the file at ``place`` may start, the likeliest first."""
-    target = command.target
-    if target is None or target.text is None or not target.text.endswith(".py"):
-        return
-    if command.folder is None or os.path.isabs(os.path.join(command.folder, target.text)):
-        return
-    for folder in _folders(place):
-        yield os.path.normpath(os.path.join(folder, command.folder, target.text))
+    for folder in _folders(place) if command.folder is not None else ():
+        for script in command.scripts:
+            within = os.path.join(command.folder or "", script)
+            if script.endswith(".py") and not os.path.isabs(within):
+                yield os.path.normpath(os.path.join(folder, within))
 
 
 def _watched(script: str) -> list[str]:

@@ -156,16 +156,8 @@ class Readers:
 
     def script_of(self, command: Command, beside: str) -> str | None:
         """The script of the project that a command in a file starts."""
-        target = command.target
-        if target is None or target.text is None or target.kind not in ("script", "module"):
-            return None
-        text = target.text
-        if target.kind == "module":
-            text = f"{text.replace('.', '/')}.py"
-        for path in _places(text, beside, command, self._root):
-            if os.path.isfile(path):
-                return path
-        return None
+        places = chain(*(_places(each, beside, command, self._root) for each in command.scripts))
+        return next(filter(os.path.isfile, places), None)
 
     # -- by scripts ------------------------------------------------------------------------------
 

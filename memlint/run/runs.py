@@ -196,11 +196,7 @@ class Runs:
             launch
             for launch in self._project().launches
             if self._means(launch, launch.command.recipe)
-            or (
-                launch.command.target is not None
-                and launch.command.target.kind == "script"
-                and self._means(launch, launch.command.target.text)
-            )
+            or any(self._means(launch, script) for script in launch.command.scripts)
         )
 
     def _means(self, launch: Launch, text: str | None) -> bool:
@@ -298,8 +294,9 @@ class Runs:
             return ""
         if command.starts == "trl":
             return command.target.text
-        path = self._find(command.target.text, launch.path)
-        if command.target.kind != "script" or path is None:
+        found = (self._find(script, launch.path) for script in command.scripts)
+        path = next((each for each in found if each is not None), None)
+        if path is None:
             return ""
         names = set(_TRAINER.findall(self._text(path)))
         return names.pop() if len(names) == 1 else ""

@@ -110,3 +110,74 @@ def test_a_recipe_that_trl_reads_has_its_defaults(
     assert {"MEM401", "MEM402", "MEM501"} <= set(codes(capsys))
     (here / "other.sh").write_text("python train.py --config sft.yaml\n")
     assert not {"MEM401", "MEM402", "MEM501"} & set(codes(capsys))
+
+
+MODULE = """\
+from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
+Trainer(net, args, train_dataset=rows).train()
+"""
+STARTED = "--output_dir out --evaluation_strategy no"
+
+
+@pytest.mark.parametrize(
+    ("place", "command"),
+    [
+        ("coach/fit.py", "python -m coach.fit"),
+        ("src/coach/fit.py", "python -m coach.fit"),
+        ("src/coach/fit.py", "PYTHONPATH=src python3 -m coach.fit"),
+        ("lib/coach/fit.py", "PYTHONPATH=other:lib torchrun -m coach.fit"),
+        ("src/coach/__main__.py", "accelerate launch --module coach"),
+    ],
+)
+def test_a_module_is_the_file_that_python_would_start(
+    here: Path, capsys: pytest.CaptureFixture[str], place: str, command: str
+) -> None:
+    script = here / place
+    script.parent.mkdir(parents=True)
+    script.write_text(MODULE)
+    (here / "run.sh").write_text(f"{command} {STARTED}\n")
+    # Below the project's folder, and with all that the command decides of the script.
+    assert {"MEM301", "MEM901"} <= set(codes(capsys))
+
+
+def test_a_module_of_another_package_starts_nothing_here(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "fit.py").write_text(MODULE)
+    (here / "run.sh").write_text(f"python -m other.fit {STARTED}\n")
+    assert codes(capsys) == ["MEM201"]
+
+
+READS_A_FILE = """\
+import sys
+from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+(args,) = HfArgumentParser(TrainingArguments).parse_yaml_file(sys.argv[1])
+net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
+Trainer(net, args, train_dataset=rows).train()
+"""
+
+
+@pytest.mark.parametrize("half", ["fp16", "bf16"])
+def test_a_file_that_a_command_hands_over_without_an_option_enters_the_run(
+    here: Path, capsys: pytest.CaptureFixture[str], half: str
+) -> None:
+    (here / "fit.py").write_text(READS_A_FILE)
+    (here / "large.yaml").write_text(f"output_dir: out\n{half}: true\n")
+    (here / "run.sh").write_text("accelerate launch fit.py large.yaml\n")
+    run(["estimate", "--target", "newest", "fit.py"])
+    said = capsys.readouterr().out
+    assert f"compute {'float16' if half == 'fp16' else 'bfloat16'};" in said
+
+
+def test_two_files_without_options_say_nothing_of_each_other(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "fit.py").write_text(READS_A_FILE)
+    (here / "large.yaml").write_text("output_dir: out\nfp16: true\n")
+    (here / "run.sh").write_text("accelerate launch fit.py large.yaml more.yaml\n")
+    run(["estimate", "--target", "newest", "fit.py"])
+    assert "compute float16;" not in capsys.readouterr().out
