@@ -6,6 +6,7 @@ default configuration is not the project's: what it may say counts as not said.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from memlint.recipes.kinds import Kind
@@ -141,10 +142,23 @@ def _sharding(settings: _Settings, files: Files) -> tuple[str | None, Mapping[st
     if engine == "FSDP":
         version = settings.number("fsdp_version", "fsdp_config", 1)
         names = {1: "fsdp", 2: "fsdp2"}
-        return names.get(version or 0), settings.section("fsdp_config")
+        options = settings.section("fsdp_config")
+        if version == 2:
+            options = {**options, **_parallel(settings)}
+        return names.get(version or 0), options
     if engine == "NO" and settings.file is None and (settings.number("num_processes") or 1) > 1:
         engine = "MULTI_GPU"
     return _TYPES.get(engine), {}
+
+
+def _parallel(settings: _Settings) -> dict[str, int]:
+    """Over how many GPUs sequences and layers are divided, as ``ParallelismConfig`` has it."""
+    lead = "parallelism_config"
+    tensors, *contexts = (
+        settings.number(f"{lead}_{name}_size", lead, 1) or 1 for name in ("tp", "cp", "sp")
+    )
+    sizes = {"cp_size": math.prod(contexts), "tp_size": tensors}
+    return {name: size for name, size in sizes.items() if size > 1}
 
 
 def _by_stage(stage: int | None) -> str | None:

@@ -261,3 +261,42 @@ def test_mixed_precision_of_a_trainer(
     (here / "train.py").write_text(SFT.replace("OPTIONS", ", bf16=False"))
     (here / "run.sh").write_text(f"{text}\n")
     assert bool(found(capsys, "MEM402")) is expected
+
+
+PARALLEL = """\
+compute_environment: LOCAL_MACHINE
+distributed_type: FSDP
+fsdp_config:
+  fsdp_version: 2
+parallelism_config:
+  parallelism_config_cp_size: CP
+  parallelism_config_tp_size: 1
+mixed_precision: bf16
+num_machines: 1
+num_processes: 8
+"""
+
+
+def peak(capsys: pytest.CaptureFixture[str]) -> float:
+    run(["estimate", "--target", "newest", "fit.py", "--assume", "seq_len=8192"])
+    said = capsys.readouterr().out
+    return float(said.partition("allocated")[2].split()[0])
+
+
+@pytest.mark.parametrize("flag", [False, True], ids=["file", "flag"])
+def test_sequences_that_accelerate_divides_are_shorter_on_each_gpu(
+    here: Path, capsys: pytest.CaptureFixture[str], flag: bool
+) -> None:
+    (here / "fit.py").write_text(
+        "from transformers import AutoModelForCausalLM, Trainer, TrainingArguments\n"
+        'net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")\n'
+        'args = TrainingArguments("out", bf16=True, per_device_train_batch_size=1)\n'
+        "Trainer(net, args, train_dataset=rows).train()\n"
+    )
+    more = "--use_parallelism_config true --parallelism_config_cp_size 4 " if flag else ""
+    (here / "run.sh").write_text(f"accelerate launch --config_file a.yaml {more}fit.py\n")
+    (here / "a.yaml").write_text(PARALLEL.replace("CP", "1" if flag else "4"))
+    divided = peak(capsys)
+    (here / "run.sh").write_text("accelerate launch --config_file a.yaml fit.py\n")
+    (here / "a.yaml").write_text(PARALLEL.replace("CP", "1"))
+    assert divided < 0.5 * peak(capsys)
