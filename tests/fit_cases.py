@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from memlint.api import Api, newest
-from memlint.memory.fit import Fitted, Measure, candidates, fit
+from memlint.memory.fit import Fitted, Measure, candidates, fit, run_of
 from memlint.memory.prices import Run, with_pricing
 from memlint.rule import registry
 from memlint.rule.findings import Applicability
 from memlint.rule.savings import Pricing
 from memlint.run.engine import check_source
-from memlint.run.whole import run_of
 from memlint.runs.run_settings import settings_of
 from memlint.script import build_script
 from memlint.source import Source

@@ -24,7 +24,7 @@ def debug_command(path: str, target: str | None) -> int:
 
 
 def _script(path: str, target: str | None) -> Iterator[str]:
-    from memlint.cli.estimate import script_and_tables
+    from memlint.cli.runs_of_file import script_and_tables
     from memlint.run.deep import deeply
     from memlint.script import build_script
 

@@ -1,64 +1,82 @@
-"""``memlint fix --fit``: which fixes make each script's run fit its GPU."""
+"""``memlint fix --fit``: which fixes make each file's runs fit their GPU."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from memlint.cli.inputs import Usage
 from memlint.memory import SettingsError
+from memlint.memory.fit import Fitted, Measure, fit, run_of
+from memlint.memory.prices import with_pricing
 from memlint.project.targets import Targets
+from memlint.recipes.document import DocumentError
 from memlint.reports import fit_report
 from memlint.rule.findings import Applicability
-from memlint.run.engine import read_script
+from memlint.run.described import Described, NoRunError, runs_in
 from memlint.run.jobs import Job
-from memlint.run.whole import fit_source, options_around
-from memlint.runs.run_settings import settings_of
+from memlint.run.runs import Runs
 from memlint.source.diagnostics import ReadError
-from memlint.source.reading import read_source
+
+if TYPE_CHECKING:
+    from memlint.api import Api
+    from memlint.source import Source
 
 
 def jobs_that_fit(jobs: Sequence[Job]) -> list[Job]:
-    """Return the jobs of scripts that train, with the fixes that make them fit, and print these.
+    """Return the jobs of files that train, with the fixes that make them fit, and print these.
 
     Raises:
         Usage: no GPU is named.
     """
     targets = Targets()
+    runs = Runs(release=targets.release)
     chosen: list[Job] = []
     for job in jobs:
         if job.pricing is None or not job.pricing.gpu:
             raise Usage("--fit needs --gpu NAME, such as rtx4090-24gb")
-        one = _with_its_fixes(job, targets)
+        one = _with_its_fixes(job, targets, runs)
         if one is not None:
             chosen.append(one)
     return chosen
 
 
-def _with_its_fixes(job: Job, targets: Targets) -> Job | None:
-    assert job.pricing is not None
+def _with_its_fixes(job: Job, targets: Targets, runs: Runs) -> Job | None:
+    """The job with the fixes that make each run of its file fit; None where nothing trains."""
+
+    def tables(path: str, source: Source | None) -> Api:
+        return targets.api(os.path.abspath(path), job.target, source)
+
     try:
-        source = read_source(job.path)
-        api = targets.api(job.place, job.target, source)
-        around = options_around(job.place, source.data)
-        values = settings_of(read_script(source, api, around))
-        if values is None:
-            return None
-        fitted = fit_source(
-            source, api, values, job.pricing, around=around, codes=job.codes, runtime=job.runtime
-        )
+        found = runs_in(job.path, tables, runs)
+        fits = [(run, _fitted(job, run)) for run in found]
+    except NoRunError:
+        return None
     except SettingsError as error:
         click.echo(f"{job.path}: {error}", err=True)
         return None
-    except (ReadError, SyntaxError, ValueError):
+    except (ReadError, DocumentError, SyntaxError, ValueError):
         return job._replace(only=frozenset())  # what keeps it from being read is said as always
-    for line in fit_report.lines(fitted, None):
-        click.echo(f"{job.path}: {line}", err=True)
-    unsafe = any(each.kind is Applicability.UNSAFE for each in fitted.applied)
-    codes = frozenset(code for each in fitted.applied for code in each.codes)
+    applied: list[Measure] = []
+    for run, one in fits:
+        applied += one.applied
+        place = run.place if len(fits) > 1 else job.path
+        for line in fit_report.lines(one, None):
+            click.echo(f"{place}: {line}", err=True)
+    unsafe = any(each.kind is Applicability.UNSAFE for each in applied)
+    codes = frozenset(code for each in applied for code in each.codes)
     return job._replace(
-        only=frozenset(pair for each in fitted.applied for pair in each.fixes),
+        only=frozenset(pair for each in applied for pair in each.fixes),
         by_code=job.by_code | codes,
         unsafe_fixes=unsafe,
     )
+
+
+def _fitted(job: Job, run: Described) -> Fitted:
+    assert job.pricing is not None
+    assert run.find is not None
+    settings = with_pricing(run.settings, job.pricing)
+    return fit(run_of(settings), run.find(job.codes, job.runtime))

@@ -330,7 +330,7 @@ def _assumptions(example: str) -> Callable[[FC], FC]:
 
 
 @main.command(short_help="Estimate the GPU memory of a run.")
-@click.argument("script", required=False, type=click.Path(), metavar="[SCRIPT]")
+@click.argument("script", required=False, type=click.Path(), metavar="[FILE]")
 @_settings_file
 @click.option("--gpu", metavar="NAME", help="The GPU, such as a100-80gb or rtx4090-24gb.")
 @_assumptions("seq_len=4096 or lora.r=16")
@@ -350,10 +350,13 @@ def estimate(
     fit: bool,
     output_format: str,
 ) -> int:
-    """Estimate the GPU memory that the run in SCRIPT needs, phase by phase.
+    """Estimate the GPU memory that the run in FILE needs, phase by phase.
 
-    Nothing is run or downloaded. Values that the script leaves open are assumed and listed. Exits
-    with 1 if a GPU is named and the run does not fit (with --fit: if no set of fixes makes it fit).
+    FILE is a script, a notebook, a recipe (TRL, alignment-handbook, axolotl, LLaMA-Factory,
+    torchtune), or a file of launch commands (shell, Makefile, justfile). Runs with different
+    settings are shown each; FILE:LINE is the one whose command begins on that line. Nothing is run
+    or downloaded. Values that the file leaves open are assumed and listed. Exits with 1 if a GPU is
+    named and a run does not fit (with --fit: if no set of fixes makes it fit).
     """
     from memlint.cli.estimate import estimate_command
 
@@ -371,7 +374,7 @@ def estimate(
 
 @main.command(short_help="Explain a CUDA out-of-memory error.")
 @click.argument("log", type=click.Path(), metavar="LOG")
-@click.argument("script", required=False, type=click.Path(), metavar="[SCRIPT]")
+@click.argument("script", required=False, type=click.Path(), metavar="[FILE]")
 @_settings_file
 @_assumptions("model=gpt2 or seq_len=4096")
 @_versions
@@ -386,8 +389,8 @@ def oom(
 ) -> int:
     """Explain which tensor torch could not allocate, from the error in LOG, and what helps.
 
-    LOG is a file with torch's message (- reads standard input). SCRIPT or --settings describe the
-    run; without them, only the message and its traceback are used.
+    LOG is a file with torch's message (- reads standard input). FILE, as for estimate, or
+    --settings describe the run; without them, only the message and its traceback are used.
     """
     from memlint.cli.oom import oom_command
 

@@ -11,6 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from memlint.memory.oom_candidates import Candidate, Explanation
+    from memlint.run.described import Described
 
 _SHOWN = 5
 _MAX_BYTES = 128 << 20
@@ -31,9 +32,9 @@ def oom_command(
 
     text = _read(log)
     try:
-        settings = _settings(script, settings_file, assumptions, target)
-        explanation = explain(text, settings)
-        found = _found(script, target) if script is not None else {}
+        run = _run(script, settings_file, target)
+        explanation = explain(text, _settings(run, assumptions, target))
+        found = _found(run) if run is not None else {}
     except OomError as error:
         raise click.ClickException(f"{'standard input' if log == '-' else log}: {error}") from None
     except SettingsError as error:
@@ -49,7 +50,7 @@ def oom_command(
 
 
 def _read(log: str) -> str:
-    from memlint.cli.estimate import read_named_or_stdin
+    from memlint.cli.runs_of_file import read_named_or_stdin
 
     data = read_named_or_stdin(log, _MAX_BYTES)
     # Windows PowerShell redirects output as UTF-16.
@@ -57,22 +58,29 @@ def _read(log: str) -> str:
     return data.decode("utf-16" if wide else "utf-8", "replace")
 
 
-def _settings(
-    script: str | None,
-    settings_file: str | None,
-    assumptions: tuple[str, ...],
-    target: str | None,
-) -> Any:
-    """Return the run's settings as ``memlint estimate`` reads them; None if no model is named."""
+def _run(script: str | None, settings_file: str | None, target: str | None) -> Described | None:
+    """Return the run that is described, as ``memlint estimate`` reads it; None without one."""
+    if script is None and settings_file is None:
+        return None
+    from memlint.cli.runs_of_file import runs_of_file
+
+    run, *others = runs_of_file(script, settings_file, target)
+    if others:
+        places = " or ".join(each.place for each in (run, *others))
+        raise click.UsageError(
+            f"{script} describes several runs: give the one that failed, {places}"
+        )
+    return run
+
+
+def _settings(run: Described | None, assumptions: tuple[str, ...], target: str | None) -> Any:
+    """Return the run's settings; None if no model is named."""
+    from memlint.cli.runs_of_file import configured
     from memlint.memory.settings import read_with
 
-    values: dict[str, Any] = {}
-    if script is not None or settings_file is not None:
-        from memlint.cli.estimate import _configured, _values
-
-        values = _values(script, settings_file, target)
-        if script is not None:
-            assumptions = _configured(script, target, None, assumptions).assume
+    values = run.settings if run is not None else {}
+    if run is not None and run.find is not None:
+        assumptions = configured(run.path, target, None, assumptions).assume
     if "model" in values or any(text.startswith("model=") for text in assumptions):
         return read_with(values, "", assumptions)
     if assumptions:
@@ -80,22 +88,14 @@ def _settings(
     return None
 
 
-def _found(script: str, target: str | None) -> dict[str, str]:
-    """Return the rules that find something in the script, with the place of the first finding."""
-    from memlint.cli.estimate import script_and_tables
-    from memlint.rule import registry
-    from memlint.run.engine import check_source
-    from memlint.run.whole import options_around
-
-    source, api = script_and_tables(script, target)
-    around = options_around(script, source.data)
-    rules = registry.load(registry.selected(("ALL",)))
-    findings = check_source(source, rules, api, on_error=lambda rule, error: None, **around)
-    places: dict[str, str] = {}
-    for finding in findings:
+def _found(run: Described) -> dict[str, str]:
+    """Return the rules that find something in the run's file, with the place of the first
+    finding."""
+    source, places = run.source, dict[str, str]()
+    for finding in run.find(None, True) if run.find is not None else ():
         place = source.location(finding.span.start)
         cell = f":cell {place.cell}" if place.cell else ""
-        places.setdefault(finding.code, f"{script}{cell}:{place.row}")
+        places.setdefault(finding.code, f"{run.path}{cell}:{place.row}")
     return places
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
+from memlint.memory.checkpoints import architecture_of
 from memlint.memory.prices import Changes, Run, effect_of, merged, without_logits
 from memlint.memory.settings import Quantization, Settings, SettingsError
 from memlint.memory.trainer_kinds import kind_of
@@ -137,6 +138,15 @@ class Fitted(NamedTuple):
             "seq_len": self.seq_len,
             "tier": self.tier,
         }
+
+
+def run_of(settings: Settings) -> Run:
+    """The run of settings, its model's shape found as for an estimate.
+
+    Raises:
+        SettingsError: the model or a setting is not known.
+    """
+    return Run(settings, architecture_of(settings))
 
 
 def fit(run: Run, findings: Iterable[Finding]) -> Fitted:

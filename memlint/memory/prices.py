@@ -10,7 +10,7 @@ or a loss that several of them have is recorded once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from memlint.memory.assume import assume
 from memlint.memory.checkpoints import find_config, with_head
 from memlint.memory.config_values import ConfigError
 from memlint.memory.gpus import Gpu, find_gpu
+from memlint.memory.optimizers import IN_BACKWARD
 from memlint.memory.settings import Settings, SettingsError, read_with, replace
 from memlint.memory.timeline import Phase, Timeline
 from memlint.memory.trainer_kinds import head_of, kind_of
@@ -276,7 +277,7 @@ def effect_of(finding: Finding, known: Settings) -> Changes:
 
     known: the settings of the run, complete.
     """
-    changes: dict[str, Any] = dict(finding.effect)
+    changes: dict[str, Any] = dict(_in_settings(finding.effect, known))
     if changes.get("loss") == "no_logits":
         changes["loss"] = without_logits(known)
     if changes.get("checkpointing") == "non_reentrant":
@@ -292,6 +293,23 @@ def effect_of(finding: Finding, known: Settings) -> Changes:
         for key in sorted(changes)
         if getattr(known, key) != getattr(changed, key)
     )
+
+
+def _in_settings(
+    effect: Iterable[tuple[str, object]], known: Settings
+) -> Iterator[tuple[str, object]]:
+    """Yield an effect in the memory model's words: a run's record has some of its own."""
+    for name, value in effect:
+        if name == "quantization" and isinstance(value, str):
+            yield "method", "qlora"
+            yield name, {"bits": 8 if value == "int8" else 4, "type": value}
+        elif name == "reentrant":
+            yield "checkpointing", "non_reentrant"
+        elif name == "in_backward":
+            plain = (known.optimizer or "").removesuffix(IN_BACKWARD)
+            yield "optimizer", plain + IN_BACKWARD * bool(value)
+        elif name in Settings.__annotations__:
+            yield name, value
 
 
 def without_logits(known: Settings) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,11 +10,6 @@ if TYPE_CHECKING:
 
 _GIB = 2**30
 _KINDS = 6
-
-
-def as_json(estimate: Estimate) -> str:
-    """Return the estimate as one JSON object."""
-    return json.dumps(estimate.to_json(), indent=2)
 
 
 def as_text(estimate: Estimate) -> str:

@@ -110,6 +110,24 @@ class Launches:
         starting, is_sure = self._starting(script)
         if not starting:
             return CommandSettings(None, tuple(_watched(script)), joined([]))
+        return self._given(script, starting, parses=parses, is_sure=is_sure)
+
+    def each(self, place: str) -> Iterator[tuple[str, Command, CommandSettings]]:
+        """Yield the commands that start the script at ``place``, each with its file and what it
+        alone gives to the script."""
+        script = os.path.abspath(place)
+        starting, is_sure = self._starting(script)
+        for file, one in starting:
+            given = self._given(script, [(file, one)], parses=True, is_sure=is_sure)
+            yield file, one, given
+
+    def given_by(self, script: str, file: str, command: Command) -> CommandSettings:
+        """Return what a command in ``file`` gives to the script at the path ``script``."""
+        return self._given(script, [(file, command)], parses=True, is_sure=True)
+
+    def _given(
+        self, script: str, starting: list[tuple[str, Command]], *, parses: bool, is_sure: bool
+    ) -> CommandSettings:
         from memlint.run.launchers import launcher_of
 
         runs = self._runs.at(script)

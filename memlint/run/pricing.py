@@ -23,7 +23,12 @@ def run_of(script: Script) -> Mapping[str, Any] | None:
     """The settings of the script's training where its model is known by name."""
     from memlint.runs.run_settings import settings_of
 
-    values = _or_else(None, lambda: settings_of(script))
+    return settings_or_none(lambda: settings_of(script))
+
+
+def settings_or_none(read: Callable[[], Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
+    """The settings of a run whose model is known by name; None for all others."""
+    values = _or_else(None, read)
     return values if values and values.get("model") else None
 
 

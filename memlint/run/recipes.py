@@ -6,19 +6,22 @@ Recipes of other programs are asked by ``Rule.findings_of_recipe``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from memlint.recipes.document import DocumentError, MappingNode, read_document
 from memlint.recipes.files import is_document, may_be_recipe, may_run_recipe
 from memlint.recipes.launch import commands_in
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.rule.findings import Applicability, Finding
+from memlint.rule.savings import Pricing
 from memlint.run.advice import hints_as_advice
 from memlint.run.checked import Checked, defect
 from memlint.run.command_lines import commands_of
 from memlint.run.engine import (
     Asked,
+    Examined,
     check_program,
     findings_of,
     is_unrequested,
@@ -33,6 +36,7 @@ from memlint.run.launches import (
     agreed,
     check_launch_source,
 )
+from memlint.run.pricing import priced, settings_or_none
 from memlint.run.trl_recipes import check_trl_recipe
 from memlint.script.launcher import Launcher
 from memlint.source import Source, Span
@@ -61,6 +65,7 @@ def check_recipe_data(
     named: bool = False,
     unused_suppressions: bool = True,
     by_code: frozenset[str] | None = None,
+    pricing: Pricing | None = None,
 ) -> Checked:
     """What is found in the recipe at ``path`` (or in ``data``), as ``check_data`` for scripts.
 
@@ -83,8 +88,8 @@ def check_recipe_data(
 
     tables = api(source)
     asked = Asked(rules, tables, by_code, failed)
-    findings = check_recipe_source(
-        source, recipes, asked, runs, unused_suppressions=unused_suppressions
+    findings, footprint = examine_recipe_source(
+        source, recipes, asked, runs, pricing, unused_suppressions=unused_suppressions
     )
     is_of_trl = any(recipe.kind.fills_trl for recipe in recipes)
     libraries = LIBRARIES if commands or is_of_trl else frozenset[str]()
@@ -98,7 +103,8 @@ def check_recipe_data(
         assumed,
         naming,
         runs.relied_on(path),
-        broken=broken,
+        footprint,
+        broken,
     )
 
 
@@ -161,7 +167,22 @@ def check_recipe_source(
     unused_suppressions: bool = True,
 ) -> list[Finding]:
     """What the rules find in the recipes of ``source``, in order of place, suppressed findings
-    left out."""
+    left out: ``examine_recipe_source`` without prices."""
+    return examine_recipe_source(
+        source, recipes, asked, runs, None, unused_suppressions=unused_suppressions
+    ).findings
+
+
+def examine_recipe_source(
+    source: Source,
+    recipes: Sequence[Recipe],
+    asked: Asked,
+    runs: Runs,
+    pricing: Pricing | None,
+    *,
+    unused_suppressions: bool = True,
+) -> Examined:
+    """What the rules find in the recipes of ``source``, each with the price of its own run."""
 
     def check(program: Module, launcher: Launcher) -> list[Finding]:
         script = Source(f"{source.path}.py", "")  # what is written is in the nodes
@@ -189,7 +210,58 @@ def check_recipe_source(
     else:
         found += check_launch_source(source, asked, runs)
         findings = agreed(source, commands_in(source), found)
-    return unsuppressed(source, once(findings), asked.rules, unused_suppressions)
+    findings = unsuppressed(source, once(findings), asked.rules, unused_suppressions)
+    if pricing is None or not found:
+        return Examined(findings)
+    owners = {_key(each.finding): each.command for each in reversed(found)}
+    settings = _settings_of(source, recipes, asked.api, runs, set(owners.values()))
+    return _priced(findings, owners, settings, pricing)
+
+
+def _key(finding: Finding) -> tuple[Span, str, str]:
+    return finding.span, finding.code, finding.message
+
+
+def _settings_of(
+    source: Source, recipes: Sequence[Recipe], api: Api, runs: Runs, owners: set[Span]
+) -> dict[Span, Mapping[str, Any]]:
+    """The settings of a document's run, or of the commands at ``owners``, whose models are
+    known."""
+    from memlint.run.commanded import CommandReader, settings_of_recipe_file
+
+    found: dict[Span, Mapping[str, Any] | None] = {}
+    if is_document(source.path):
+        for recipe in recipes:
+            root = recipe.document.root.span
+            found[root] = settings_or_none(partial(settings_of_recipe_file, recipe, api, runs))
+    else:
+        reader = CommandReader(source, lambda path, script: api, runs)
+        for command in commands_in(source):
+            if command.span in owners:
+                found[command.span] = settings_or_none(partial(reader.settings, command))
+    return {span: settings for span, settings in found.items() if settings is not None}
+
+
+def _priced(
+    findings: Sequence[Finding],
+    owners: Mapping[tuple[Span, str, str], Span],
+    settings: Mapping[Span, Mapping[str, Any]],
+    pricing: Pricing,
+) -> Examined:
+    """The findings with the prices of their runs; what the run needs, where the file has one."""
+    examined: list[Examined] = []
+    rest: list[Finding] = []
+    for owner in dict.fromkeys(owners.get(_key(each)) for each in findings):
+        own = [each for each in findings if owners.get(_key(each)) == owner]
+        run = settings.get(owner) if owner is not None else None
+        if run is None:
+            rest += own
+        else:
+            examined.append(Examined(*priced(run, own, pricing, ())))
+    if len(examined) == 1 and not rest:
+        return examined[0]
+    every = [*rest, *(finding for one in examined for finding in one.findings)]
+    return Examined(sorted(every, key=lambda each: (each.span, each.code)))
 
 
 def _of_recipe(

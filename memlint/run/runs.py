@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
-from memlint.recipes.commands import document_of, kind_of_command, recipe_of
+from memlint.recipes.commands import document_of, kind_of_command, name_of, recipe_of
 from memlint.recipes.document import DocumentError, Entry, MappingNode
 from memlint.recipes.keys import program_of
 from memlint.recipes.kinds import Kind, Reader, kind_for_launcher
@@ -216,9 +216,15 @@ class Runs:
         if recipe.kind in (Kind.ACCELERATE, Kind.DEEPSPEED):
             return Around()
         if recipe.command is not None:
-            launcher = launcher_of(recipe.command, self.files(self._place))
-            return Around(recipe.name, launcher=launcher, by_trl=bool(recipe.name))
-        launches = self.launches()
+            return self.around_command(recipe, recipe.command)
+        return self._around(recipe, self.launches())
+
+    def around_command(self, recipe: Recipe, command: Command) -> Around:
+        """What a command in the file at the place decides for a recipe."""
+        launcher = launcher_of(command, self.files(self._place))
+        return Around(recipe.name, launcher=launcher, by_trl=bool(recipe.name))
+
+    def _around(self, recipe: Recipe, launches: Sequence[Launch]) -> Around:
         methods = {self._method(launch) for launch in launches}
         overridden = [{flag.name for flag in launch.command.settings} for launch in launches]
         own = recipe.option("deepspeed").value
@@ -258,6 +264,25 @@ class Runs:
             changed = recipe_of(source, launch.command, recipe)
             if changed is not None:
                 yield self.of_release(changed)
+
+    def each_run(self, recipe: Recipe) -> Iterator[tuple[Launch | None, Recipe, Around]]:
+        """Yield the recipe at the place as each of its commands runs it, with that one's
+        surroundings; by itself where none is known."""
+        launches = self.launches()
+        if not launches:
+            yield None, recipe, self.around(recipe)
+        for launch in launches:
+            command, run = launch.command, recipe
+            document = document_of(command, recipe.kind)
+            if document.root.entries:
+                run = Recipe(
+                    *(recipe.source, document, recipe.kind),
+                    base=recipe,
+                    name=name_of(command),
+                    reader=recipe.reader,
+                ).of_release(recipe.release)
+            around = self._around(recipe, [launch])
+            yield launch, run, around._replace(overridden=frozenset(), entries=())
 
     def settings_of(self, command: Command, beside: str) -> dict[str, object]:
         """What the recipe that a command hands to its script gives to it: texts, as on a command

@@ -150,6 +150,7 @@ class Session:
                 named=job.named,
                 unused_suppressions=rules.unused_suppressions,
                 by_code=job.by_code,
+                pricing=job.pricing,
             )
         options = self._options(job, data, rules)
         options["pricing"] = job.pricing

@@ -16,7 +16,7 @@ from memlint.recipes.recipe import Recipe
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.run.runtime_fixes import runtime_imports
 from memlint.script.launcher import Launcher
-from memlint.source import Place, Span
+from memlint.source import Place, Source, Span
 from memlint.source.edits import (
     Edit,
     RemoveItem,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from memlint.recipes.methods import Method
     from memlint.recipes.trl_program import Written
     from memlint.run.runs import Around
+    from memlint.runs.plain_options import Options
 
 # What a fix names that only a Python program can call.
 _OF_PROGRAMS = re.compile(r"memlint_runtime|`\w+\([\w.]*(?:trainer|model)\b")
@@ -48,10 +49,43 @@ def check_trl_recipe(recipe: Recipe, api: Api, check: Check, around: Around) -> 
 
     check: the rules, asked of a script. around: what the rest of the run decides.
     """
+    common: _Places | None = None
+    for reader, method, program in _programs(recipe, api, around):
+        found: _Places = {
+            (each.code, each.span, getattr(each.span.setting, "key", "")): each
+            for each in check(program, around.launcher)
+            if isinstance(each.span, Place) and each.span.end
+        }
+        read = {at: _in_recipe(recipe, reader, method, each, api) for at, each in found.items()}
+        here = {at: each for at, each in read.items() if each is not None}
+        common = here if common is None else _common(common, here)
+        if not common:
+            return []
+    return sorted((common or {}).values(), key=lambda each: (each.span, each.code))
+
+
+def settings_of_trl(recipe: Recipe, api: Api, around: Around) -> Options | None:
+    """Return the settings of a recipe's training by the method that is the likeliest, as JSON has
+    them."""
+    from memlint.runs.run_settings import settings_of
+    from memlint.script import build_script
+
+    programs = list(_programs(recipe, api, around))
+    source = Source(f"{recipe.source.path}.py", "")
+    script = build_script(source, api, launcher=around.launcher, tree=programs[0][2])
+    settings = settings_of(script)
+    trainers = dict.fromkeys(method.trainer for _, method, _ in programs[1:])
+    if settings is not None and trainers:
+        notes = {"trainer": f"the recipe may be one of {', '.join(trainers)} as well"}
+        settings["notes"] = {**settings.get("notes", {}), **notes}
+    return settings
+
+
+def _programs(recipe: Recipe, api: Api, around: Around) -> Iterator[tuple[Reader, Method, Module]]:
+    """Yield the programs that a recipe may stand for, each with what reads it and its method."""
     from memlint.recipes.trl_program import program_of
 
     added = {str(each.key.value) for each in around.entries}.difference(recipe.keys)
-    common: _Places | None = None
     for reader, method in _readings(recipe, api, around):
         program = program_of(
             recipe,
@@ -64,17 +98,7 @@ def check_trl_recipe(recipe: Recipe, api: Api, check: Check, around: Around) -> 
             by_trl=around.by_trl,
             own_code=around.own_code,
         )
-        found: _Places = {
-            (each.code, each.span, getattr(each.span.setting, "key", "")): each
-            for each in check(program, around.launcher)
-            if isinstance(each.span, Place) and each.span.end
-        }
-        read = {at: _in_recipe(recipe, reader, method, each, api) for at, each in found.items()}
-        here = {at: each for at, each in read.items() if each is not None}
-        common = here if common is None else _common(common, here)
-        if not common:
-            return []
-    return sorted((common or {}).values(), key=lambda each: (each.span, each.code))
+        yield reader, method, program
 
 
 def _readings(recipe: Recipe, api: Api, around: Around) -> Iterator[tuple[Reader, Method]]:

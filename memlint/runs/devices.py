@@ -7,6 +7,7 @@ reference, accelerate's plugins.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,12 @@ from memlint.runs.plain_options import Options, calls_anywhere, count_in, mappin
 
 if TYPE_CHECKING:
     from memlint.script import Config, Script
+    from memlint.script.launcher import Launcher
 
 SHORT = {"bf16": "bfloat16", "fp16": "float16"}
 _PARALLEL = ("dp_replicate_size", "dp_shard_size", "tp_size", "cp_size", "sp_size")
 _STRATEGIES = ("full_shard", "shard_grad_op", "hybrid_shard_zero2", "hybrid_shard", "no_shard")
+_STAGE = re.compile(r"(?i)(?<![a-z])z(?:ero)?[-_]?(?:stage[-_]?)?([0-3])(?![0-9])")
 _FSDP = (".FullyShardedDataParallel", ".fully_shard", ".FullyShardedDataParallelPlugin")
 
 
@@ -27,15 +30,14 @@ def devices_of(script: Script, config: Config | None) -> Options:
     given = [
         name for short, name in SHORT.items() if config and config.settled(short).value is True
     ]
-    values = _launched(script, "".join(given[:1])) | _wrapped(script)
+    values = launched(script.launcher, "".join(given[:1])) | _wrapped(script)
     if config is not None and script.launcher.engine in ("", "unknown"):
         values |= _configured(script, config, "".join(given[:1]))
     return values | _parallel(script)
 
 
-def _launched(script: Script, given: str) -> Options:
+def launched(launcher: Launcher, given: str) -> Options:
     """By the launcher; a trainer's arguments may give mixed precision beside it."""
-    launcher = script.launcher
     dtype = SHORT.get(launcher.mixed_precision or "", given)
     values: Options = {}
     if launcher.sharding not in (None, "none"):
@@ -57,10 +59,10 @@ def _configured(script: Script, config: Config, given: str) -> Options:
     options = mapping_of(script, engine.value)
     if options is None:
         return {"notes": {"sharding": "its DeepSpeed file is out of sight"}}
-    return _deepspeed(options, given)
+    return by_deepspeed(options, given)
 
 
-def _deepspeed(options: Mapping[str, Any], given: str) -> Options:
+def by_deepspeed(options: Mapping[str, Any], given: str) -> Options:
     """DeepSpeed casts weights, and keeps float32 copies of what it trains. given: the dtype of the
     trainer's mixed precision."""
     zero = options.get("zero_optimization")
@@ -77,15 +79,31 @@ def _deepspeed(options: Mapping[str, Any], given: str) -> Options:
     return values
 
 
+def by_file_name(word: str, given: str) -> Options:
+    """DeepSpeed by a file that is out of sight: its name may say the stage."""
+    stage = _STAGE.search(word.replace("\\", "/").rpartition("/")[2])
+    if stage is None:
+        return {"notes": {"sharding": f"`{word}` is out of sight"}}
+    zero = {"stage": int(stage[1])}
+    notes = {"sharding": f"`{word}` is out of sight: by its name"}
+    return {**by_deepspeed({"zero_optimization": zero}, given), "notes": notes}
+
+
 def _fsdp(script: Script, config: Config) -> Options:
     given = read.plain(script, config.setting("fsdp").value)
-    words = "full_shard" if given is True else given or ""
+    options = mapping_of(script, config.setting("fsdp_config").value) or {}
+    return by_fsdp(given, options, int(script.api.behaviour("fsdp-version")))
+
+
+def by_fsdp(given: object, options: Mapping[str, Any], newest: int) -> Options:
+    """FSDP by a trainer's words (``full_shard auto_wrap``). newest: its version where none is
+    named."""
+    words: object = "full_shard" if given is True else given or ""
     words = words.split() if isinstance(words, str) else words
     if not isinstance(words, (list, tuple)) or not words or read.OPEN in words:
         return {}
-    options = mapping_of(script, config.setting("fsdp_config").value) or {}
-    options = {key.removeprefix("fsdp_"): value for key, value in options.items()}
-    version = options.pop("version", int(script.api.behaviour("fsdp-version")))
+    options = {str(key).removeprefix("fsdp_"): value for key, value in options.items()}
+    version = options.pop("version", newest)
     for strategy in [one for one in _STRATEGIES if one in words][:1]:
         options.setdefault("sharding_strategy", strategy)
     if "offload" in words:
@@ -111,7 +129,7 @@ def _wrapped(script: Script) -> Options:
         file = mapping_of(script, options.get("hf_ds_config", options.get("config")))
         host = {key: options[key] for key in options if key.startswith("offload_")}
         plugin = {"zero_optimization": {"stage": options.get("zero_stage"), **host}}
-        values = _deepspeed(file or plugin, accelerated(script))
+        values = by_deepspeed(file or plugin, accelerated(script))
     return values
 
 

@@ -160,4 +160,6 @@ def test_estimates_name_what_they_take(name: str, capsys: pytest.CaptureFixture[
     for command in (["estimate", name], ["oom", "log", name]):
         assert run(command) == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert f"{name} is no Python script: give the one that trains" in line
+        reasons = ("describe the run with --settings FILE.json", "broken JSON")
+        assert f"Error: {name} " in line
+        assert any(reason in line for reason in reasons)

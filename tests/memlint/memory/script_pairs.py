@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memlint.api import Api, newest
-from memlint.run.whole import script_around
-from memlint.runs.run_settings import settings_of
-from memlint.source.reading import read_source
+from memlint.run.described import runs_in
+from memlint.run.runs import Runs
 
 
 class Pair(NamedTuple):
@@ -27,10 +26,9 @@ def read_pair(pair: Pair, folder: Path) -> dict[str, Any]:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    place = str(folder / "train.py")
-    found = settings_of(script_around(read_source(place), place, Api(newest())))
-    assert found is not None
-    return found
+    api = Api(newest())
+    (found,) = runs_in(str(folder / "train.py"), lambda path, source: api, Runs())
+    return found.settings
 
 
 _TRL = (

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from memlint.cli.main import run
-from memlint.memory.fit import Fitted, candidates, fit
+from memlint.memory.fit import Fitted, candidates, fit, run_of
 from memlint.memory.prices import Run, merged, with_pricing
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.savings import Pricing, ends
-from memlint.run.whole import run_of
 from memlint.source import Span
 from memlint.source.edits import SetKeyword
 from tests.fit_cases import CASES, fitted

@@ -1,0 +1,505 @@
+"""Runs that recipes and launch commands describe: estimates, prices, what makes them fit."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memlint.api import Api, newest
+from memlint.cli.main import run
+from memlint.run.described import runs_in
+from memlint.run.runs import Runs
+
+TRL = """\
+model_name_or_path: Qwen/Qwen2.5-1.5B
+dtype: bfloat16
+attn_implementation: flash_attention_2
+dataset_name: own/rows
+per_device_train_batch_size: 6
+gradient_accumulation_steps: 2
+max_length: 1536
+gradient_checkpointing: true
+bf16: true
+optim: adamw_8bit
+loss_type: nll
+learning_rate: 1.0e-5
+output_dir: out
+"""
+SCRIPT = """\
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained(
+    "Qwen/Qwen2.5-1.5B", dtype="bfloat16", attn_implementation="flash_attention_2"
+)
+args = SFTConfig(
+    output_dir="out", per_device_train_batch_size=6, gradient_accumulation_steps=2,
+    max_length=1536, gradient_checkpointing=True, bf16=True, optim="adamw_8bit", loss_type="nll",
+)
+SFTTrainer(model, args=args, train_dataset=load_dataset("own/rows", split="train")).train()
+"""
+AXOLOTL = """\
+base_model: NousResearch/Meta-Llama-3-8B
+load_in_4bit: true
+adapter: qlora
+lora_r: 24
+lora_target_linear: true
+datasets:
+  - path: own/rows
+    type: alpaca
+val_set_size: 0.1
+sequence_len: 3072
+sample_packing: true
+micro_batch_size: 3
+gradient_accumulation_steps: 2
+optimizer: paged_adamw_8bit
+bf16: auto
+gradient_checkpointing: true
+attn_implementation: flash_attention_2
+learning_rate: 0.0002
+num_epochs: 1
+output_dir: out
+"""
+LLAMA_FACTORY = """\
+model_name_or_path: Qwen/Qwen2.5-7B-Instruct
+stage: sft
+do_train: true
+finetuning_type: full
+dataset: own
+template: qwen
+cutoff_len: 1024
+per_device_train_batch_size: 2
+gradient_accumulation_steps: 4
+deepspeed: configs/ds_z2.json
+flash_attn: fa2
+bf16: true
+output_dir: out
+"""
+TORCHTUNE = """\
+model:
+  _component_: torchtune.models.llama3_2.lora_llama3_2_3b
+  lora_attn_modules: [q_proj, v_proj, output_proj]
+  apply_lora_to_mlp: true
+  lora_rank: 12
+tokenizer:
+  _component_: torchtune.models.llama3.llama3_tokenizer
+  path: /models/llama/tokenizer.model
+  max_seq_len: 1280
+dataset:
+  _component_: torchtune.datasets.alpaca_dataset
+  packed: true
+optimizer:
+  _component_: torch.optim.AdamW
+  fused: true
+loss:
+  _component_: torchtune.modules.loss.LinearCrossEntropyLoss
+batch_size: 5
+gradient_accumulation_steps: 3
+enable_activation_checkpointing: false
+enable_activation_offloading: false
+dtype: bf16
+device: cuda
+"""
+
+
+def write(folder: Path, **files: str) -> None:
+    """Write files; ``a__b`` is ``a.b``. The folder is a project of its own."""
+    (folder / "pyproject.toml").touch()
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+
+
+def settings(path: Path) -> list[dict[str, Any]]:
+    api = Api(newest())
+    return [one.settings for one in runs_in(str(path), lambda file, source: api, Runs())]
+
+
+def estimated(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    run(["estimate", *arguments, "--output-format", "json"])
+    printed = capsys.readouterr()
+    return json.loads(printed.out) if printed.out else printed.err
+
+
+def test_a_recipe_of_trl_is_estimated_as_the_script_with_its_settings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, sft__yaml=TRL, train__py=SCRIPT)
+    by_recipe = estimated(capsys, str(tmp_path / "sft.yaml"))
+    by_script = estimated(capsys, str(tmp_path / "train.py"))
+    assert by_recipe["allocated"] == by_script["allocated"]
+    assert by_recipe["phases"] == by_script["phases"]
+
+
+# What a recipe says beyond what all settings of its program have.
+READ: dict[str, tuple[str, dict[str, Any]]] = {
+    "axolotl": (
+        AXOLOTL,
+        {
+            "trainer": "transformers.Trainer",
+            "model": "NousResearch/Meta-Llama-3-8B",
+            "method": "qlora",
+            "lora": {"r": 24, "target_modules": "all-linear"},
+            "quantization": {
+                "bits": 4, "type": "nf4", "compute_dtype": "bfloat16", "double_quant": True,
+                "kbit_preparation": False,
+            },
+            "weights_dtype": "bfloat16", "compute_dtype": "bfloat16", "autocast": True,
+            "optimizer": "paged_adamw_8bit", "micro_batch": 3, "gradient_accumulation": 2,
+            "seq_len": 3072, "packed": True, "checkpointing": "full",
+            "attention": "flash_attention_2", "evaluation": True, "eval_batch": 3, "notes": {},
+        },
+    ),
+    "llama-factory": (
+        LLAMA_FACTORY,
+        {
+            "trainer": "transformers.Trainer",
+            "model": "Qwen/Qwen2.5-7B-Instruct",
+            "method": "full",
+            # DeepSpeed casts the weights, and keeps float32 copies.
+            "weights_dtype": "bfloat16", "compute_dtype": "bfloat16", "autocast": False,
+            "micro_batch": 2, "gradient_accumulation": 4, "seq_len": 1024,
+            "checkpointing": "reentrant", "attention": "flash_attention_2", "sharding": "zero2",
+            "sharding_options": {"reduce_bucket_size": 500_000_000, "stage": 2},
+            "notes": {"sharding": "`configs/ds_z2.json` is out of sight: by its name"},
+        },
+    ),
+    "torchtune": (
+        TORCHTUNE,
+        {
+            "trainer": "loop",
+            "model": "llama3_2_3b",
+            "method": "lora",
+            "lora": {
+                "r": 12, "dtype": "bfloat16",
+                "target_modules": [
+                    "q_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"
+                ],
+            },
+            "weights_dtype": "bfloat16", "compute_dtype": "bfloat16", "autocast": False,
+            "optimizer": "AdamW_fused", "loss": "chunked", "micro_batch": 5,
+            "gradient_accumulation": 3, "seq_len": 1280, "packed": True, "checkpointing": "none",
+            "notes": {"optimizer": "the recipe names torch.optim.AdamW"},
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program", READ)
+def test_a_recipe_is_read_by_its_programs_table(program: str, tmp_path: Path) -> None:
+    text, expected = READ[program]
+    write(tmp_path, own__yaml=text)
+    (found,) = settings(tmp_path / "own.yaml")
+    assert found.pop("versions")
+    assert found == expected
+
+
+VARIANTS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    "a reward model": (
+        AXOLOTL, "load_in_4bit: true\nadapter: qlora", "reward_model: true",
+        {"trainer": "trl.RewardTrainer", "method": "full"},
+    ),
+    "preferences": (AXOLOTL, "val_set_size: 0.1", "rl: orpo", {"trainer": "trl.ORPOTrainer"}),
+    "eight bits without bf16": (
+        AXOLOTL, "load_in_4bit: true", "load_in_8bit: true",
+        {"quantization": {
+            "bits": 8, "type": "int8", "compute_dtype": "bfloat16", "double_quant": False,
+            "kbit_preparation": False}},
+    ),
+    "float32": (AXOLOTL, "bf16: auto", "tf32: true", {
+        "weights_dtype": "float32", "compute_dtype": "float32", "autocast": False}),
+    "a loss without logits": (
+        AXOLOTL, "bf16: auto",
+        "bf16: auto\nplugins: [axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin]",
+        {"loss": "liger"},
+    ),
+    "FSDP": (
+        AXOLOTL, "bf16: auto", "bf16: auto\nfsdp_version: 2\nfsdp_config:\n  offload_params: true",
+        {"sharding": "fsdp2",
+         "sharding_options": {"sharding_strategy": "full_shard", "offload_params": True}},
+    ),
+    "adapters by default": (
+        LLAMA_FACTORY, "finetuning_type: full", "finetuning_type: lora",
+        {"method": "lora", "lora": {"r": 8, "target_modules": "all-linear"}},
+    ),
+    "float32 weights that are trained": (
+        LLAMA_FACTORY, "deepspeed: configs/ds_z2.json", "disable_gradient_checkpointing: true",
+        {"weights_dtype": "float32", "compute_dtype": "bfloat16", "checkpointing": "none"},
+    ),
+    "pure bf16": (
+        LLAMA_FACTORY, "deepspeed: configs/ds_z2.json", "pure_bf16: true",
+        {"weights_dtype": "bfloat16", "autocast": False},
+    ),
+    "a quantized base of the builder": (
+        TORCHTUNE, "lora_llama3_2_3b", "qlora_llama3_2_3b",
+        {"method": "qlora", "model": "llama3_2_3b"},
+    ),
+    "a step in backward": (
+        TORCHTUNE, "dtype: bf16", "dtype: bf16\noptimizer_in_bwd: true",
+        {"optimizer": "AdamW_fused_in_backward"},
+    ),
+    "the checkpoint's folder": (
+        TORCHTUNE,
+        "llama3_2.lora_llama3_2_3b", "llama3_2.lora_llama3_2\ncheckpointer:\n"
+        "  checkpoint_dir: /models/Llama-3.2-3B-Instruct/\nmore:\n  x: 1",
+        {"model": "Llama-3.2-3B-Instruct"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_key_that_changes_the_run_is_read(name: str, tmp_path: Path) -> None:
+    text, old, new, expected = VARIANTS[name]
+    assert old in text
+    write(tmp_path, own__yaml=text.replace(old, new))
+    (found,) = settings(tmp_path / "own.yaml")
+    assert {key: found[key] for key in expected} == expected
+
+
+def test_a_deepspeed_file_beside_a_recipe_is_read(tmp_path: Path) -> None:
+    zero = {"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}}
+    for text in (LLAMA_FACTORY, TRL + "deepspeed: configs/ds_z2.json\n"):
+        write(tmp_path, own__yaml=text)
+        (tmp_path / "configs").mkdir(exist_ok=True)
+        (tmp_path / "configs" / "ds_z2.json").write_text(json.dumps(zero))
+        (found,) = settings(tmp_path / "own.yaml")
+        assert found["sharding"] == "zero3"
+        assert found["sharding_options"]["offload_optimizer"] == {"device": "cpu"}
+        assert "sharding" not in found.get("notes", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("start.sh", "{}\n"),
+        ("Makefile", "train:\n\t{}\n"),
+        ("justfile", "train:\n    {}\n"),
+    ],
+)
+def test_a_command_is_estimated_over_its_recipe(name: str, text: str, tmp_path: Path) -> None:
+    command = "accelerate launch --num_processes 2 -m trl.scripts.sft --config sft.yaml"
+    write(tmp_path, sft__yaml=TRL)
+    (tmp_path / name).write_text(text.format(f"{command} --max_length 384"))
+    for path in (tmp_path / name, tmp_path / "sft.yaml"):
+        (found,) = settings(path)
+        assert found["seq_len"] == 384
+        assert found["micro_batch"] == 6
+        assert found["world_size"] == 2
+
+
+def test_a_command_that_adds_nothing_is_its_recipe(tmp_path: Path) -> None:
+    write(tmp_path, own__yaml=AXOLOTL, start__sh="axolotl train own.yaml\n")
+    assert settings(tmp_path / "start.sh") == settings(tmp_path / "own.yaml")
+
+
+PARSED = """\
+import argparse
+from trl import SFTConfig, SFTTrainer
+parser = argparse.ArgumentParser()
+parser.add_argument("--model", required=True)
+parser.add_argument("--length", type=int, default=1024)
+given = parser.parse_args()
+args = SFTConfig(output_dir="o", per_device_train_batch_size=2, max_length=given.length)
+SFTTrainer(given.model, args=args, train_dataset=rows).train()
+"""
+SEVERAL = """\
+set -e
+python train.py --model Qwen/Qwen3-0.6B --length 512
+torchrun --nproc_per_node 4 train.py \\
+    --model Qwen/Qwen3-1.7B
+python train.py --model Qwen/Qwen3-0.6B --length 512
+"""
+
+
+def test_a_command_of_a_script_gives_it_its_settings(tmp_path: Path) -> None:
+    write(tmp_path, train__py=PARSED, start__sh=SEVERAL)
+    first, second = settings(tmp_path / "start.sh")
+    assert (first["model"], first["seq_len"]) == ("Qwen/Qwen3-0.6B", 512)
+    assert (second["model"], second["seq_len"]) == ("Qwen/Qwen3-1.7B", 1024)
+    assert (second["sharding"], second["world_size"]) == ("ddp", 4)
+    write(tmp_path, module__sh="python -m train --model Qwen/Qwen3-0.6B --length 512\n")
+    assert settings(tmp_path / "module.sh") == [first]
+
+
+@pytest.mark.parametrize("name", ["start.sh", "train.py"])
+def test_runs_with_different_settings_are_shown_each_and_can_be_chosen(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, train__py=PARSED, start__sh=SEVERAL)
+    assert run(["estimate", name]) == 0
+    text = capsys.readouterr().out
+    assert "start.sh:2: python train.py --model Qwen/Qwen3-0.6B" in text
+    assert "start.sh:3: torchrun --nproc_per_node 4 train.py --model Qwen/Qwen3-1.7B" in text
+    assert text.count("largest at the peak") == 2
+    result = estimated(capsys, name)
+    assert [one["place"] for one in result["runs"]] == ["start.sh:2", "start.sh:3"]
+    assert result["runs"][0]["parameters"] < result["runs"][1]["parameters"]
+    chosen = estimated(capsys, "start.sh:3")
+    assert chosen["parameters"] == result["runs"][1]["parameters"]
+    assert "no run begins at start.sh:4: start.sh has start.sh:2, start.sh:3" in estimated(
+        capsys, "start.sh:4"
+    )
+
+
+def test_a_run_that_cannot_be_estimated_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = SEVERAL.replace("Qwen/Qwen3-1.7B", "own/unheard-of")
+    write(tmp_path, train__py=PARSED, start__sh=text)
+    assert run(["estimate", "start.sh"]) == 0
+    printed = capsys.readouterr()
+    assert "start.sh:2: python" in printed.out
+    assert "start.sh:3: the shape of model 'own/unheard-of' is not known" in printed.err
+
+
+REFUSED = {
+    "zero.json": (
+        '{"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 1}',
+        "configures DeepSpeed and names no model",
+    ),
+    "other.yaml": ("a: 1\n", "is not a training recipe that memlint knows"),
+    "shipped.sh": (
+        "tune run lora_finetune_single_device --config llama3_2/1B_lora batch_size=2\n",
+        "starts `llama3_2/1B_lora`, a recipe that is not here: give its file",
+    ),
+    "gone.sh": ("python elsewhere.py --lr 1\n", "starts elsewhere.py, which is not here"),
+    "idle.sh": ("python idle.py\n", "starts idle.py, which trains nothing"),
+    "plain.sh": ("echo hello\n", "starts no training script"),
+    "broken.yaml": ("model_name_or_path: [\n", "broken.yaml"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_file_without_a_run_is_refused_in_one_line(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text, message = REFUSED[name]
+    write(tmp_path, idle__py="print('hello')\n")
+    (tmp_path / name).write_text(text)
+    assert run(["estimate", name]) == 2
+    errors = capsys.readouterr().err
+    assert message in errors
+    assert len(errors.strip().split("\n")) == 1
+
+
+def test_a_folder_is_answered_with_the_files_that_train(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, train__py=SCRIPT, own__yaml=AXOLOTL, README__md="x", data__json="[]")
+    (tmp_path / "idle.py").write_text("print(1)\n")
+    assert run(["estimate", "."]) == 2
+    errors = capsys.readouterr().err
+    assert "is a folder; choose the run" in errors
+    assert "memlint estimate own.yaml" in errors
+    assert "memlint estimate train.py" in errors
+    assert "idle" not in errors
+    (tmp_path / "empty").mkdir()
+    assert run(["estimate", "empty"]) == 2
+    assert "in which nothing trains" in capsys.readouterr().err
+
+
+# -- prices ----------------------------------------------------------------------------------------
+
+WASTEFUL: dict[str, tuple[str, str]] = {
+    "own.yaml": (TORCHTUNE.replace("optimizer:\n", "optimizer:  \n"), "MEM301"),
+    "axolotl.yaml": (AXOLOTL.replace("checkpointing: true", "checkpointing: false"), "MEM301"),
+    "factory.yaml": (
+        LLAMA_FACTORY.replace("deepspeed: configs/ds_z2.json", "optim: adamw_torch"), "MEM501"
+    ),
+    "trl.yaml": (TRL.replace("gradient_checkpointing: true", "gradient_checkpointing: false"),
+                 "MEM301"),
+    "start.sh": (
+        "trl sft --model_name_or_path Qwen/Qwen2.5-1.5B --dtype bfloat16 --dataset_name own/rows "
+        "--per_device_train_batch_size 8 --gradient_checkpointing false --max_length 2048 "
+        "--bf16 true --learning_rate 1e-5 --output_dir out\n",
+        "MEM301",
+    ),
+}  # fmt: skip
+
+
+def checked(capsys: pytest.CaptureFixture[str], path: Path) -> tuple[list[Any], str]:
+    run(["check", "--no-cache", "--output-format", "json", str(path)])
+    found = json.loads(capsys.readouterr().out)
+    run(["check", "--no-cache", "--output-format", "concise", str(path)])
+    return found, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", WASTEFUL)
+def test_a_finding_in_a_recipe_or_a_command_has_a_price(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, code = WASTEFUL[name]
+    write(tmp_path)
+    (tmp_path / name).write_text(text)
+    found, shown = checked(capsys, tmp_path / name)
+    (priced,) = [each for each in found if each["code"] == code]
+    assert priced["saving"]["low"] > 2**25
+    line = next(each for each in shown.split("\n") if ": peak " in each)
+    peaks = [float(one) for one in re.findall(r"(\d+\.\d) GiB", line)]
+    savings = [each["saving"] for each in found if each["saving"]]
+    of_peak = [each for each in savings if each["of_peak"]]
+    drop = (peaks[0] - min(peaks)) * 2**30
+    assert sum(one["low"] for one in of_peak) - 2**28 <= drop
+    assert drop <= sum(one["high"] for one in of_peak) + 2**28
+
+
+def test_commands_of_one_file_have_prices_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, _ = WASTEFUL["start.sh"]
+    larger = text.replace("Qwen2.5-1.5B", "Qwen2.5-7B")
+    write(tmp_path, start__sh=text + larger)
+    found, shown = checked(capsys, tmp_path / "start.sh")
+    first, second = (each["saving"] for each in found if each["code"] == "MEM301")
+    assert second["low"] > first["high"]
+    assert ": peak" not in shown
+
+
+def test_a_recipe_of_an_unknown_model_is_checked_without_prices(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, _ = WASTEFUL["trl.yaml"]
+    write(tmp_path, own__yaml=text.replace("Qwen/Qwen2.5-1.5B", "own/model"))
+    found, _ = checked(capsys, tmp_path / "own.yaml")
+    assert found
+    assert not any(each["saving"] for each in found)
+
+
+# -- what makes it fit -----------------------------------------------------------------------------
+
+
+def test_a_recipe_is_made_to_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, own__yaml=TORCHTUNE)
+    assert run(["estimate", "own.yaml", "--gpu", "rtx3060-12gb", "--fit"]) == 0
+    said = capsys.readouterr().out
+    assert "Set `enable_activation_checkpointing: true`" in said
+    assert "memlint fix --fit --gpu rtx3060-12gb own.yaml" in said
+    run(["fix", "--fit", "--gpu", "rtx3060-12gb", "own.yaml"])
+    capsys.readouterr()
+    assert "enable_activation_checkpointing: true" in (tmp_path / "own.yaml").read_text()
+    assert run(["estimate", "own.yaml", "--gpu", "rtx3060-12gb"]) == 0
+
+
+def test_an_error_of_a_recipes_run_is_explained_with_its_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, own__yaml=TORCHTUNE, train__py=PARSED, start__sh=SEVERAL)
+    log = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 100.00 MiB. GPU 0 has"
+    (tmp_path / "log.txt").write_text(log)
+    assert run(["oom", "log.txt", "own.yaml"]) == 0
+    assert "MEM301: gradient_checkpointing=True (at own.yaml:20)" in capsys.readouterr().out
+    assert run(["oom", "log.txt", "start.sh"]) == 2
+    assert "give the one that failed, start.sh:2 or start.sh:3" in capsys.readouterr().err
+    assert run(["oom", "log.txt", "start.sh:2"]) == 0
