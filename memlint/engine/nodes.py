@@ -66,7 +66,7 @@ def last_name(node: ast.AST | None) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def literal_of(node: ast.expr) -> object:
+def literal_of(node: ast.AST) -> object:
     """The value of a literal; None for anything else."""
     return node.value if isinstance(node, ast.Constant) else None
 

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from memlint.engine.imported import project_value
+from memlint.engine.nodes import holder_of, last_name, literal_of, targets_of, walk
+from memlint.engine.usage import Way, parameter_of, places_of
+from memlint.engine.values import Function, Object, Symbol, options
+
 if TYPE_CHECKING:
+    from memlint.engine.nodes import Node
+    from memlint.engine.usage import Usage
+    from memlint.engine.values import Value
     from memlint.script.calls import Host
+
+# What is of these asks no dict of a script for an option of a trainer's.
+_LIBRARIES = sys.stdlib_module_names | {
+    *("accelerate", "datasets", "mlflow", "numpy", "omegaconf", "pandas", "rich", "tensorboard"),
+    *("torch", "transformers", "trl", "wandb", "yaml"),
+}
 
 
 def functions_defined(script: Host) -> frozenset[str]:
@@ -84,6 +100,52 @@ def attributes_of_class(definition: ast.ClassDef) -> frozenset[str]:
         elif isinstance(statement, ast.AnnAssign):
             targets.append(statement.target)
     return frozenset(target.id for target in targets if isinstance(target, ast.Name))
+
+
+def is_handed_to_asker(script: Host, statement: Node, key: str) -> bool:
+    """True if the dict that an assignment makes, or sets an item of, is handed to a function that
+    may ask it for ``key``: one of the project that spells the key, or one that is out of sight."""
+    targets = [place for one in targets_of(statement) for place in places_of(one)]
+    uses = [node for place in targets for node in script.mentions(place.name)]
+    return any(_may_be_asked(script, node, key) for node in uses)
+
+
+def _may_be_asked(script: Host, node: Node, key: str, depth: int = 3) -> bool:
+    use = script.use(node)
+    if use.way is not Way.GIVEN or (use.keyword is None and use.position is None):
+        # ``**options`` makes arguments of its items.
+        return False
+    return any(_may_ask(script, use, value, key, depth) for value in options(_called(script, use)))
+
+
+def _called(script: Host, use: Usage) -> Value:
+    """What is called; of a method that is not known, what it is called on."""
+    value, holder = script.value(use.call.func), holder_of(use.call)
+    if holder is None or isinstance(value, Symbol | Function):
+        return value
+    return script.value(holder)
+
+
+def _may_ask(script: Host, use: Usage, called: Value, key: str, depth: int) -> bool:
+    if isinstance(called, Symbol) and script._run.project is not None:
+        called = project_value(script._run, called.name) or called
+    if isinstance(called, Symbol | Object):
+        made = called if isinstance(called, Symbol) else called.root.made_by
+        return made is None or not _is_of_library(made.name)
+    parameter = parameter_of(called, use) if isinstance(called, Function) else None
+    if not isinstance(called, Function) or parameter is None or not depth:
+        return True
+    nodes = walk([called.node])
+    return any(
+        literal_of(node) == key
+        or (last_name(node) == parameter.arg and _may_be_asked(script, node, key, depth - 1))
+        for node in nodes
+    )
+
+
+def _is_of_library(name: str) -> bool:
+    package, _, rest = name.partition(".")
+    return package in _LIBRARIES or (not rest and package in vars(builtins))
 
 
 def texts_given_to(script: Host, name: str, block: ast.With) -> list[ast.expr] | None:

@@ -58,7 +58,13 @@ def _may_be_missed(script: Script, call: Call, setting: Setting) -> bool:
     """True if a script that runs at the target may ask for the option by its old name: of what is
     made with it, or of a dict that it reads more than once."""
     owner = setting.owner
-    if owner is None or script.api.accepts(call.name, setting.name) is False:
+    if owner is None:
+        return False
+    if setting.how in (How.ITEM, How.SUBSCRIPT):
+        bound = owner if setting.how is How.SUBSCRIPT else script.parent(owner)
+        if bound is not None and facts.is_handed_to_asker(script, bound, setting.name):
+            return True
+    if script.api.accepts(call.name, setting.name) is False:
         return False
     if script.reads_of_attribute(setting.name) and setting.name not in _MIRRORED:
         return True
