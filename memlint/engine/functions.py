@@ -198,13 +198,17 @@ def _run_forward(run: Interpreter, callee: Value, invocation: Invocation) -> Out
     return forward(run, invocation, *module) if module is not None else None
 
 
+# Whose classes the script's own may be derived from and are run all the same.
+_FOLLOWED = ("torch.", "typing.", "lightning.", "pytorch_lightning.")
+
+
 def _is_followed(value: Value) -> bool:
     """True if what another file of the project defines is run: what the libraries' trainers and
     configurations are derived from is known by its name alone."""
     if not isinstance(value, Class):
         return True
     library = library_base(value)
-    return library is None or library.startswith(("torch.", "typing."))
+    return library is None or library.startswith(_FOLLOWED)
 
 
 def _call_elsewhere(run: Interpreter, callee: Value, invocation: Invocation) -> Value:
@@ -389,6 +393,16 @@ def _enter_uncalled(run: Interpreter, function: Function) -> None:
     forget_what_others_set(run, function)
     if function.owner is not None:
         modes.enter_hook(run, getattr(function.node, "name", ""))
+    if _is_run_each_step(function):
+        run.loop_nest, run.loops = (function.node,), 1
+
+
+def _is_run_each_step(function: Function) -> bool:
+    """True for the method of a module of Lightning that its trainer runs in every step, and
+    backward with what it returns."""
+    if function.owner is None or getattr(function.node, "name", "") != "training_step":
+        return False
+    return (library_base(function.owner) or "").endswith(".LightningModule")
 
 
 def _run_body(run: Interpreter, node: FunctionNode) -> None:

@@ -11,7 +11,7 @@ from memlint.engine.nodes import walk
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.engine.name_uses import Loop
+    from memlint.engine.name_uses import Loop, Turn
     from memlint.engine.tree import Tree
 
 Growth = ast.Assign | ast.AugAssign
@@ -103,7 +103,7 @@ def config_assignments_in(tree: Tree) -> Iterator[ConfigAssignment]:
                 yield ConfigAssignment(name, node, model, node.value)
 
 
-def divisors_of(loop: Loop, loss: ast.expr) -> Iterator[ast.expr]:
+def divisors_of(loop: Turn, loss: ast.expr) -> Iterator[ast.expr]:
     """Yield what a loop divides its loss by: ``4`` of ``loss = model(...).loss / 4``, ``loss /= 4``
     or ``(loss / 4).backward()``."""
     match loss:

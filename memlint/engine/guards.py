@@ -11,7 +11,7 @@ from memlint.engine.constants import UNSURE
 from memlint.engine.nodes import called_name, calls_in, targets_of, walk
 
 if TYPE_CHECKING:
-    from memlint.engine.name_uses import Loop
+    from memlint.engine.name_uses import Turn
     from memlint.engine.tree import Tree
 
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -68,7 +68,7 @@ def _equal(python: Python, left: ast.expr, right: ast.expr) -> bool | None:
     return type(one) is type(other) and one == other
 
 
-def conditions_of_calls(loop: Loop, method: str) -> Iterator[ast.expr]:
+def conditions_of_calls(loop: Turn, method: str) -> Iterator[ast.expr]:
     """Yield the conditions in a loop under which a method of that name is called."""
     for node in walk(loop.body):
         if isinstance(node, ast.If) and any(called_name(one) == method for one in calls_in(node)):

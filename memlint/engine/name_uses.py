@@ -10,6 +10,8 @@ from memlint.engine.nodes import walk
 from memlint.source.record import NamedTuple
 
 Loop = ast.For | ast.AsyncFor | ast.While
+# What runs once a step: a loop, or the method that a trainer runs in every step.
+Turn = Loop | ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -20,6 +22,11 @@ class Effect(NamedTuple):
 
     reads: bool
     kills: bool
+
+
+def is_turn(node: object) -> TypeGuard[Turn]:
+    """True if a node is a loop that is a statement, or a function."""
+    return isinstance(node, ast.For | ast.AsyncFor | ast.While | ast.FunctionDef)
 
 
 def is_loop(node: object) -> TypeGuard[Loop]:

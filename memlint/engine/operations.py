@@ -60,7 +60,7 @@ _REDUCTIONS = frozenset(
     }
 )
 _NO_GRADIENT = frozenset({"argmax", "argmin", "any", "all"})
-_PICKS = frozenset({"gather", "take_along_dim"})
+PICKS = frozenset({"gather", "take_along_dim"})
 _SOFTMAX = {"softmax": Role.PROBABILITIES, "log_softmax": Role.LOG_PROBABILITIES}
 # Functions of libraries from logits and tokens to the log-probability of each token.
 TOKEN_LOGPROBS = frozenset({"selective_log_softmax", "logprobs_from_logits"})
@@ -364,7 +364,7 @@ _OPERATIONS: dict[str, Callable[[Invocation, str, Tensor, Arguments], Value]] = 
     **dict.fromkeys(("to", "type"), _cast),
     **dict.fromkeys(_MAYBE_COPIES, _laid_out),
     **dict.fromkeys(_SOFTMAX, _softmax),
-    **dict.fromkeys(_PICKS, _picked),
+    **dict.fromkeys(PICKS, _picked),
     **dict.fromkeys(_LOSSES, _loss),
     **dict.fromkeys(_REDUCTIONS, _reduced),
     **dict.fromkeys(("backward", "register_hook"), _nothing),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from memlint.engine.name_uses import Loop, is_loop
+from memlint.engine.name_uses import Turn, is_turn
 from memlint.engine.nodes import call_itself, holder_of, last_name
 from memlint.engine.tensors import Output, Tensor
 from memlint.engine.values import Invocation, Object, options
@@ -114,6 +114,7 @@ def _steps_optimizer(invocation: Invocation) -> bool:
 # -- what outlives a turn --------------------------------------------------------------------------
 
 
-def loops_of(invocation: Invocation) -> tuple[Loop, ...]:
-    """The loops around a call that are statements, outermost first, those of callers included."""
-    return tuple(one for one in invocation.loops if is_loop(one))
+def loops_of(invocation: Invocation) -> tuple[Turn, ...]:
+    """The loops around a call that are statements, outermost first, those of callers included, and
+    the method that a trainer runs in every step."""
+    return tuple(one for one in invocation.loops if is_turn(one))

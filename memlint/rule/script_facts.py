@@ -76,6 +76,7 @@ from memlint.script.trained import (
     are_exclusive,
     last_training,
     lets_go_between,
+    makes_each_turn,
     step_bodies,
 )
 from memlint.script.version_guards import retries_of
@@ -144,6 +145,7 @@ __all__ = [
     "last_training",
     "lets_go_between",
     "logit_reads",
+    "makes_each_turn",
     "may_read_output",
     "may_see_outputs",
     "may_shorten_rows",

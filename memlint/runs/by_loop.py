@@ -29,7 +29,11 @@ _ENABLERS = (
 _SAME = ("to", "cuda", "train", "eval", "float", "half", "bfloat16", "requires_grad_")
 
 # Libraries whose engines decide the precision by a configuration of theirs, and what FSDP calls it.
-_DECIDING = ("lightning", "pytorch_lightning", "deepspeed", "colossalai")
+_DECIDING = ("deepspeed", "colossalai")
+_LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric")
+# What runs the steps of Lightning, and its names of full precision.
+_RUNNERS = ("Trainer", "Fabric")
+_FULL = (32, "32", "32-true")
 _POLICIES = ("MixedPrecisionPolicy", "MixedPrecision", "mp_policy", "param_dtype")
 _SHORT = {"bfloat16": "bf16", "float16": "fp16"}
 
@@ -140,6 +144,8 @@ class LoopRun(TrainingRun):
             return Field()
         if not model.without_autocast:
             return Field()
+        if script.imports_package(*_LIGHTNING):
+            return self._compute_dtype_of_lightning()
         accelerators = [one.setting("mixed_precision") for one in self._accelerators]
         decided = zip(self._accelerators[:1], accelerators, strict=False)
         places = [one.node or call.node for call, one in decided if one.given]
@@ -151,6 +157,26 @@ class LoopRun(TrainingRun):
             script.span(place),
             "trains in float32, without autocast",
         )
+
+    def _compute_dtype_of_lightning(self) -> Field:
+        """float32 where all its trainers are left at that, or told so."""
+        runners = self._runners
+        settings = [one.setting("precision") for one in runners]
+        # What a strategy or a plugin may decide is not known.
+        kept = all(one.setting("plugins").given is False for one in runners)
+        full = all(one.given is False or one.is_value(*_FULL) for one in settings)
+        if not runners or not kept or not full or any(one.has_unknown_keywords for one in runners):
+            return Field()
+        written = next((one.node for one in settings if one.given), None)
+        place = written if written is not None else runners[0].node.func
+        place = self.model.load.node.func if is_elsewhere(place) else place
+        return Field("float32", self.script.span(place), "trains in float32, without autocast")
+
+    @property
+    def _runners(self) -> tuple[Call, ...]:
+        """What runs the steps of Lightning."""
+        calls = self.script.method_calls_anywhere(*_RUNNERS)
+        return tuple(one for one in calls if one.name.partition(".")[0] in _LIGHTNING)
 
     @property
     def _accelerators(self) -> tuple[Call, ...]:
@@ -171,6 +197,8 @@ class LoopRun(TrainingRun):
         """By hand; what the GPU lacks is not taken."""
         dtype = "float16" if may_lack_bf16(self.script) else value
         message = f"Run the forward pass under `torch.autocast(..., dtype=torch.{dtype})`"
+        if self._runners:
+            message = f'Set `precision="{_SHORT[dtype]}-mixed"`'
         if self._accelerators:
             message = f'Set `mixed_precision="{_SHORT[dtype]}"`'
         return Change({"compute_dtype": dtype, "autocast": True}, message)

@@ -30,6 +30,8 @@ from memlint.script.call_settings import Setting, setting_of
 from memlint.script.launcher import Launcher
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from memlint.api import Api
     from memlint.engine.forwards import ForwardRun
     from memlint.engine.interpreter import Interpreter
@@ -483,19 +485,23 @@ class Called(Evaluated):
 
     def _call_leading_to(self, run: ForwardRun) -> Call | None:
         """The call of this file by which a forward pass in a helper or another file is reached."""
-        for function, extents in self._run.extents.items():
-            name = getattr(function, "name", "")
+        for function in self._run.extents:
             if function is not run.function and not is_elsewhere(function):
                 continue
-            for first, last in extents:
-                if not first <= run.order <= last:
-                    continue
-                for invocation in reversed(self._invocations_between(0, first)):
-                    if invocation.name.rpartition(".")[2] == name and not is_elsewhere(
-                        invocation.node
-                    ):
-                        return self.call_at(invocation.node)
+            for invocation in self._callers(function, run.order):
+                if not is_elsewhere(invocation.node):
+                    return self.call_at(invocation.node)
         return None
+
+    def _callers(self, function: Node, order: int) -> Iterator[Invocation]:
+        """Yield the calls of a name that may have started the run of a function in which something
+        happened, the nearest first."""
+        name = getattr(function, "name", "")
+        for first, last in self._run.extents.get(function, ()):
+            if first <= order <= last:
+                for invocation in reversed(self._invocations_between(0, first)):
+                    if invocation.name.rpartition(".")[2] == name:
+                        yield invocation
 
 
 def _by_method(nodes_by_name: dict[str, list[CallNode]]) -> dict[str, list[CallNode]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from memlint.engine.answers import agreed, any_of
 from memlint.engine.forwards import Certainty, ForwardRun
 from memlint.engine.growth import target_named
-from memlint.engine.name_uses import Loop
+from memlint.engine.name_uses import Turn, is_loop
 from memlint.engine.nodes import Statement
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Output, Tensor
@@ -291,7 +291,8 @@ def are_of_one_model(first: Forward, second: Forward) -> bool:
 
 
 class Step:
-    """A training step: one turn of the innermost loop around a backward pass.
+    """A training step: one turn of the innermost loop around a backward pass, or of the method that
+    a trainer runs backward with what it returns.
 
     node: the loop. backwards, forwards: those that it runs, in functions that it calls too.
     optimizer_steps: likewise; they may be in an outer loop (accumulation). Calls in
@@ -299,7 +300,7 @@ class Step:
     epochs: the loops around it, outermost first, those of callers included.
     """
 
-    def __init__(self, script: Host, node: Loop, invocations: list[Invocation]) -> None:
+    def __init__(self, script: Host, node: Turn, invocations: list[Invocation]) -> None:
         self.script = script
         self.node = node
         self._invocations = invocations
@@ -333,8 +334,8 @@ class Step:
         return loops[-1] is self.node or run.training is not False
 
     @cached_property
-    def epochs(self) -> tuple[Loop, ...]:
-        return loops_of(self._invocations[0])[:-1]
+    def epochs(self) -> tuple[Turn, ...]:
+        return loops_of(self._invocations[0])[:-1] if self._invocations else ()
 
     @property
     def function(self) -> Definition | None:
@@ -371,12 +372,17 @@ def steps_of(script: Host) -> tuple[Step, ...]:
 @query
 def all_steps_of(script: Host) -> tuple[Step, ...]:
     """Training steps of other files of the project too, which have no place here."""
-    by_loop: dict[Loop, list[Invocation]] = defaultdict(list)
+    by_loop: dict[Turn, list[Invocation]] = defaultdict(list)
     for event in events_of(script):
         if event.kind is EventKind.BACKWARD:
             loops = loops_of(event.invocation)
             if loops:
                 by_loop[loops[-1]].append(event.invocation)
+    backwards = {loop for each in by_loop.values() for one in each for loop in loops_of(one)}
+    for run in script._run.forwards:
+        for loop in loops_of(run.invocation)[:1]:
+            if not is_loop(loop) and loop not in backwards:
+                by_loop[loop] = []
     return tuple(Step(script, node, invocations) for node, invocations in by_loop.items())
 
 
@@ -396,7 +402,7 @@ class Held(NamedTuple):
     place: Node
 
 
-def held_after(script: Host, loop: Loop) -> tuple[Held, ...]:
+def held_after(script: Host, loop: Turn) -> tuple[Held, ...]:
     """The names that one turn of a loop leaves bound to outputs or tensors, in source order."""
     ends = script.loop_ends(loop)
     names = dict.fromkeys(name for end in ends for name in end)
@@ -409,7 +415,7 @@ def held_after(script: Host, loop: Loop) -> tuple[Held, ...]:
     )
 
 
-def _held(script: Host, loop: Loop, name: str, ends: list[Binding | None]) -> Held | None:
+def _held(script: Host, loop: Turn, name: str, ends: list[Binding | None]) -> Held | None:
     """What a name may hold at the end of a turn; None where it holds no output and no tensor.
 
     ends: what each run of a turn leaves under it.

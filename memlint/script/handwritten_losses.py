@@ -1,8 +1,10 @@
 """Losses that a script computes by hand: where logits turn into a loss or into log-probabilities.
 
-Two forms: a cross entropy over logits, and a log-softmax over the vocabulary of which one entry a
-token is picked (``gather``, or an index of positions and tokens). Logits are followed through
-names, helpers, methods, tuples and wrappers, as the tensors of the model are.
+Four forms: a cross entropy over logits; a log-softmax over the vocabulary of which one entry a token
+is picked (``gather``, or an index of positions and tokens); such an entry of the logits themselves,
+less their ``logsumexp``; and a log-softmax that is compared with another model's distribution.
+Logits are followed through names, helpers, methods, tuples and wrappers, as the tensors of the model
+are.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from memlint.engine.growth import contents_of
 from memlint.engine.nodes import call_itself, key_of
-from memlint.engine.operations import MEASURES, TOKEN_LOGPROBS
+from memlint.engine.operations import MEASURES, PICKS, TOKEN_LOGPROBS
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import (
     Positions,
@@ -44,6 +46,8 @@ class LossForm(StrEnum):
 
     CROSS_ENTROPY = "cross entropy"
     GATHERED = "gathered log-softmax"
+    LOGSUMEXP = "entries less their logsumexp"
+    DISTILLED = "compared distributions"
 
 
 class TokenLoss:
@@ -189,6 +193,10 @@ def token_losses(script: Host) -> tuple[TokenLoss, ...]:
     for (call, form), logits in given.items():
         log_softmax = form is LossForm.GATHERED and call not in direct
         only_gathered = _is_only_gathered(script, call) if log_softmax else False
+        if only_gathered is None and _is_compared(script, call):
+            form, only_gathered = LossForm.DISTILLED, False
+        if form is LossForm.LOGSUMEXP and not _is_subtracted(script, call):
+            continue
         if only_gathered is not None:
             found.append(TokenLoss(script, call, form, tuple(logits), only_gathered))
     return tuple(sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset)))
@@ -202,12 +210,38 @@ def _is_only_gathered(script: Host, log_softmax: CallNode) -> bool | None:
     return all(one is True for one in picks)
 
 
+def _is_subtracted(script: Host, logsumexp: CallNode) -> bool:
+    """True if a ``logsumexp`` over the words meets picked entries of the same pass's logits."""
+    return any(
+        other is not tensor and other.forward is tensor.forward and other.passes(*PICKS)
+        for tensor, operation, use in script.uses_at(logsumexp)
+        if operation == "arithmetic" and tensor.width is Width.ONE
+        for made in script.tensors(use)
+        for other in made.sources
+    )
+
+
+def _is_compared(script: Host, log_softmax: CallNode) -> bool:
+    """True if a log-softmax meets the distribution of another pass, in a ``kl_div`` or written
+    out. The entropy of one pass's own distribution has no twin."""
+    for tensor, operation, use in script.uses_at(log_softmax):
+        if operation.rpartition(".")[2] == "kl_div":
+            return True
+        made = script.tensors(use) if operation == "arithmetic" else ()
+        others = (one for each in made for one in each.sources if one is not tensor)
+        if any(one.role in _SHARES and one.forward is not tensor.forward for one in others):
+            return True
+    return False
+
+
+_SHARES = (Role.PROBABILITIES, Role.LOG_PROBABILITIES)
 # Its ``log_prob`` gathers an entry a token.
 _BY_CLASS = "Categorical"
 _FORMS = {
     _BY_CLASS: LossForm.GATHERED,
     "cross_entropy": LossForm.CROSS_ENTROPY,
     "log_softmax": LossForm.GATHERED,
+    "logsumexp": LossForm.LOGSUMEXP,
     **dict.fromkeys(TOKEN_LOGPROBS, LossForm.GATHERED),
 }
 # Libraries of language models.
@@ -255,7 +289,7 @@ def _picks(script: Host, node: Expression) -> Iterator[bool | None]:
             yield False
         elif key is not None:
             yield from _picks(script, use) if script.uses_at(use) else (None,)
-        elif short in ("gather", "take_along_dim"):
+        elif short in PICKS:
             yield True if _is_one_a_token(script, _call(script, use)) else None
         elif short in PASSES_NUMBERS and (made := _call(script, use)) is not None:
             yield from _picks(script, made) if script.uses_at(made) else (None,)

@@ -20,6 +20,7 @@ from memlint.script.weight_precision import loaded_dtype, weights_dtype
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.engine.values import Invocation
     from memlint.script.calls import Host
 
 # What shards a model's weights, gradients or optimizer states over several GPUs.
@@ -149,6 +150,23 @@ def step_bodies(script: Host) -> tuple[ast.AST, ...]:
         *(step.node for step in steps_of(script) if step.optimizer_steps),
         *(one for one in methods if isinstance(script.parent(one), ast.ClassDef)),
     )
+
+
+def makes_each_turn(script: Host, body: ast.AST, call: Call) -> bool:
+    """True if a step makes a call whatever it meets, itself or in a function that it calls."""
+    return any(_happens_each_turn(script, body, one) for one in call.invocations)
+
+
+def _happens_each_turn(script: Host, body: ast.AST, invocation: Invocation) -> bool:
+    reached: Invocation | None = invocation
+    while reached is not None:
+        if script.flow.is_run_each_turn(body, reached.node):
+            return True
+        function = reached.function
+        if function is None or not script.flow.is_run_each_turn(function, reached.node):
+            return False
+        reached = next(script._callers(function, reached.order), None)
+    return False
 
 
 @query

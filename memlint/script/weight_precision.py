@@ -137,6 +137,8 @@ def holds_float32(script: Host, model: ModelFacts) -> bool:
         return False
     if not (stored or is_language_model(load)):
         return False
+    if any(not call.conditional for call in calls_on(script, model, "float")):
+        return True
     setting = given_dtype(load)
     if setting is not None and not setting.is_none:
         name = dtype_name(setting)

@@ -63,6 +63,13 @@ def _deepspeed(run: Interpreter, invocation: Invocation) -> Value | None:
     return Sequence((made, UNKNOWN, UNKNOWN, UNKNOWN), "tuple")
 
 
+def _set_up(run: Interpreter, invocation: Invocation) -> Value | None:
+    """``fabric.setup(model, optimizer)`` returns what it was given, wrapped."""
+    receiver = invocation.receiver
+    kind = receiver.type if isinstance(receiver, Object) else None
+    return _prepare(run, invocation) if kind is not None and kind.endswith(".Fabric") else None
+
+
 def _prepare(run: Interpreter, invocation: Invocation) -> Value | None:
     """``accelerator.prepare(a, b)`` returns what it was given, wrapped."""
     if len(invocation.arguments) == 1 and not invocation.open_arguments:
@@ -102,6 +109,7 @@ WRAPPERS: dict[str, CallEffect] = {
     "torch.autograd.grad_mode.set_grad_enabled": _set_grad_enabled,
     "torch._C._set_grad_enabled": _set_grad_enabled,
     ".prepare": _prepare,
+    **dict.fromkeys((".setup", ".setup_module", ".setup_dataloaders"), _set_up),
     ".unwrap_model": _first_argument,
     # Old releases return the model, and scripts of their time bind it again.
     "peft.set_peft_model_state_dict": _first_argument,

@@ -119,6 +119,7 @@ SETS: tuple[tuple[str, ...], ...] = (
         "CrossEntropyLoss",
         "cross_entropy",
         "log_softmax",
+        "logsumexp",
     ),
     (
         ".backward",

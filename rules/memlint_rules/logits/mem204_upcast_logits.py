@@ -41,6 +41,10 @@ def check(script: Script) -> Iterator[Finding]:
         if loss.form is facts.LossForm.GATHERED:
             yield _gathered(loss, changes, doubted)
             changes = None if changes is None else ()
+        elif loss.form is facts.LossForm.LOGSUMEXP:
+            yield _less_logsumexp(loss)
+        elif loss.form is facts.LossForm.DISTILLED:
+            yield _distilled(loss)
         elif loss.unreduced:
             yield _unreduced(loss)
         elif loss.upcast:
@@ -59,6 +63,27 @@ def _gathered(
         "a log-softmax over every token and word, of which one entry a token is gathered: as "
         "large as the logits, kept for backward, and its gradient as large again",
         _fix(changes, doubted),
+    )
+
+
+def _less_logsumexp(loss: facts.TokenLoss) -> Finding:
+    return Finding(
+        loss.span,
+        "log-probabilities as an entry of the logits less their `logsumexp`: the logits of all "
+        "positions are kept for backward, and their gradient is as large again",
+        _fix(None, False),
+    )
+
+
+def _distilled(loss: facts.TokenLoss) -> Finding:
+    return Finding(
+        loss.span,
+        "two models' distributions compared over every token and word: a log-softmax as large as "
+        "the logits for each, kept for backward, and a gradient as large again",
+        advise(
+            "Compare them from the hidden states, tile by tile: `memlint_runtime.distillation_loss("
+            "hidden, model.lm_head.weight, teacher_hidden, teacher.lm_head.weight)`"
+        ),
     )
 
 
@@ -118,7 +143,9 @@ RULE = Rule(
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
     triggers=(
         frozenset({"logits"}),
-        frozenset({"log_softmax", "cross_entropy", "CrossEntropyLoss", "Categorical"}),
+        frozenset(
+            {"log_softmax", "logsumexp", "cross_entropy", "CrossEntropyLoss", "Categorical"}
+        ),
         frozenset({".backward", "Trainer", "optim", "gather"}),
     ),
     effect={"loss": "no_logits"},

@@ -40,7 +40,7 @@ def check(script: Script) -> Iterator[Finding]:
             yield _of_config(script, config)
     flushes = script.calls_to(*_FLUSHES)
     for body in facts.step_bodies(script) if flushes else ():
-        inside = [one for one in flushes if script.flow.is_run_each_turn(body, one.node)]
+        inside = [one for one in flushes if facts.makes_each_turn(script, body, one)]
         if inside and not _does_more(script, body):
             yield _finding(script, inside)
 
@@ -49,7 +49,8 @@ def _does_more(script: Script, body: ast.AST) -> bool:
     """True if a step generates or evaluates too, whose memory has other shapes, or measures it."""
     span = script.span(body)
     return any(
-        span.contains(call.span) and (call.method in _MEASURES or re.search(_MORE, call.method))
+        (span.contains(call.span) or any(body in one.loops for one in call.invocations))
+        and (call.method in _MEASURES or re.search(_MORE, call.method))
         for call in script.calls
     )
 
@@ -71,6 +72,9 @@ def _remove(script: Script, calls: list[Call], names: str) -> Fix:
     message = f"Remove {names} from the step"
     statements = [script.statement(call.node) for call in calls]
     bare = {script.text(call.node) for call in calls}
+    loops = {id(one.loops[-1]) if one.loops else None for call in calls for one in call.invocations}
+    if len(loops) > 1:
+        return advise(f"{message}: a function that is called elsewhere too makes the call")
     if any(script.text(statement) not in bare for statement in statements):
         return advise(message)
     changes = tuple(edits.RemoveStatement(script.span(statement)) for statement in statements)
