@@ -1,16 +1,15 @@
 """Losses that a script computes by hand: where logits turn into a loss or into log-probabilities.
 
-Four forms: a cross entropy over logits; a log-softmax over the vocabulary of which one entry a token
-is picked (``gather``, or an index of positions and tokens); such an entry of the logits themselves,
-less their ``logsumexp``; and a log-softmax that is compared with another model's distribution.
-Logits are followed through names, helpers, methods, tuples and wrappers, as the tensors of the model
-are.
+Four forms: a cross entropy over logits; a log-softmax over the vocabulary of which one entry a
+token is picked (``gather``, or an index of positions and tokens); such an entry of the logits
+themselves, less their ``logsumexp``; a log-softmax that meets another model's distribution. Logits
+are followed through names, helpers, methods, tuples and wrappers, as the tensors of the model are.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -175,31 +174,33 @@ class TokenLoss:
 @query
 def token_losses(script: Host) -> tuple[TokenLoss, ...]:
     """Losses and log-probabilities that the script itself computes from logits, in source order."""
-    given: dict[tuple[CallNode, LossForm], list[Tensor]] = defaultdict(list)
-    direct: set[CallNode] = set()
+    found = []
+    for call, form, operations, logits in _readings(script):
+        made_at_once = form is not LossForm.GATHERED or bool(_AT_ONCE & operations)
+        only_gathered = False if made_at_once else _is_only_gathered(script, call)
+        known = form if only_gathered is not None else LossForm.DISTILLED
+        if known is form or _is_compared(script, call):
+            found.append(TokenLoss(script, call, known, logits, bool(only_gathered)))
+    return tuple(sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset)))
+
+
+def _readings(
+    script: Host,
+) -> Iterator[tuple[CallNode, LossForm, set[str], tuple[Tensor, ...]]]:
+    """Yield the calls that may be of a form, by which operations, and the logits that they read."""
+    given: dict[tuple[CallNode, LossForm], list[tuple[str, Tensor]]] = defaultdict(list)
     for tensor, operation, node in script._run.tensor_uses:
         short = operation.rpartition(".")[2]
         form = _FORMS.get(short)
         call = _call(script, node)
         if form is None or call is None or is_elsewhere(call):
             continue
-        if short == _BY_CLASS and not script.method_calls_anywhere("log_prob"):
+        if short in _TOLD_APART and not _TOLD_APART[short](script, call):
             continue
-        if short in TOKEN_LOGPROBS or short == _BY_CLASS:
-            direct.add(call)
         if tensor.as_large_as_logits and tensor.role is Role.LOGITS:
-            given[call, form].append(tensor)
-    found = []
-    for (call, form), logits in given.items():
-        log_softmax = form is LossForm.GATHERED and call not in direct
-        only_gathered = _is_only_gathered(script, call) if log_softmax else False
-        if only_gathered is None and _is_compared(script, call):
-            form, only_gathered = LossForm.DISTILLED, False
-        if form is LossForm.LOGSUMEXP and not _is_subtracted(script, call):
-            continue
-        if only_gathered is not None:
-            found.append(TokenLoss(script, call, form, tuple(logits), only_gathered))
-    return tuple(sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset)))
+            given[call, form].append((short, tensor))
+    for (call, form), uses in given.items():
+        yield call, form, {short for short, _ in uses}, tuple(tensor for _, tensor in uses)
 
 
 def _is_only_gathered(script: Host, log_softmax: CallNode) -> bool | None:
@@ -237,12 +238,19 @@ def _is_compared(script: Host, log_softmax: CallNode) -> bool:
 _SHARES = (Role.PROBABILITIES, Role.LOG_PROBABILITIES)
 # Its ``log_prob`` gathers an entry a token.
 _BY_CLASS = "Categorical"
+# What gives an entry a token by itself.
+_AT_ONCE = TOKEN_LOGPROBS | {_BY_CLASS}
 _FORMS = {
     _BY_CLASS: LossForm.GATHERED,
     "cross_entropy": LossForm.CROSS_ENTROPY,
     "log_softmax": LossForm.GATHERED,
     "logsumexp": LossForm.LOGSUMEXP,
     **dict.fromkeys(TOKEN_LOGPROBS, LossForm.GATHERED),
+}
+# Operations that are of a form by what else is done.
+_TOLD_APART: dict[str, Callable[[Host, CallNode], bool]] = {
+    _BY_CLASS: lambda script, _: bool(script.method_calls_anywhere("log_prob")),
+    "logsumexp": _is_subtracted,
 }
 # Libraries of language models.
 _LANGUAGE = ("transformers", "trl", "peft", "deepspeed", "vllm", "tokenizers", "tiktoken")

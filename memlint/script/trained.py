@@ -20,6 +20,7 @@ from memlint.script.weight_precision import loaded_dtype, weights_dtype
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import Node
     from memlint.engine.values import Invocation
     from memlint.script.calls import Host
 
@@ -152,12 +153,12 @@ def step_bodies(script: Host) -> tuple[ast.AST, ...]:
     )
 
 
-def makes_each_turn(script: Host, body: ast.AST, call: Call) -> bool:
+def makes_each_turn(script: Host, body: Node, call: Call) -> bool:
     """True if a step makes a call whatever it meets, itself or in a function that it calls."""
     return any(_happens_each_turn(script, body, one) for one in call.invocations)
 
 
-def _happens_each_turn(script: Host, body: ast.AST, invocation: Invocation) -> bool:
+def _happens_each_turn(script: Host, body: Node, invocation: Invocation) -> bool:
     reached: Invocation | None = invocation
     while reached is not None:
         if script.flow.is_run_each_turn(body, reached.node):

@@ -27,6 +27,27 @@ from memlint.rule import (
 # What copies a model, compiles it, or takes its head's weights away, defers no logits.
 _UNDEFERRABLE = ("deepcopy", "create_reference_model", "compile", "DataParallel")
 
+_UPCAST = (
+    "a cross entropy over a float32 copy of all logits: twice their size, and their gradient in "
+    "float32 too"
+)
+_UNREDUCED = (
+    "log-probabilities by a cross entropy over the logits of all positions: a log-softmax as large "
+    "as the logits, and their gradient, for one number a token"
+)
+_LESS_LOGSUMEXP = (
+    "log-probabilities as an entry of the logits less their `logsumexp`: the logits of all "
+    "positions are kept for backward, and their gradient is as large again"
+)
+_DISTILLED = (
+    "two models' distributions compared over every token and word: a log-softmax as large as the "
+    "logits for each, kept for backward, and a gradient as large again"
+)
+_DISTIL = (
+    "Compare them from the hidden states, tile by tile: `memlint_runtime.distillation_loss(hidden, "
+    "model.lm_head.weight, teacher_hidden, teacher.lm_head.weight)`"
+)
+
 
 def check(script: Script) -> Iterator[Finding]:
     if script.avoids_logits or not script.may_train:
@@ -41,14 +62,22 @@ def check(script: Script) -> Iterator[Finding]:
         if loss.form is facts.LossForm.GATHERED:
             yield _gathered(loss, changes, doubted)
             changes = None if changes is None else ()
-        elif loss.form is facts.LossForm.LOGSUMEXP:
-            yield _less_logsumexp(loss)
-        elif loss.form is facts.LossForm.DISTILLED:
-            yield _distilled(loss)
-        elif loss.unreduced:
-            yield _unreduced(loss)
-        elif loss.upcast:
-            yield _upcast(loss)
+        else:
+            yield from _of_form(loss)
+
+
+def _of_form(loss: facts.TokenLoss) -> Iterator[Finding]:
+    """Findings that have no fix."""
+    message, advice = _UPCAST, advise(loss.advice)
+    if loss.form is facts.LossForm.LOGSUMEXP:
+        message, advice = _LESS_LOGSUMEXP, _fix(None, False)
+    elif loss.form is facts.LossForm.DISTILLED:
+        message, advice = _DISTILLED, advise(_DISTIL)
+    elif loss.unreduced:
+        message, advice = _UNREDUCED, _fix(None, False)
+    elif not loss.upcast:
+        return
+    yield Finding(loss.span, message, advice)
 
 
 def _run_own_code(losses: list[facts.TokenLoss]) -> bool:
@@ -63,45 +92,6 @@ def _gathered(
         "a log-softmax over every token and word, of which one entry a token is gathered: as "
         "large as the logits, kept for backward, and its gradient as large again",
         _fix(changes, doubted),
-    )
-
-
-def _less_logsumexp(loss: facts.TokenLoss) -> Finding:
-    return Finding(
-        loss.span,
-        "log-probabilities as an entry of the logits less their `logsumexp`: the logits of all "
-        "positions are kept for backward, and their gradient is as large again",
-        _fix(None, False),
-    )
-
-
-def _distilled(loss: facts.TokenLoss) -> Finding:
-    return Finding(
-        loss.span,
-        "two models' distributions compared over every token and word: a log-softmax as large as "
-        "the logits for each, kept for backward, and a gradient as large again",
-        advise(
-            "Compare them from the hidden states, tile by tile: `memlint_runtime.distillation_loss("
-            "hidden, model.lm_head.weight, teacher_hidden, teacher.lm_head.weight)`"
-        ),
-    )
-
-
-def _unreduced(loss: facts.TokenLoss) -> Finding:
-    return Finding(
-        loss.span,
-        "log-probabilities by a cross entropy over the logits of all positions: a log-softmax as "
-        "large as the logits, and their gradient, for one number a token",
-        _fix(None, False),
-    )
-
-
-def _upcast(loss: facts.TokenLoss) -> Finding:
-    return Finding(
-        loss.span,
-        "a cross entropy over a float32 copy of all logits: twice their size, and their "
-        "gradient in float32 too",
-        advise(loss.advice),
     )
 
 
@@ -143,9 +133,7 @@ RULE = Rule(
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
     triggers=(
         frozenset({"logits"}),
-        frozenset(
-            {"log_softmax", "logsumexp", "cross_entropy", "CrossEntropyLoss", "Categorical"}
-        ),
+        frozenset({"log_softmax", "logsumexp", "cross_entropy", "CrossEntropyLoss", "Categorical"}),
         frozenset({".backward", "Trainer", "optim", "gather"}),
     ),
     effect={"loss": "no_logits"},

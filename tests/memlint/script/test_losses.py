@@ -38,6 +38,9 @@ def script_of(text: str) -> Script:
         ("p = F.log_softmax(model(ids).logits, -1)\np[torch.arange(3), y]", LossForm.GATHERED),
         ("p = F.log_softmax(model(ids).logits, -1)\np[:, 1:].float().gather(-1, y[..., None])",
          LossForm.GATHERED),
+        ("p = F.log_softmax(model(ids).logits, -1)\nF.kl_div(p, q)", LossForm.DISTILLED),
+        ("x = model(ids).logits\nx.gather(-1, y[..., None])[..., 0] - x.logsumexp(-1)",
+         LossForm.LOGSUMEXP),
     ],
 )  # fmt: skip
 def test_forms(text: str, form: LossForm) -> None:
@@ -52,7 +55,8 @@ def test_forms(text: str, form: LossForm) -> None:
     [
         "F.cross_entropy(model(ids).logits[:, -1], y)",
         "F.cross_entropy(other, y)",
-        "p = F.log_softmax(model(ids).logits, -1)\nF.kl_div(p, q)",
+        "p = F.log_softmax(model(ids).logits, -1)\n(p.exp() * p).sum(-1)",
+        "model(ids).logits.logsumexp(-1).pow(2)",
         "F.log_softmax(model(ids).logits, -1).gather(-1, several)",
         "F.log_softmax(model(ids).logits, 0).gather(-1, y.unsqueeze(-1))",
     ],

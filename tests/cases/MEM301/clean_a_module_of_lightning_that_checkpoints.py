@@ -1,0 +1,21 @@
+import lightning.pytorch as pl
+import torch
+from transformers import AutoModelForCausalLM
+
+
+class Tuned(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.lm = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+
+    def on_fit_start(self):
+        self.lm.gradient_checkpointing_enable()
+
+    def training_step(self, batch, batch_idx):
+        return self.lm(**batch).loss
+
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters(), lr=1e-5)
+
+
+pl.Trainer(max_epochs=1).fit(Tuned(), loader)

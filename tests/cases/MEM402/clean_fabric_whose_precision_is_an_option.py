@@ -1,0 +1,14 @@
+import sys
+
+import lightning as L
+import torch
+from transformers import AutoModelForCausalLM
+
+fabric = L.Fabric(accelerator="cuda", precision=sys.argv[1])
+model = AutoModelForCausalLM.from_pretrained("gpt2")
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+model, optimizer = fabric.setup(model, optimizer)
+for batch in fabric.setup_dataloaders(loader):
+    fabric.backward(model(**batch).loss)
+    optimizer.step()
+    optimizer.zero_grad()

@@ -1,0 +1,5 @@
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").float()
+args = TrainingArguments("out", per_device_train_batch_size=4)  # expect: MEM402
+Trainer(model, args, train_dataset=rows).train()
