@@ -85,11 +85,10 @@ class Readers:
         self._root = root
         self._scripts = scripts
         self._is_whole = is_whole
-        self._asking = Asking(root)
+        self._asking = Asking(root, self._is_of_program)
         self._modules = Modules()
         self._words: dict[str, frozenset[str]] = {}
         self._askers: dict[str, tuple[str, ...]] = {}
-        self._of_program: dict[str, bool] = {}
         self._parsers: dict[str, Parser | None] = {}
 
     @cached_property
@@ -185,7 +184,7 @@ class Readers:
         package = _PACKAGES.get(by_keys.kind) if by_keys is not None and by_keys.kind else None
         claims: list[Reader] = []
         for parser in self._by_path.values():
-            if package is not None and _is_of_package(parser.path, package, self._root):
+            if package is not None and self._is_of_package(parser.path, package):
                 continue
             where = relative(parser.path, self._root)
             for parsing in parser.parsings:
@@ -230,8 +229,9 @@ class Readers:
         ``place`` may ask it for, each with where that stands. root: the file's mapping."""
         all_keys = frozenset(key for key in merged(root) if isinstance(key, str))
         asked: dict[str, str] = {}
-        for parser in self._by_path.values():
-            if not self._is_of_program(parser.path):
+        for path in self._scripts:
+            parser = None if self._is_of_program(path) else self._parser(path)
+            if parser is not None:
                 asked.update(self._asked_by(parser, place, all_keys, keys))
         self._asking.read(keys)
         for key in keys:
@@ -241,21 +241,30 @@ class Readers:
         return {key: relative(path, self._root) for key, path in asked.items()}
 
     def _is_apart(self, path: str, place: str) -> bool:
-        """True if what asks for a key is of a program's own code, or reads other files alone."""
-        if not path.endswith(".py"):
-            return False
-        parser = self._parser(path)
+        """True if what asks for a key reads other files alone."""
+        parser = self._parser(path) if path.endswith(".py") else None
         parsings = parser.parsings if parser is not None else ()
-        reads_others = bool(parsings) and not any(_fits(each, place) for each in parsings)
-        return reads_others or self._is_of_program(path)
+        return bool(parsings) and not any(_fits(each, place) for each in parsings)
 
     def _is_of_program(self, path: str) -> bool:
-        """True if a script is of a program that reads recipes, or of its tests."""
-        known = self._of_program.get(path)
-        if known is None:
-            known = any(_is_of_package(path, each, self._root) for each in _PACKAGES.values())
-            self._of_program[path] = known
-        return known
+        """True if a file is a script of a program that reads recipes, or of its tests."""
+        packages = _PACKAGES.values()
+        return path.endswith(".py") and any(self._is_of_package(path, each) for each in packages)
+
+    def _is_of_package(self, path: str, package: str) -> bool:
+        """True if a script belongs to the program that reads its recipes, or to its tests."""
+        inner = path[len(self._root) :].split(os.sep)[:-1]
+        return package in self._packages or package in inner
+
+    @cached_property
+    def _packages(self) -> frozenset[str]:
+        """The programs that read recipes whose own project this is."""
+        return frozenset(
+            each
+            for each in _PACKAGES.values()
+            for folder in (self._root, os.path.join(self._root, "src"))
+            if os.path.isfile(os.path.join(folder, each, "__init__.py"))
+        )
 
     def _asked_by(
         self, parser: Parser, place: str, all_keys: frozenset[str], keys: Collection[str]
@@ -322,14 +331,6 @@ def _has(cls: Class, key: str) -> bool:
 
 def _fits(parsing: Parsing, place: str) -> bool:
     return place.endswith(parsing.suffixes)
-
-
-def _is_of_package(path: str, package: str, root: str) -> bool:
-    """True if a script belongs to the program that reads its recipes, or to its tests."""
-    if package in os.path.relpath(path, root).split(os.sep)[:-1]:
-        return True
-    folders = (os.path.join(root, package), os.path.join(root, "src", package))
-    return any(os.path.isfile(os.path.join(each, "__init__.py")) for each in folders)
 
 
 # -- names of files -----------------------------------------------------------------------------

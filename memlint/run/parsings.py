@@ -26,10 +26,11 @@ from memlint.source.record import NamedTuple
 _TYPED = (b"dataclass_types", b"HfArgumentParser", b"TrlParser")
 _PARSERS = lazy_pattern(rb"Parser\w{0,40}\(\s*[\[(A-Z]")
 _LOADED = lazy_pattern(rb"\b(\w+)\s*=\s*(?:yaml|json)\.\w*load|\*\*\s*(?:yaml|json)\.\w*load")
-# Of every script that reads into a dict, or has a library do it.
+# Of every line that reads into a dict, or has a library do it.
 _LOADS = (
     b"yaml", b"json", b"omegaconf", b"OmegaConf", b"hydra", b"tyro", b"simple_parsing", b"fromfile",
     b"pyrallis", b"draccus", b"LightningCLI", b"dynaconf", b"ml_collections", b"anyconfig",
+    b"_load", b"YAML", b"_yml",
 )  # fmt: skip
 _LOAD = lazy_pattern(
     rb"\b(?:yaml|json)\.\w*load\w*|\b(?:safe|full|unsafe)_load\b|\bYAML(?=\()|\bfromfile(?=\()"
@@ -106,7 +107,7 @@ def _typed(path: str, data: bytes, modules: Modules) -> Iterator[Parsing]:
     if (
         any(word in data for word in _TYPED)
         or (b"Parser" in data and _PARSERS.search(data))
-        or (any(word in data for word in (b"yaml", b"json")) and _unpacks(data))
+        or _unpacks(data)
     ):
         tree = ast.parse(read_source(path, data).text)
         yield from _Reading(tree, Project(path, modules)).parsings()
@@ -114,8 +115,9 @@ def _typed(path: str, data: bytes, modules: Modules) -> Iterator[Parsing]:
 
 def _unpacks(data: bytes) -> bool:
     """True if a script may unpack what it loads: ``A(**config)``."""
-    names = {found[1] for found in _LOADED.finditer(data)}
-    return any(not name or b"**" + name in data for name in names)
+    lines = _lines_with(data, (b"yaml", b"json")) if b"**" in data else ()
+    found = (each[1] for _, line in lines for each in _LOADED.finditer(line))
+    return any(not name or b"**" + name in data for name in found)
 
 
 def _is_covered(load: Parsing, typed: Sequence[Parsing]) -> bool:
@@ -126,19 +128,19 @@ def _is_covered(load: Parsing, typed: Sequence[Parsing]) -> bool:
 def _loads(data: bytes) -> Iterator[Parsing]:
     """Where a script reads a file into a dict, or has a library do it: by its text alone, since
     that only ever silences."""
-    if not any(word in data for word in _LOADS):
-        return
-    line = at = 0
-    for found in _LOAD.finditer(data):
-        line += data.count(b"\n", at, found.start())
-        at = found.start()
-        how = " ".join(found[0].decode("ascii", "replace").split())
-        yield Parsing(
-            line + 1,
-            how,
-            None,
-            (".json",) if "json." in how or "_json" in how else (".yaml", ".yml", ".json"),
-        )
+    for row, line in _lines_with(data, _LOADS):
+        for found in _LOAD.finditer(line):
+            how = " ".join(found[0].decode("ascii", "replace").split())
+            is_json = "json." in how or "_json" in how
+            yield Parsing(row, how, None, (".json",) if is_json else (".yaml", ".yml", ".json"))
+
+
+def _lines_with(data: bytes, words: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that hold one of some words, with their rows."""
+    data += b"\n"
+    places = (m.start() for word in words if word in data for m in re.finditer(word, data))
+    for at in sorted({data.rfind(b"\n", 0, place) + 1 for place in places}):
+        yield data.count(b"\n", 0, at) + 1, data[at : data.find(b"\n", at)]
 
 
 def _named(data: bytes) -> Iterator[tuple[str, int]]:

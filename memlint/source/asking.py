@@ -11,8 +11,8 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Collection, Iterator
-from itertools import pairwise, starmap
+from collections.abc import Callable, Collection, Iterator
+from itertools import filterfalse, pairwise, starmap
 from string import ascii_letters, digits
 
 from memlint.source.bounded import read_regular
@@ -39,10 +39,14 @@ _COMMENT = re.compile(r"(?:^|(?<=\s))(?:#|//)[^\n]*", re.MULTILINE)
 
 
 class Asking:
-    """The files below ``root`` that may ask for keys; they are read when the first is named."""
+    """The files below ``root`` that may ask for keys; they are read when the first is named.
 
-    def __init__(self, root: str) -> None:
+    is_apart: whether a file asks for none of them, whatever is in it.
+    """
+
+    def __init__(self, root: str, is_apart: Callable[[str], bool]) -> None:
         self._root = root
+        self._is_apart = is_apart
         self.asked: dict[str, tuple[str, ...]] = {}
 
     def read(self, keys: Collection[str]) -> None:
@@ -51,7 +55,7 @@ class Asking:
         if not new:
             return
         asked: dict[str, list[str]] = {key: [] for key in new}
-        for number, path in enumerate(_files(self._root)):
+        for number, path in enumerate(filterfalse(self._is_apart, _files(self._root))):
             if number == _MAX_FILES:
                 for paths in asked.values():
                     paths.append(self._root)
