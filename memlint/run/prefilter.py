@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from memlint.rule import Rule
 
-# Bytes of a file in which looking for a word takes longer than looking for its parts in a list.
-_LONG = 10_000
 # What a loop around a model of torchtune's has: a builder's name (``llama3_8b``) among it.
 _TORCHTUNE = (b"torchtune", b"backward")
 _BUILDER = rb"_(?:\d+b|mini)"
@@ -19,14 +17,13 @@ class Prefilter:
     """Tells from a file's bytes which of ``rules`` to ask; for most files, none.
 
     Rules share most of their trigger words: each is looked for at most once a file, and only if the
-    sets before its own were found.
+    sets before its own were found, and of ``from trl`` the last word is there.
     """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple((rule, rule.triggers) for rule in rules)
         different = {words for _, triggers in self._rules for words in triggers}
         self._words = {words: _shortest(words) for words in different}
-        self._within: dict[bytes, list[bytes]] = {}
 
     def selected(self, data: bytes) -> list[Rule]:
         """The rules of whose trigger words ``data`` has one of each set."""
@@ -40,21 +37,19 @@ class Prefilter:
         sets: dict[frozenset[str] | tuple[str, ...], bool] = {}
         seen: dict[bytes, bool] = {}
         own: bool | None = None
-        is_long = len(data) > _LONG
+
+        def has(word: bytes) -> bool:
+            there = seen.get(word)
+            if there is None:
+                last = word.rpartition(b" ")[2]
+                there = seen[word] = (last == word or not last or has(last)) and word in data
+            return there
+
         for rule, triggers in self._rules:
             for words in triggers:
                 found = sets.get(words)
                 if found is None:
-                    found = False
-                    for word in self._words[words]:
-                        here = seen.get(word)
-                        if here is None:
-                            lacks = is_long and self._lacks_part(word, seen)
-                            here = seen[word] = not lacks and word in data
-                        if here:
-                            found = True
-                            break
-                    sets[words] = found
+                    found = sets[words] = any(map(has, self._words[words]))
                 if not found:
                     break
             else:
@@ -64,15 +59,6 @@ class Prefilter:
                 own = may_train_torchtune(data)
             if own and rule.is_of_run:
                 yield rule
-
-    def _lacks_part(self, word: bytes, seen: Mapping[bytes, bool]) -> bool:
-        """True if a file lacks a part of a word, and so the word: most words are not there, and
-        to know that takes reading all of a file."""
-        parts = self._within.get(word)
-        if parts is None:
-            every = {each for words in self._words.values() for each in words}
-            parts = self._within[word] = [each for each in every if each in word and each != word]
-        return any(seen.get(part) is False for part in parts)
 
 
 def may_train_torchtune(data: bytes) -> bool:
