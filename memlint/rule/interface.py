@@ -145,8 +145,14 @@ class Rule(Record):
             yield finding if path is None else finding._replace(message=named)
 
     def _findings(self, script: Script) -> Iterator[Finding]:
-        if any(skip.holds(script) for skip in self.skips):
-            return
+        findings = self._wherever(script)
+        first = next(findings, None)
+        # What a script is takes longer to tell than most rules take to find nothing in it.
+        if first is not None and not any(skip.holds(script) for skip in self.skips):
+            yield first
+            yield from findings
+
+    def _wherever(self, script: Script) -> Iterator[Finding]:
         # What is decided in another file is reported there.
         if self.check is not None:
             with suppress(ElsewhereError):

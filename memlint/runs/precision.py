@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlint.engine.values import Constant, Object, Symbol
+from memlint.flow.evaluated import query
 from memlint.runs.changes import add_item, set_item, set_option, together
 from memlint.runs.references import reference_to
 from memlint.runs.run import Change, Field
@@ -37,6 +38,7 @@ _UNKNOWN = ("?", "?.__call__")
 _REFERENCES = ("ref_model", "teacher_model")
 
 
+@query
 def may_lack_bf16(script: Script) -> bool:
     """True if the script says that its GPU may have no bf16."""
     return script.matches(_OLDER_GPU)
@@ -65,8 +67,9 @@ def read_load(script: Script, load: Call, *, frozen: bool) -> Field:
 
     frozen: its weights are only read. Without bf16 losses are scaled, which wants float32 weights.
     """
-    wanted = not frozen and may_lack_bf16(script)
-    if wanted or not script.loads_language_model(load) or script.is_quantized(load) is not False:
+    if not script.loads_language_model(load) or script.is_quantized(load) is not False:
+        return Field()
+    if not frozen and may_lack_bf16(script):
         return Field()
     setting = script.given_dtype(load)
     if setting is None:

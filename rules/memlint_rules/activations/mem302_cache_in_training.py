@@ -21,17 +21,14 @@ _OPTION = "use_cache"
 
 
 def check(script: Script) -> Iterator[Finding]:
-    # Prefix tuning hands its prefix over as a cache.
-    if script.may_use("PrefixTuning") or script.is_named(
-        _OPTION, "past_key_values", ignore=("generate",)
-    ):
-        return
     for forward in script.forwards:
         if (
             forward.in_training_loop
             and _builds_cache(forward)
             and forward.outlives_backward
             and script.owner_of_checkpointing(forward.facts).on is False
+            and not script.is_named(_OPTION, "past_key_values", ignore=("generate",))
+            and not script.may_use("PrefixTuning")  # it hands its prefix over as a cache
         ):
             yield _finding(forward)
 

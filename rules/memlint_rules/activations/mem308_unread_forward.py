@@ -29,10 +29,9 @@ _READERS = ("hook", "calibrat", "observer", "update_bn", "past_key_values", "cap
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.may_use(*_READERS):
-        return
     for forward in script.forwards:
-        if _is_plain(forward) and script.fields_read(forward) == frozenset():
+        is_unread = _is_plain(forward) and script.fields_read(forward) == frozenset()
+        if is_unread and not script.may_use(*_READERS):
             kept = "" if forward.gradients is False else ", with its activations"
             yield Finding(
                 forward.span,

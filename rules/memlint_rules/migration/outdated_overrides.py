@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Fix, Script, Span, edits, facts, fix
@@ -14,20 +13,17 @@ _GIVEN = {
     "training_step": "num_items_in_batch",
     "log": "start_time",
 }
-# To look for it in the text spares most scripts a walk.
-_OVERRIDES = re.compile(rb"\bdef\s+(?:%s)\b" % "|".join(_GIVEN).encode())
 
 
 def outdated_overrides(script: Script) -> Iterator[Finding]:
     """A ``compute_loss`` that cannot be called as the target's Trainer calls it."""
-    given = _given_at_target(script)
-    for definition in script.classes if given else ():
-        library = _library_trainer(script, definition)
-        for method in definition.body if library is not None else ():
-            if not isinstance(method, ast.FunctionDef) or method.name not in given:
+    for definition in script.classes:
+        for method in definition.body:
+            if not isinstance(method, ast.FunctionDef) or method.name not in _GIVEN:
                 continue
-            parameter = given[method.name]
-            if library is None or _takes(method, parameter):
+            library = _library_trainer(script, definition)
+            parameter = _given_at_target(script, method.name)
+            if library is None or parameter is None or _takes(method, parameter):
                 continue
             start = script.span(method).start
             yield Finding(
@@ -37,18 +33,11 @@ def outdated_overrides(script: Script) -> Iterator[Finding]:
             )
 
 
-def _given_at_target(script: Script) -> dict[str, str]:
-    """The methods that the script defines, with what the target's Trainer gives them."""
-    if not _OVERRIDES.search(script.source.data):
-        return {}
-    defined = facts.functions_defined(script)
-    return {
-        method: parameter
-        for method, parameter in _GIVEN.items()
-        if method in defined
-        and (signature := script.api.signature(f"transformers.Trainer.{method}")) is not None
-        and parameter in signature.parameters
-    }
+def _given_at_target(script: Script, method: str) -> str | None:
+    """What the target's Trainer gives to a method."""
+    signature = script.api.signature(f"transformers.Trainer.{method}")
+    taken = signature.parameters if signature is not None else ()
+    return _GIVEN[method] if _GIVEN[method] in taken else None
 
 
 def _library_trainer(script: Script, definition: ast.ClassDef) -> str | None:

@@ -34,10 +34,12 @@ def of_run(run: TrainingRun) -> Iterator[Finding]:
 
 def check(script: Script) -> Iterator[Finding]:
     """``model.float()`` of weights that a loop trains."""
-    for model in script.loop_models if script.on_gpu and not script.may_use("GradScaler") else ():
+    for model in script.loop_models if script.on_gpu else ():
         loaded = script.given_dtype(model.load)
         casts = {*script.casts_of(model.facts)} - {"torch.float32"}
         if casts or loaded is None or script.dtype_name(loaded) not in _HALF:
+            continue
+        if script.may_use("GradScaler"):
             continue
         for call in script.calls_on(model.facts, "float"):
             if model.facts.quantized is False and not (call.conditional or is_elsewhere(call.node)):
