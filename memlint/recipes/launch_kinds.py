@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
-
 from memlint.source.patterns import lazy_pattern
 
 PROGRAMS = (
@@ -13,15 +11,15 @@ STARTS = lazy_pattern(PROGRAMS)
 _LAUNCHES = lazy_pattern(PROGRAMS.encode())
 _STARTED = lazy_pattern(rb"\.py|\s(?:-m|--module)\s")
 _SUFFIXES = {
-    ".sh": "shell",
-    ".bash": "shell",
-    ".zsh": "shell",
-    ".slurm": "shell",
-    ".sbatch": "shell",
-    ".mk": "makefile",
-    ".just": "justfile",
-    ".dockerfile": "dockerfile",
-    ".ipynb": "notebook",
+    "sh": "shell",
+    "bash": "shell",
+    "zsh": "shell",
+    "slurm": "shell",
+    "sbatch": "shell",
+    "mk": "makefile",
+    "just": "justfile",
+    "dockerfile": "dockerfile",
+    "ipynb": "notebook",
 }
 _NAMES = {
     "makefile": "makefile",
@@ -35,12 +33,13 @@ _NAMES = {
 
 def kind_of(path: str) -> str | None:
     """How a file of this name is read; None if it holds no commands."""
-    name = posixpath.basename(path.replace("\\", "/")).lower()
+    name = path.replace("\\", "/").rpartition("/")[2].lower()
     if name in _NAMES:
         return _NAMES[name]
     if name.startswith(("dockerfile.", "containerfile.")):
         return "dockerfile"
-    return _SUFFIXES.get(posixpath.splitext(name)[1])
+    stem, _, suffix = name.rpartition(".")
+    return _SUFFIXES.get(suffix) if stem.strip(".") else None
 
 
 def is_launch_file(path: str) -> bool:

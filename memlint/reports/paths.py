@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from hashlib import blake2b
 
 from memlint.run.results import Rendered
+from memlint.source.digests import blake2b
 
 
 def relative(path: str) -> str | None:

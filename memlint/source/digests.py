@@ -15,6 +15,8 @@ else:
     except ImportError:
         from hashlib import blake2b
 
+__all__ = ["blake2b", "digest_of"]
+
 
 def digest_of(path: str) -> str:
     """Return a digest of a file's content, of a folder's names; empty for what cannot be read.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import textwrap
 
 from memlint.rule import Call, Fix, Script, advise, edits, facts, fix, successors
 
@@ -64,7 +63,9 @@ def _target_mode(script: Script, node: ast.Attribute, call: Call | None) -> Fix 
     written = script.source.data[first.start : last.end]
     for at in sorted((script.span(text).start - first.start for text in texts), reverse=True):
         written = written[:at] + b"text_target=" + written[at:]
-    source = textwrap.dedent((b" " * around.body[0].col_offset + written).decode())
+    from textwrap import dedent  # where it is needed: its patterns take long to compile
+
+    source = dedent((b" " * around.body[0].col_offset + written).decode())
     place = script.span(around)
     return fix(
         f"Write `{script.text(node.value)}(text_target=...)`",
