@@ -63,6 +63,10 @@ _PLAIN: tuple[tuple[str, Any, str], ...] = (
 )
 
 
+# Settings that may be read wrongly where a note is beside them.
+_DOUBTED = ("sharding", "trainer")
+
+
 class _Completion:
     """Settings on the way to being complete: what is open gets a value, and a reason if it matters.
 
@@ -81,12 +85,14 @@ class _Completion:
         self.is_trl = self.trainer.startswith("trl.")
 
     def take(self, name: str, value: Any, reason: str, *, quiet: bool = False) -> None:
-        """Give a setting this value where it has none."""
-        if getattr(self.settings, name) is None:
+        """Give a setting this value where it has none; one that may be wrong is named as well."""
+        given, note = getattr(self.settings, name), self.settings.notes.get(name)
+        if given is None:
             self.changes[name] = value
-            note = self.settings.notes.get(name)
             if note or not quiet:
                 self.taken.append(Assumption(name, value, note or reason))
+        elif note and name in _DOUBTED:
+            self.taken.append(Assumption(name, given, note))
 
     def value(self, name: str) -> Any:
         """The setting as it is by now."""
@@ -116,7 +122,8 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
         rows, reason = 1, "no batch size was named"
     run.take("micro_batch", rows, reason)
     _lengths(settings, architecture, run.trainer, run.take)
-    several, named = (settings.world_size or 1) > 1, settings.sharding not in (None, "none", "ddp")
+    several, named = (settings.world_size or 1) > 1, settings.sharding not in (None, "none")
+    named = named or "sharding" in settings.notes
     reason = "how many GPUs share the run was not named"
     run.take("world_size", 1, reason, quiet=not named)
     strategy = "ddp" if several else "none"

@@ -8,11 +8,12 @@ from typing import Any
 from memlint.memory import facts
 from memlint.memory.architecture import Architecture
 from memlint.memory.assume import Assumption, assume
+from memlint.memory.by_gpus import OnGpus, on_gpus, peak_with
 from memlint.memory.checkpoints import architecture_of
 from memlint.memory.gpus import Gpu
 from memlint.memory.lifetimes import Tensor
 from memlint.memory.reserving import Play, reserved_over_allocated
-from memlint.memory.settings import Settings, SettingsError, read_settings, with_assumption
+from memlint.memory.settings import Settings, read_settings
 from memlint.memory.singles import singles_of
 from memlint.memory.timeline import Phase, Timeline
 from memlint.memory.training_run import TrainingRun
@@ -36,6 +37,7 @@ _OTHERS: dict[str, tuple[Any, ...]] = {
     "logits_copies": (0, 4),
     "quantization.kbit_preparation": (False, True),
     "sharding": ("ddp", "zero3"),
+    "trainer": ("trl.SFTTrainer", "trl.DPOTrainer"),
     "method": ("full", "lora"),
 }
 _COUNTS = (
@@ -56,7 +58,8 @@ class Interval(Record):
 
 
 class Estimate(Record):
-    """What a run needs on one GPU."""
+    """What a run needs on one GPU. by_gpus: the same on other numbers of GPUs, where nobody says
+    how many share it, or how."""
 
     settings: Settings
     architecture: Architecture
@@ -68,6 +71,7 @@ class Estimate(Record):
     gpu: Gpu | None
     parameters: int
     trainable: int
+    by_gpus: tuple[OnGpus, ...] = ()
 
     @property
     def peak(self) -> Phase:
@@ -85,10 +89,15 @@ class Estimate(Record):
 
     @property
     def verdict(self) -> str:
-        """``fits``, ``is tight on`` or ``does not fit``, by the interval; empty without a GPU."""
+        """``fits``, ``is tight on`` or ``does not fit``, by the interval; empty without a GPU.
+
+        What may fit on more GPUs, where nobody says how many there are, is tight.
+        """
         if self.gpu is None:
             return ""
-        return verdict(self.allocated.low, self.allocated.high, self.gpu.room)
+        said = verdict(self.allocated.low, self.allocated.high, self.gpu.room)
+        depends = any(one.verdict != "does not fit" for one in self.by_gpus)
+        return "is tight on" if depends and said == "does not fit" else said
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -103,6 +112,7 @@ class Estimate(Record):
             "gpu": self.gpu.to_json() if self.gpu else None,
             "parameters": self.parameters,
             "trainable_parameters": self.trainable,
+            "by_gpus": [each.to_json() for each in self.by_gpus],
         }
 
 
@@ -117,11 +127,19 @@ def estimate(settings: Settings | Mapping[str, Any]) -> Estimate:
     known = assume(given, architecture)
     run = _estimate(known.settings, architecture, known.assumptions)
     peak = run.allocated.estimate
-    found = [_weigh(given, architecture, each, peak) for each in known.assumptions]
-    found.sort(key=lambda each: -abs(each.peak - peak) if each.peak else 0)
-    run = run._replace(assumptions=tuple(found))
-    if given.notes:
-        run = _widened(run, given)
+    weighed = [_weigh(given, architecture, each, peak) for each in known.assumptions]
+    weighed.sort(key=lambda pair: -abs(pair[0].peak - peak) if pair[0].peak else 0)
+    run = run._replace(
+        assumptions=tuple(each for each, _ in weighed),
+        by_gpus=on_gpus(given, architecture, known, run.gpu),
+    )
+    doubted = given.notes.keys() - {"sharding"}
+    open_ = [size for each, sizes in weighed if each.name in doubted for size in sizes]
+    if "sharding" in given.notes:
+        here = known.settings.world_size
+        open_ += [one.peak for one in run.by_gpus if one.world_size == here]
+    if open_:
+        run = _widened(run, open_)
     if not known.settings.longest_first:
         return run
     # The first batch, with nothing left from a step before it, or those that follow.
@@ -131,11 +149,11 @@ def estimate(settings: Settings | Mapping[str, Any]) -> Estimate:
     return max(run, later, key=lambda item: item.allocated.estimate)
 
 
-def _widened(run: Estimate, given: Settings) -> Estimate:
-    """The estimate with room for what a script has and nobody could read."""
-    open_ = [each.peak for each in run.assumptions if each.peak and each.name in given.notes]
-    shift = [peak - run.allocated.estimate for peak in open_]
-    less, more = max(-min(shift, default=0), 0), max(*shift, 0, 0)
+def _widened(run: Estimate, peaks: list[int]) -> Estimate:
+    """The estimate with room for what a script has and nobody could read. peaks: of what it may
+    be."""
+    peak = run.allocated.estimate
+    less, more = max(peak - min(peaks), 0), max(max(peaks) - peak, 0)
     wide = {
         name: each._replace(low=max(each.low - less, 0), high=each.high + more)
         for name in ("allocated", "reserved", "nvidia_smi")
@@ -144,21 +162,22 @@ def _widened(run: Estimate, given: Settings) -> Estimate:
     return run._replace(**wide)
 
 
-def _weigh(given: Settings, architecture: Architecture, one: Assumption, peak: int) -> Assumption:
-    best = one
+def _weigh(
+    given: Settings, architecture: Architecture, one: Assumption, peak: int
+) -> tuple[Assumption, list[int]]:
+    """An assumption with the other value that changes the peak most, and all others' peaks."""
     others = [each for each in _OTHERS.get(one.name, ()) if each != one.value]
     if one.name in _COUNTS and isinstance(one.value, int):
         others = [max(one.value // 2, 1), 2 * one.value]
+    sizes: list[int] = []
+    best = one
     for other in others:
-        try:
-            known = assume(with_assumption(given, one.name, other), architecture)
-            phases = Timeline(TrainingRun(known.settings, architecture)).phases()
-        except SettingsError:
-            continue
-        size = max(phase.total for phase in phases)
-        if abs(size - peak) > max(abs((best.peak or peak) - peak), _LEAST * peak):
-            best = one._replace(other=other, peak=size)
-    return best
+        size = peak_with(given, architecture, **{one.name: other})
+        if size is not None:
+            sizes.append(size)
+            if abs(size - peak) > max(abs((best.peak or peak) - peak), _LEAST * peak):
+                best = one._replace(other=other, peak=size)
+    return best, sizes
 
 
 def single_tensors(settings: Settings | Mapping[str, Any]) -> tuple[tuple[str, Tensor], ...]:

@@ -48,6 +48,9 @@ def _lines(estimate: Estimate) -> Iterator[str]:
             f"{estimate.verdict} {gpu.name}: {_range(allocated)} GiB of the {_gib(gpu.room)} that "
             f"torch gets of {_gib(gpu.bytes)}"
         )
+    if estimate.by_gpus:
+        yield ""
+        yield from _on_gpus(estimate)
     if estimate.assumptions:
         yield ""
         yield "assumed (each is settled by its flag; ? above), what matters most first:"
@@ -81,7 +84,8 @@ def _read(estimate: Estimate) -> Iterator[str]:
     yield f"loss {shown('loss')}"
     yield f"checkpointing {shown('checkpointing')}"
     world = settings.world_size or 1
-    yield "1 GPU" if world == 1 else f"{shown('sharding')} over {shown('world_size')} GPUs"
+    alone = world == 1 and "world_size" not in open_
+    yield "1 GPU" if alone else f"{shown('sharding')} over {shown('world_size')} GPUs"
 
 
 def _table(estimate: Estimate) -> Iterator[str]:
@@ -100,6 +104,20 @@ def _table(estimate: Estimate) -> Iterator[str]:
         rest = sum(size for kind, size in held.items() if kind not in kinds)
         mark = " <- peak" if phase is estimate.peak else ""
         yield f"{phase.name:16}{cells}{_cell(rest):>10}{_cell(phase.total):>10}{mark}"
+
+
+def _on_gpus(estimate: Estimate) -> Iterator[str]:
+    """A row for each strategy, a column for each number of GPUs."""
+    rows: dict[str, dict[int, str]] = {}
+    for one in estimate.by_gpus:
+        cell = f"{one.peak / _GIB:.2f} {one.verdict.replace('does not fit', 'too much')}".strip()
+        rows.setdefault(one.sharding, {})[one.world_size] = cell
+    counts = sorted({one.world_size for one in estimate.by_gpus})
+    width = max(len(cell) for row in rows.values() for cell in row.values()) + 2
+    yield "allocated on each of so many GPUs, GiB (--assume world_size=N, --assume sharding=NAME):"
+    yield f"  {'GPUs':10}" + "".join(f"{count:>{width}}" for count in counts)
+    for sharding, row in rows.items():
+        yield f"  {sharding:10}" + "".join(f"{row.get(count, '-'):>{width}}" for count in counts)
 
 
 def _range(interval: Interval) -> str:

@@ -42,7 +42,7 @@ def settings_of_run(recipe: Recipe, api: Api, around: Around, runs: Runs) -> dic
         return settings
     dtype = str(settings.get("compute_dtype", "")) if settings.get("autocast") else ""
     file = files(word)
-    shared = by_file_name(word, dtype)
+    shared = by_file_name(word, dtype, "zero2")
     if file is not None:
         settings.get("notes", {}).pop("sharding", None)
         shared = by_deepspeed(values(file.document.root), dtype)

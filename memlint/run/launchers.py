@@ -54,18 +54,18 @@ def _of_deepspeed(command: Command, files: Files) -> Launcher:
     name of the configuration as an argument."""
     stage, options = _of_file(command.deepspeed_file, files)
     processes = _machines(command, command.num_processes)
-    return Launcher(_by_stage(stage), options, False, "", processes)
+    unseen = (command.deepspeed_file or "") if stage is None else ""
+    return Launcher(_by_stage(stage), options, False, "", processes, unseen=unseen)
 
 
 def _of_accelerate(command: Command, files: Files) -> Launcher:
     word = command.config_file
-    if word is None and command.launcher_setting("config_file", "accelerate_config") is not None:
-        return _UNKNOWN
     file = files(word) if word else None
     if word and file is None and command.program == "trl" and word in _OF_TRL:
         return Launcher(_OF_TRL[word], mixed_precision="bf16", processes=_processes(command, 8))
-    if (word and file is None) or (file is not None and file.kind is not Kind.ACCELERATE):
-        return _UNKNOWN
+    named = command.launcher_setting("config_file", "accelerate_config") is not None
+    if named if file is None else file.kind is not Kind.ACCELERATE:
+        return _UNKNOWN._replace(processes=_processes(command, None), unseen=word or "")
     settings = _Settings(command, file)
     sharding, options = _sharding(settings, files)
     fsdp = sharding is not None and sharding.startswith("fsdp")
@@ -75,7 +75,15 @@ def _of_accelerate(command: Command, files: Files) -> Launcher:
         settings.switch("fsdp_activation_checkpointing", "fsdp_config") if fsdp else False,
         _precision(settings),
         _processes(command, settings.value("num_processes")),
+        unseen=_unseen(settings, sharding),
     )
+
+
+def _unseen(settings: _Settings, sharding: str | None) -> str:
+    """The file of DeepSpeed that is named and says no stage, where one is."""
+    word = settings.value("deepspeed_config_file", "deepspeed_config")
+    is_open = sharding is None and _engine(settings) == "DEEPSPEED"
+    return word if is_open and isinstance(word, str) else ""
 
 
 class _Settings:

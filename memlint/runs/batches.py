@@ -47,7 +47,7 @@ def batches_of_loop(script: Script) -> Options:
     values = _tokens(script)
     for dataset in script.datasets:
         rows = dataset.batch_size.value if dataset.batch_size is not None else None
-        if dataset.loader is not None and dataset.purpose is Purpose.TRAINING and count_in(rows):
+        if dataset.loader is not None and count_in(rows) and dataset.is_trained_on:
             values["micro_batch"] = rows
     more = script.accumulation
     return values | ({"gradient_accumulation": more} if more else {})

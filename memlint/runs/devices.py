@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 SHORT = {"bf16": "bfloat16", "fp16": "float16"}
 _PARALLEL = ("dp_replicate_size", "dp_shard_size", "tp_size", "cp_size", "sp_size")
 _STRATEGIES = ("full_shard", "shard_grad_op", "hybrid_shard_zero2", "hybrid_shard", "no_shard")
-_STAGE = re.compile(r"(?i)(?<![a-z])z(?:ero)?[-_]?(?:stage[-_]?)?([0-3])(?![0-9])")
+_STAGE = re.compile(r"(?<![a-z])(?:z(?:ero)?[-_]?(?:stage[-_]?)?|stage[-_]?)([0-3])(?![0-9])")
+_NAMED = {"deepspeed": "zero2", "fsdp2": "fsdp2", "fsdp": "fsdp", "multi_gpu": "ddp", "ddp": "ddp"}
 _FSDP = (".FullyShardedDataParallel", ".fully_shard", ".FullyShardedDataParallelPlugin")
 
 
@@ -30,19 +31,27 @@ def devices_of(script: Script, config: Config | None) -> Options:
     given = [
         name for short, name in SHORT.items() if config and config.settled(short).value is True
     ]
-    values = launched(script.launcher, "".join(given[:1])) | _wrapped(script)
+    values = launched(script.launcher, "".join(given[:1]))
+    configured: Options = {}
     if config is not None and script.launcher.engine in ("", "unknown"):
-        values |= _configured(script, config, "".join(given[:1]))
-    return values | _parallel(script)
+        configured = _configured(script, config, "".join(given[:1]))
+    for more in (_wrapped(script), configured, _parallel(script)):
+        if "sharding" in more:
+            values.pop("notes", None)  # the doubt of a launcher, where the script itself shards
+        values |= more
+    return values
 
 
 def launched(launcher: Launcher, given: str) -> Options:
     """By the launcher; a trainer's arguments may give mixed precision beside it."""
     dtype = SHORT.get(launcher.mixed_precision or "", given)
     values: Options = {}
-    if launcher.sharding not in (None, "none"):
+    if launcher.sharding is None:
+        by_deepspeed_alone = launcher.unseen.endswith(".json")
+        values = by_file_name(launcher.unseen, dtype, "zero2" if by_deepspeed_alone else "")
+    elif launcher.sharding != "none":
         values = {"sharding": launcher.sharding, "sharding_options": dict(launcher.options)}
-    if launcher.processes and launcher.sharding is not None:
+    if launcher.processes:
         values["world_size"] = launcher.processes
     if launcher.engine == "deepspeed" and dtype:
         values.update(weights_dtype=dtype, compute_dtype=dtype, autocast=False)
@@ -57,9 +66,10 @@ def _configured(script: Script, config: Config, given: str) -> Options:
     if not engine.given or engine.is_none or (engine.node is None and not engine.known):
         return _fsdp(script, config)
     options = mapping_of(script, engine.value)
-    if options is None:
-        return {"notes": {"sharding": "its DeepSpeed file is out of sight"}}
-    return by_deepspeed(options, given)
+    if options is not None:
+        return by_deepspeed(options, given)
+    word = engine.value if isinstance(engine.value, str) else ""
+    return by_file_name(word, given, "zero2")
 
 
 def by_deepspeed(options: Mapping[str, Any], given: str) -> Options:
@@ -79,14 +89,21 @@ def by_deepspeed(options: Mapping[str, Any], given: str) -> Options:
     return values
 
 
-def by_file_name(word: str, given: str) -> Options:
-    """DeepSpeed by a file that is out of sight: its name may say the stage."""
-    stage = _STAGE.search(word.replace("\\", "/").rpartition("/")[2])
-    if stage is None:
-        return {"notes": {"sharding": f"`{word}` is out of sight"}}
-    zero = {"stage": int(stage[1])}
-    notes = {"sharding": f"`{word}` is out of sight: by its name"}
-    return {**by_deepspeed({"zero_optimization": zero}, given), "notes": notes}
+def by_file_name(word: str, given: str, unless_said: str) -> Options:
+    """How a run is sharded by a file that is out of sight: its name may say so. word: empty where
+    that is decided at run time. unless_said: the strategy that is taken otherwise."""
+    name = word.replace("\\", "/").rpartition("/")[2].lower()
+    stage = _STAGE.search(name)
+    named = f"zero{stage[1]}" if stage else next((k for w, k in _NAMED.items() if w in name), "")
+    strategy = (named or unless_said).replace("zero0", "ddp")
+    seen = f"`{word}` is out of sight" if word else "decided when it is run"
+    if not strategy:
+        return {"notes": {"sharding": seen}}
+    notes = {"sharding": f"{seen}: {'by its name' if named else 'a usual one'}"}
+    if not strategy.startswith("zero"):
+        return {"sharding": strategy, "sharding_options": {}, "notes": notes}
+    zero = {"zero_optimization": {"stage": int(strategy[-1])}}
+    return {**by_deepspeed(zero, given), "notes": notes}
 
 
 def _fsdp(script: Script, config: Config) -> Options:

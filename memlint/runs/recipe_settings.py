@@ -387,7 +387,7 @@ def _devices(recipe: Recipe, ask: Ask, api: Api, files: Files, kept: Options) ->
         file = files(engine)
         if file is not None:
             return by_deepspeed(values(file.document.root), dtype)
-        return by_file_name(engine, dtype)
+        return by_file_name(engine, dtype, "zero2")
     options = ask("fsdp_config")
     options = dict(options) if isinstance(options, Mapping) else {}
     words = ask("fsdp") or (bool(options) and recipe.kind is Kind.AXOLOTL)

@@ -34,7 +34,7 @@ from memlint.script.call_settings import Setting
 from memlint.script.called import Call
 from memlint.script.calls import Trainer
 from memlint.script.lengths import Effect, Lengths, effects_of, is_named_for_blocks, padding_effects
-from memlint.script.purpose import Purpose, purpose_of_loader
+from memlint.script.purpose import Purpose, purpose_of_loader, purposes_of_loader
 from memlint.script.setups import all_trainers_of
 from memlint.source import Span
 from memlint.source.patterns import lazy_pattern
@@ -91,6 +91,14 @@ class Dataset:
     def loader(self) -> Call | None:
         """The data loader that reads it, where the script makes one."""
         return None if self.trainer is not None else self.call
+
+    @property
+    def is_trained_on(self) -> bool:
+        """True if training reads it, whatever else reads it too."""
+        loader = self.loader
+        if loader is None or self.purpose is Purpose.TRAINING:
+            return self.purpose is Purpose.TRAINING
+        return Purpose.TRAINING in purposes_of_loader(self.script, loader)
 
     @cached_property
     def _chain(self) -> tuple[list[Rows], list[Value]]:

@@ -20,7 +20,8 @@ class Launcher(Record):
     sharding: ``none``, ``ddp``, ``fsdp``, ``fsdp2``, ``zero1`` to ``zero3``. options: those of the
     sharding, plain values. checkpoints: FSDP checkpoints every layer. mixed_precision: ``no``,
     ``bf16``, ``fp16``, ``fp8``; empty where the launcher says nothing. processes: on all machines.
-    complete: the script gets no arguments but those that are known.
+    complete: the script gets no arguments but those that are known. unseen: the file that decides
+    the sharding, where one is named and not at hand.
     """
 
     sharding: str | None = "none"
@@ -29,6 +30,7 @@ class Launcher(Record):
     mixed_precision: str | None = ""
     processes: int | None = None
     complete: bool = False
+    unseen: str = ""
 
     @property
     def engine(self) -> str:
@@ -52,6 +54,7 @@ def joined(launchers: Sequence[Launcher]) -> Launcher:
         mixed_precision=first.mixed_precision if "mixed_precision" in alike else None,
         processes=first.processes if "processes" in alike else None,
         complete=all(one.complete for one in launchers),
+        unseen=first.unseen if "unseen" in alike else "",
     )
 
 

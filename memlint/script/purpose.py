@@ -45,11 +45,15 @@ class Purpose(StrEnum):
 
 
 def purpose_of_loader(script: Host, loader: Call) -> Purpose:
-    """What a data loader is read for, by the loops that read it."""
-    found = {
-        purpose for loop in _readers(script, loader) if (purpose := purpose_of_loop(script, loop))
-    }
-    return found.pop() if len(found) == 1 else Purpose.UNKNOWN
+    """What a data loader is read for, by the loops that read it, where that is one thing."""
+    found = purposes_of_loader(script, loader)
+    return next(iter(found)) if len(found) == 1 else Purpose.UNKNOWN
+
+
+def purposes_of_loader(script: Host, loader: Call) -> frozenset[Purpose]:
+    """All that a data loader is read for, by the loops that read it."""
+    found = (purpose_of_loop(script, loop) for loop in _readers(script, loader))
+    return frozenset(purpose for purpose in found if purpose is not None)
 
 
 def _readers(script: Host, loader: Call) -> Iterator[Node]:

@@ -503,3 +503,152 @@ def test_an_error_of_a_recipes_run_is_explained_with_its_places(
     assert run(["oom", "log.txt", "start.sh"]) == 2
     assert "give the one that failed, start.sh:2 or start.sh:3" in capsys.readouterr().err
     assert run(["oom", "log.txt", "start.sh:2"]) == 0
+
+
+# -- what divides a run over GPUs, where that is out of sight --------------------------------------
+
+SHARED = """\
+from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-3B", dtype="bfloat16")
+Trainer(model=model, args=args, train_dataset=rows).train()
+"""
+GIVEN = "train.py --per_device_train_batch_size 2 --bf16"
+
+
+@pytest.mark.parametrize(
+    ("command", "sharding", "reason"),
+    [
+        (
+            f"torchrun --nproc_per_node 4 {GIVEN} --deepspeed conf/ds.json",
+            "zero2",
+            "`conf/ds.json` is out of sight: a usual one",
+        ),
+        (
+            f"deepspeed --num_gpus 4 {GIVEN} --deepspeed conf/stage3.json",
+            "zero3",
+            "`conf/stage3.json` is out of sight: by its name",
+        ),
+        (
+            f"accelerate launch --num_processes 4 --config_file conf/fsdp.yaml {GIVEN}",
+            "fsdp",
+            "`conf/fsdp.yaml` is out of sight: by its name",
+        ),
+        (
+            f"accelerate launch --num_processes 4 --config_file $CONFIG {GIVEN}",
+            "ddp",
+            "decided when it is run",
+        ),
+    ],
+)
+def test_sharding_that_is_out_of_sight_is_an_assumption(
+    command: str, sharding: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, train__py=SHARED, start__sh=command + "\n")
+    result = estimated(capsys, str(tmp_path / "start.sh"))
+    (assumed,) = [one for one in result["assumptions"] if one["name"] == "sharding"]
+    assert (assumed["value"], assumed["reason"]) == (sharding, reason)
+    # All that it may be is shown, and inside the interval.
+    others = {one["sharding"]: one["allocated"]["estimate"] for one in result["by_gpus"]}
+    assert len(others) > 1
+    assert {one["world_size"] for one in result["by_gpus"]} == {4}
+    held = result["allocated"]
+    assert others[sharding] == held["estimate"]
+    assert all(held["low"] <= peak <= held["high"] for peak in others.values())
+
+
+def test_what_the_script_itself_shards_leaves_no_doubt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = SHARED.replace("Trainer(model", 'args.fsdp = "full_shard"\nTrainer(model')
+    command = f"accelerate launch --num_processes 4 --config_file $CONFIG {GIVEN}"
+    write(tmp_path, train__py=script, start__sh=f"{command}\n")
+    result = estimated(capsys, str(tmp_path / "start.sh"))
+    assert "sharding" not in {one["name"] for one in result["assumptions"]}
+    assert result["by_gpus"] == []
+
+
+# -- by the number of GPUs -------------------------------------------------------------------------
+
+
+def test_an_open_number_of_gpus_is_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zero = {"zero_optimization": {"stage": 3}, "bf16": {"enabled": True}}
+    (tmp_path / "ds.json").write_text(json.dumps(zero))
+    command = f"deepspeed {GIVEN} --deepspeed ds.json\n"
+    write(tmp_path, train__py=SHARED, start__sh=command)
+    path = str(tmp_path / "start.sh")
+    result = estimated(capsys, path, "--gpu", "l40s-48gb")
+    rows = result["by_gpus"]
+    assert [(one["world_size"], one["sharding"]) for one in rows] == [
+        (count, "zero3") for count in (1, 2, 4, 8)
+    ]
+    peaks = [one["allocated"]["estimate"] for one in rows]
+    assert peaks == sorted(peaks, reverse=True)
+    assert len(set(peaks)) == 4
+    assert peaks[0] == result["allocated"]["estimate"]
+    for row in rows:
+        known = estimated(capsys, path, "--assume", f"world_size={row['world_size']}")
+        assert known["allocated"]["estimate"] == row["allocated"]["estimate"]
+        assert known["by_gpus"] == []
+    # It may fit on more than one: no verdict says that it does not.
+    assert rows[0]["verdict"] == "does not fit"
+    assert rows[-1]["verdict"] == "fits"
+    assert result["verdict"] == "tight"
+    assert run(["estimate", path, "--gpu", "l40s-48gb"]) == 0
+    text = capsys.readouterr().out
+    (line,) = [each for each in text.split("\n") if each.startswith("  zero3")]
+    cells = re.findall(r"\d+\.\d\d (?:fits|tight|too much)", line)
+    assert [float(cell.split()[0]) for cell in cells] == [round(one / 2**30, 2) for one in peaks]
+    assert "zero3 over 1? GPUs" in text
+
+
+@pytest.mark.parametrize(
+    ("command", "counts"),
+    [
+        (f"torchrun {GIVEN}", [1, 2, 4, 8]),
+        (f"torchrun --nproc_per_node 2 {GIVEN}", []),
+        (f"python {GIVEN}", []),
+        (f"accelerate launch --multi_gpu {GIVEN}", [1, 2, 4, 8]),
+    ],
+)
+def test_a_launcher_without_a_number_leaves_it_open(
+    command: str, counts: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, train__py=SHARED, start__sh=f"{command}\n")
+    result = estimated(capsys, str(tmp_path / "start.sh"))
+    assert [one["world_size"] for one in result["by_gpus"]] == counts
+
+
+# -- loaders ---------------------------------------------------------------------------------------
+
+LOOP = """\
+import torch
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype=torch.bfloat16).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+loader = DataLoader(rows, batch_size=12)
+for batch in loader:
+    model(**batch).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+model.eval()
+with torch.no_grad():
+    for batch in loader:
+        total += model(**batch).loss
+"""
+
+
+def test_a_loader_that_evaluation_reads_too_gives_the_rows_of_training(tmp_path: Path) -> None:
+    write(tmp_path, train__py=LOOP)
+    (found,) = settings(tmp_path / "train.py")
+    assert found["micro_batch"] == 12
+    apart = LOOP.replace("optimizer.zero_grad()\n", "optimizer.zero_grad()\nheld = 1\n").replace(
+        "    for batch in loader:\n        total",
+        "    for batch in DataLoader(rows, batch_size=64):\n        total",
+    )
+    write(tmp_path, train__py=apart)
+    (found,) = settings(tmp_path / "train.py")
+    assert found["micro_batch"] == 12
