@@ -36,13 +36,24 @@ from memlint.source.record import NamedTuple
 
 
 class Mode(NamedTuple):
-    """What ``fix`` does with a change, and which findings set its exit status."""
+    """What ``fix`` does with a change, and which findings set its exit status.
+
+    report: the format in which what remains is written to standard output; ``text`` writes what
+    was done instead.
+    """
 
     diff: bool
     only_check: bool
     exit_zero: bool
     fail_level: str
     fail_on_fix: bool = False
+    report: str = "text"
+
+    def check(self, paths: tuple[str, ...]) -> None:
+        """Raise Usage where a report would share standard output with something else."""
+        if self.report != "text" and (self.diff or "-" in paths):
+            other = "a script" if "-" in paths else "a diff"
+            raise Usage(f"standard output is {other}: no --output-format {self.report}")
 
     @property
     def writes(self) -> bool:
@@ -59,6 +70,7 @@ def fix_command(
     fit: bool = False,
 ) -> int:
     """Fix, report and return the exit status. fit: apply only what makes each run fit its GPU."""
+    mode.check(paths)
     if paths == ("-",):
         if fit:
             raise Usage("--fit takes scripts, not standard input")
@@ -90,6 +102,7 @@ def fix_command(
             raise
     for diagnostic in tally.diagnostics:
         click.echo(diagnostic_line(diagnostic, err), err=True)
+    _report_what_remains(tally.results, mode)
     if not options.quiet:
         _report_withheld(tally.tried, paths, unsafe)
         _report_sum(tally.changed, tally.left, tally.unwritten, writes=mode.writes)
@@ -102,6 +115,7 @@ class _Tally:
 
     changed: the files that were changed, or would be. unwritten: those whose fixes could not be
     written. left: the findings that remain. tried: the files for which versions were assumed.
+    results: of every file, where a report is asked for.
     """
 
     def __init__(self, mode: Mode, quiet: bool, out: Style, err: Style) -> None:
@@ -110,11 +124,14 @@ class _Tally:
         self.unwritten: list[FixResult] = []
         self.left: list[Rendered] = []
         self.tried: list[FixResult] = []
+        self.results: list[FixResult] = []
         self._written: set[tuple[int, int]] = set()
         self._mode, self._quiet, self._out, self._err = mode, quiet, out, err
 
     def take(self, result: FixResult) -> None:
         self.diagnostics += result.diagnostics
+        if self._mode.report != "text":
+            self.results.append(result)
         if result.checked.assumed:
             self.tried.append(result)
         if result.after is not None and self._mode.writes:
@@ -235,13 +252,29 @@ def _report_change(result: FixResult, mode: Mode, quiet: bool, out: Style) -> No
         return
     verb = "would fix" if mode.only_check else "fixed"
     count = plural(len(result.fixed), "finding")
-    click.echo(f"{out(shown_path(result.path), 'bold')}: {verb} {count}")
+    aside = mode.report != "text"
+    click.echo(f"{out(shown_path(result.path), 'bold')}: {verb} {count}", err=aside)
     what = Counter(
         (finding.code, finding.fix.message if finding.fix else "") for finding in result.fixed
     )
     for (code, message), count_of in what.items():
         times = f" ({count_of} times)" if count_of > 1 else ""
-        click.echo(f"    {out(code, 'bold', 'cyan')} {visible(message)}{times}")
+        click.echo(f"    {out(code, 'bold', 'cyan')} {visible(message)}{times}", err=aside)
+
+
+def _report_what_remains(results: Sequence[FixResult], mode: Mode) -> None:
+    """Write the findings that remain as ``check`` would; all, where nothing is written."""
+    if mode.report == "text":
+        return
+    from memlint.reports import Report, render, words_of
+
+    shown = []
+    for result in results:
+        left = result.left if mode.writes else result.checked.findings
+        shown.append(result.checked._replace(findings=left, diagnostics=result.diagnostics))
+    codes = sorted({finding.code for result in shown for finding in result.findings})
+    for piece in render(mode.report, Report(shown, words_of(codes))):
+        sys.stdout.write(piece)
 
 
 def _done(changed: Sequence[FixResult], unwritten: Sequence[FixResult], *, writes: bool) -> str:

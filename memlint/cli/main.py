@@ -227,6 +227,13 @@ def check(
     is_flag=True,
     help="Write nothing; exit with 1 if a file would change.",
 )
+@click.option(
+    "--output-format",
+    default="text",
+    metavar="FORMAT",
+    type=click.Choice(["text", *FORMATS[1:]]),
+    help="text (default) says what was fixed; any format of check but full, what remains.",
+)
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if findings remain.")
 @click.option(
     "--exit-non-zero-on-fix",
@@ -239,6 +246,7 @@ def fix(
     fit: bool,
     diff: bool,
     only_check: bool,
+    output_format: str,
     exit_zero: bool,
     exit_non_zero_on_fix: bool,
     fail_level: str,
@@ -249,7 +257,9 @@ def fix(
     Only fixes that do not change what the model learns are applied, unless --unsafe-fixes is given.
     Exit status: 0 if no findings remain, 1 if some do (with --check: if a file would change), 2 if
     the usage is wrong or a file cannot be read. --diff without --check exits with 0. A diff escapes
-    control characters on a terminal only, so that a saved diff can be applied.
+    control characters on a terminal only, so that a saved diff can be applied. With --output-format
+    the findings that remain are the standard output (with --check: all), and what was done is told
+    on standard error.
     """
     from memlint.cli.fix import Mode, fix_command
 
@@ -258,7 +268,7 @@ def fix(
         read_options(values),
         stdin_filename=values["stdin_filename"],
         unsafe=unsafe_fixes,
-        mode=Mode(diff, only_check, exit_zero, fail_level, exit_non_zero_on_fix),
+        mode=Mode(diff, only_check, exit_zero, fail_level, exit_non_zero_on_fix, output_format),
         fit=fit,
     )
 

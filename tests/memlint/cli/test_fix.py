@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -339,3 +340,31 @@ def test_a_request_to_end_leaves_nothing_beside_the_script(tmp_path: Path) -> No
     assert done.stderr.splitlines()[-1] == "terminated; no file was left half-written"
     assert os.listdir() == ["a.py"]
     assert Path("a.py").read_text() == text
+
+
+def test_what_remains_in_a_format_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    path = write("a.py", "x = alpha\ny = beta\n")
+    assert run(["fix", "--output-format", "json", "--check"]) == 1
+    shown = capsys.readouterr()
+    assert [each["message"] for each in json.loads(shown.out)] == [
+        "alpha is wasteful",
+        "beta is wasteful",
+    ]
+    assert "would fix 1 finding" in shown.err
+    assert run(["fix", "--output-format", "json"]) == 1
+    shown = capsys.readouterr()
+    (remaining,) = json.loads(shown.out)
+    assert (remaining["message"], remaining["location"]["row"]) == ("beta is wasteful", 2)
+    assert "fixed 1 finding" in shown.err
+    assert path.read_text() == "x = omega\ny = beta\n"
+    assert run(["fix", "--output-format", "github", "--unsafe-fixes"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("other", [["--diff"], ["-"]])
+def test_a_diff_or_a_script_leaves_no_room_for_a_report(
+    other: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("a.py", "x = alpha\n")
+    assert run(["fix", "--output-format", "concise", *other]) == 2
+    assert "no --output-format concise" in capsys.readouterr().err
