@@ -99,6 +99,8 @@ _MODULE_BASES = (
     *("torch.nn.modules.Module", "lightning.pytorch.LightningModule"),
 )
 _FORWARDS = frozenset({"forward", "__call__"})
+# What puts models on the GPU where there is one, and says where that is.
+LAUNCHERS = frozenset({"accelerate.Accelerator", "lightning.Fabric", "lightning.fabric.Fabric"})
 
 
 def is_module(value: Value) -> bool:

@@ -65,6 +65,7 @@ class Product(NamedTuple):
     """``[prompt] * count``, ``prompts * count``, ``[p for p in prompts for _ in range(count)]``.
     repeated: what is written of what is repeated."""
 
+    node: ast.expr
     repeated: str
     times: ast.expr
 
@@ -74,16 +75,16 @@ def products_in(tree: Tree) -> Iterator[Product]:
     for node in tree.nodes(ast.BinOp):
         match node:
             case ast.BinOp(left=ast.Name(id=name), op=ast.Mult(), right=count):
-                yield Product(name, count)
+                yield Product(node, name, count)
             case ast.BinOp(left=ast.List(), op=ast.Mult(), right=count):
-                yield Product(tree.text(tree.statement(node)), count)
+                yield Product(node, tree.text(tree.statement(node)), count)
     for made in tree.nodes(ast.ListComp):
         match made.generators:
             case [
                 ast.comprehension(iter=rows),
                 ast.comprehension(iter=ast.Call(func=ast.Name(id="range"), args=[*_, count])),
             ]:
-                yield Product(tree.text(rows), count)
+                yield Product(made, tree.text(rows), count)
 
 
 class ConfigAssignment(NamedTuple):

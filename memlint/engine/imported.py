@@ -110,7 +110,9 @@ def _scope_of(run: Interpreter, module: Module) -> int | None:
 
 def run_scripts_above(run: Interpreter) -> None:
     """Run the scripts that lead to the file, until they have called all that it defines."""
-    if run.project is None or not run.defined or not run.project.scripts_above:
+    if run.project is None or all(one.node in run.runs for one in run.defined):
+        return
+    if not run.project.scripts_above:
         return
     run.project.lead_to(run.trees[0])
     assert run.project.own is not None

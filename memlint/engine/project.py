@@ -153,7 +153,8 @@ class Project:
 
     relied_on: the files that were read, and those that were looked for in vain. is_library: the
     file is no script: what it imports is followed where a script leads to it. trains: it trains
-    by itself, so that something out of sight may run it.
+    by itself, so that something out of sight may run it. is_both: it is a script that others may
+    import.
     """
 
     def __init__(
@@ -163,10 +164,12 @@ class Project:
         *,
         is_library: bool = False,
         trains: bool = True,
+        is_both: bool = False,
     ) -> None:
         self._path = os.path.abspath(path)
         self._modules = modules or Modules()
         self._is_library = is_library
+        self._is_both = is_both
         self._trains = trains
         # The script itself, where others that import it are run for it.
         self.own: Module | None = None
@@ -248,7 +251,7 @@ class Project:
 
     def _locate(self, name: str, importer: str) -> str | None:
         """The file that an import stands for; None where it is no project's."""
-        if not _is_of_project(f"{name}.") or not name.strip("."):
+        if not _is_of_project(f"{name}.x") or not name.strip("."):
             return None
         for stem, _ in self._candidates(f"{name}.", importer):
             path = self._file(stem)
@@ -258,8 +261,8 @@ class Project:
 
     @cached_property
     def scripts_above(self) -> tuple[str, ...]:
-        """The scripts that lead to the file, nearest first; none for what is a script itself."""
-        if not self._is_library:
+        """The scripts that lead to the file, nearest first; none for what is only a script."""
+        if not (self._is_library or self._is_both):
             return ()
         above = self._importers.scripts_above(self._path)[:MAX_SCRIPTS]
         self.relied_on.update(above, map(os.path.dirname, above), self._importers.roots)
@@ -360,7 +363,8 @@ _MAKES = (
     *(b"logits", b".loss", b"model(", b"torch.load("),
 )
 # A module that does such a thing as it is imported is a script.
-_ACTS = (b"__main__", b"\nfor ", b"\nwhile ")
+_IS_BOTH = b"__main__"
+_ACTS = (_IS_BOTH, b"\nfor ", b"\nwhile ")
 _IMPORTS = (b"import ", b"from ")
 _PATH = re.compile(r"sys\.path\.(?:insert|append|extend)\b(.*)")
 _LITERAL = re.compile(r"""["']([^"'\n]+)["']""")
@@ -377,7 +381,9 @@ def project_of(path: str, data: bytes, modules: Modules) -> Project | None:
         return None
     if name.endswith(".py") and _is_module(path, data, trains):
         return Project(path, modules, is_library=True, trains=trains)
-    return Project(path, modules) if trains and _has(data, _IMPORTS) else None
+    if not (trains or _IS_BOTH in data) or not _has(data, _IMPORTS):
+        return None
+    return Project(path, modules, is_both=name.endswith(".py") and _IS_BOTH in data)
 
 
 def _has(data: bytes, words: tuple[bytes, ...]) -> bool:

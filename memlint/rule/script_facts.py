@@ -32,7 +32,7 @@ from memlint.script.handwritten_losses import LossForm, TokenLoss, are_only_gath
 from memlint.script.idle import trains_all_weights
 from memlint.script.lengths import Effect, Lengths, block_functions_of
 from memlint.script.loaded_models import ModelFacts, copy_of
-from memlint.script.loop_models import LoopModel
+from memlint.script.loop_models import LoopModel, own_models_of
 from memlint.script.metrics import metric_of
 from memlint.script.outputs import config_assignments, may_read_output
 from memlint.script.owners import Owner
@@ -151,6 +151,7 @@ __all__ = [
     "may_shorten_rows",
     "may_truncate",
     "metric_of",
+    "own_models_of",
     "positions_read",
     "reach_of_graph",
     "reach_of_hoard",

@@ -204,6 +204,22 @@ def _convert(run: Interpreter, invocation: Invocation) -> Value:
     return UNKNOWN
 
 
+def _isinstance(run: Interpreter, invocation: Invocation) -> Value:
+    """``isinstance(model, str)``: what a library made is no text, number, list or dict."""
+    if len(invocation.arguments) != 2:
+        return UNKNOWN
+    value, kind = invocation.arguments
+    plain = _PLAIN.get(kind.name) if isinstance(kind, Symbol) else None
+    if plain is not None and isinstance(value, Constant):
+        return Constant(isinstance(value.value, plain), invocation.node, value.origin)
+    if plain is not None and isinstance(value, Object) and "." in (value.root.type or ""):
+        return Constant(False, invocation.node)
+    return UNKNOWN
+
+
+_PLAIN: dict[str, type] = {"str": str, "int": int, "float": float, "list": list, "dict": dict}
+
+
 def _nothing_known(run: Interpreter, invocation: Invocation) -> Value:
     return UNKNOWN
 
@@ -221,6 +237,7 @@ _EFFECTS: dict[str, CallEffect] = {
     "getattr": _getattr,
     "setattr": _setattr,
     "hasattr": _nothing_known,
+    "isinstance": _isinstance,
     "int": _convert,
     "float": _convert,
     "str": _convert,

@@ -341,6 +341,12 @@ class Step:
     def function(self) -> Definition | None:
         return self.script.function(self.node)
 
+    @property
+    def order(self) -> int | None:
+        """The number of its first backward pass in the order of the run; None where a trainer runs
+        that."""
+        return min((one.order for one in self._invocations), default=None)
+
     @cached_property
     def optimizer_steps(self) -> tuple[Call, ...]:
         return self._calls(EventKind.OPTIMIZER_STEP)

@@ -61,6 +61,28 @@ class LoopModel(NamedTuple):
         return all(run.autocast is None or run.autocast is ABSENT for run in self.runs)
 
 
+class OwnModel(NamedTuple):
+    """A language model of the script's own that a training step trains. made: the call that makes
+    it."""
+
+    made: Call
+    forward: Forward
+
+
+@query
+def own_models_of(script: Host) -> tuple[OwnModel, ...]:
+    """The language models that the script defines and trains in steps of its own."""
+    found: dict[object, OwnModel] = {}
+    for step in all_steps_of(script):
+        for forward in step.all_forwards:
+            for run in forward.runs:
+                root = module_root(run.module)
+                made = script.call_anywhere(root.node) if isinstance(root, Object) else None
+                if run.words and run.gradients is True and made and not is_elsewhere(made.node):
+                    found[made.node] = OwnModel(made, forward)
+    return tuple(found.values())
+
+
 @query
 def loop_models_of(script: Host) -> tuple[LoopModel, ...]:
     """The language models that the script's own loops train, in the order of their loads."""

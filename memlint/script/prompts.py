@@ -10,11 +10,15 @@ from memlint.engine.growth import products_in
 from memlint.engine.nodes import called_name, holder_of
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Positions, Role
+from memlint.engine.usage import Way
 from memlint.engine.values import Object, Symbol
 from memlint.flow.evaluated import query
-from memlint.script.call_settings import UNSURE, Setting
+from memlint.flow.following import uses_of
+from memlint.script.call_settings import UNSURE
 from memlint.script.called import Call
 from memlint.script.calls import Trainer
+from memlint.script.lengths import is_tokenizer_call
+from memlint.script.reads import is_vocabulary_wide
 from memlint.script.script_kind import uses_vision
 from memlint.script.setups import training_of
 from memlint.source.record import NamedTuple
@@ -100,19 +104,20 @@ def completions_together(script: Host) -> Group | None:
 def _drawn_together(script: Host) -> Iterator[int | None]:
     """What ``generate`` and vLLM's sampling parameters are given."""
     for call in script.method_calls("generate", "GenerationConfig"):
-        yield from _more_than_one(script, call.setting("num_return_sequences"))
+        yield from _more_than_one(script, call, "num_return_sequences")
     for call in script.calls_to("vllm.SamplingParams"):
-        yield from _more_than_one(script, call.setting("n"))
+        yield from _more_than_one(script, call, "n")
 
 
-def _more_than_one(script: Host, setting: Setting) -> Iterator[int | None]:
+def _more_than_one(script: Host, call: Call, name: str) -> Iterator[int | None]:
+    setting, keyword = call.setting(name), call.keyword_node(name)
     if setting.given is True:
         if type(setting.value) is int and setting.value > 1:
             yield setting.value
         elif (
             setting.value is UNSURE
-            and setting.node is not None
-            and re.search(_COUNTS, script.text(setting.node))
+            and keyword is not None
+            and re.search(_COUNTS, script.text(keyword.value))
         ):
             # ``num_return_sequences=args.group_size``
             yield None
@@ -131,8 +136,21 @@ def _repeated_tensors(script: Host) -> Iterator[int | None]:
             continue
         keyword = call.keyword_node("repeats")
         times = given[0] if given else keyword.value if keyword is not None else None
-        if times is not None and re.search(_PROMPTS, script.text(subject)):
+        named = re.search(_PROMPTS, script.text(subject)) or _is_tokenized(script, subject)
+        if times is not None and named:
             yield from _count(script, times)
+
+
+def _is_tokenized(script: Host, tensor: Expression) -> bool:
+    """``v`` of ``for k, v in tokenizer(question).items()``."""
+    return any(
+        place.name == script.text(tensor) and script.function(use.around) is script.function(tensor)
+        for call in script.calls
+        if is_tokenizer_call(call)
+        for use in uses_of(script, call.node, lambda one: one.name in ("items", "values", "to"))
+        if use.way is Way.LOOPED
+        for place in use.places
+    )
 
 
 def _repeats_rows(script: Host, method: str, given: list[Expression]) -> bool:
@@ -144,8 +162,16 @@ def _repeats_rows(script: Host, method: str, given: list[Expression]) -> bool:
 def _repeated_lists(script: Host) -> Iterator[int | None]:
     """``[prompt] * G``, ``prompts * G``, ``[p for p in prompts for _ in range(G)]``."""
     for product in products_in(script):
-        if "prompt" in product.repeated:
+        if "prompt" in product.repeated or _is_tokenized_then(script, product.node):
             yield from _count(script, product.times)
+
+
+def _is_tokenized_then(script: Host, rows: Expression) -> bool:
+    """True if a tokenizer is given a list."""
+    return any(
+        use.way is Way.GIVEN and (call := script.call_at(use.call)) and is_tokenizer_call(call)
+        for use in uses_of(script, rows)
+    )
 
 
 def _count(script: Host, times: Expression) -> Iterator[int | None]:
@@ -163,14 +189,16 @@ _COUNTS = r"group|num_gen|num_return|num_comp|num_samples|n_samples|rollouts|com
 
 @query
 def scored_elsewhere(script: Host) -> tuple[Call, ...]:
-    """Calls that score tokens in another file of the project: logits of shifted positions become
-    log-probabilities there, with a gradient."""
+    """Calls that score tokens in another file of the project: logits of shifted positions, or of a
+    language model, become log-probabilities there, with a gradient."""
     found: dict[CallNode, Call] = {}
     for tensor, operation, node in script._run.tensor_uses:
         if operation.rpartition(".")[2] != "gather" or not is_elsewhere(node):
             continue
         shifted = any(one.positions is Positions.SHIFTED for one in tensor.history())
-        if tensor.role is not Role.LOG_PROBABILITIES or not tensor.graph or not shifted:
+        if tensor.role is not Role.LOG_PROBABILITIES or not tensor.graph:
+            continue
+        if not shifted and not is_vocabulary_wide(script, tensor):
             continue
         call = script._call_leading_to(tensor.forward) if tensor.forward is not None else None
         if call is not None:

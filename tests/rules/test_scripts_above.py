@@ -212,3 +212,69 @@ def test_a_cached_result_depends_on_the_scripts(tmp_path: Path) -> None:
     assert before[str(tmp_path / "start.py")]
     (tmp_path / "another.py").write_text("from fits import Coach\n", encoding="utf-8")
     assert dict(project.digests()) != before
+
+
+SCORES = """
+    import torch
+    def of_tokens(net, ids, wanted):
+        spread = torch.log_softmax(net(ids).logits, dim=-1)
+        return spread.gather(-1, wanted[..., None]).squeeze(-1)
+    def learn(entries):
+        (-entries.mean()).backward()
+    {end}
+"""
+LEARNS = """
+    import torch
+    import scores
+    from transformers import AutoModelForCausalLM
+    net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
+    optimizer = torch.optim.AdamW(net.parameters())
+    for ids, wanted in batches:
+        scores.learn(scores.of_tokens(net, ids, wanted))
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("end", ["", 'if __name__ == "__main__":\n        print(of_tokens)'])
+def test_a_script_that_others_import(end: str, tmp_path: Path) -> None:
+    """A file that can be run by itself is judged with what imports it as well."""
+    files = {"scores.py": SCORES.format(end=end), "start.py": LEARNS}
+    found = reported(tmp_path, files)["scores.py"]
+    assert codes(found) == {"MEM204"}
+    assert all(one.endswith("(run by `start.py`)") for one in found)
+
+
+def test_a_script_that_nobody_imports(tmp_path: Path) -> None:
+    """Nothing says what its functions are given."""
+    text = SCORES.format(end='if __name__ == "__main__":\n        print(of_tokens)')
+    assert not reported(tmp_path, {"scores.py": text})["scores.py"]
+
+
+LIGHT = """
+    import lightning as L
+    import torch
+    from transformers import AutoModelForCausalLM
+    class Tuned(L.LightningModule):
+        def __init__(self, name):
+            super().__init__()
+            self.lm = AutoModelForCausalLM.from_pretrained(name)
+        def training_step(self, batch, batch_idx):
+            return self.lm(**batch).loss
+        def configure_optimizers(self):
+            return torch.optim.AdamW(self.parameters())
+"""
+
+
+@pytest.mark.parametrize(
+    ("precision", "expected"), [("", {"MEM402"}), (', precision="bf16-mixed"', set())]
+)
+def test_modules_of_lightning(precision: str, expected: set[str], tmp_path: Path) -> None:
+    """Their trainer is made in the script that leads to them."""
+    start = f"""
+        import lightning as L
+        from light import Tuned
+        L.Trainer(max_epochs=1, accelerator="gpu"{precision}).fit(Tuned("gpt2"), batches)
+    """
+    found = reported(tmp_path, {"light.py": LIGHT, "start.py": start})
+    assert codes(found["light.py"]) == {"MEM201", "MEM301", *expected}

@@ -11,7 +11,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change, triggers
+from memlint.rule import (
+    Finding,
+    Level,
+    Rule,
+    Script,
+    Skip,
+    TrainingRun,
+    advise,
+    by_change,
+    facts,
+    triggers,
+)
+
+# What a script that decides about its own layers speaks of.
+_DECIDED = (
+    *("checkpointing", "torch.utils.checkpoint", "checkpoint_wrapper", "activation_memory_budget"),
+)
+
+
+def own_models(script: Script) -> Iterator[Finding]:
+    """Models of the script's own: a stack of layers whose passes are all kept."""
+    if not script.on_gpu or script.may_use(*_DECIDED):
+        return
+    for model in facts.own_models_of(script):
+        if script.method_calls_anywhere("ModuleList", "Sequential"):
+            yield Finding(
+                model.made.span,
+                "a loop trains this model without activation checkpointing: the activations of all "
+                "layers are kept until backward",
+                advise(
+                    "Run each layer as `torch.utils.checkpoint.checkpoint(layer, hidden, "
+                    "use_reentrant=False)`"
+                ),
+            )
 
 
 def check(run: TrainingRun) -> Iterator[Finding]:
@@ -31,7 +64,8 @@ RULE = Rule(
     name="unchecked-activations",
     level=Level.WASTE,
     summary="no activation checkpointing",
+    check=own_models,
     of_run=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
-    triggers=(triggers.LIBRARIES, triggers.TRAINING),
+    triggers=(triggers.STEPS, triggers.TRAINING),
 )

@@ -134,7 +134,7 @@ RULE = Rule(
     triggers=(
         frozenset({"logits"}),
         frozenset({"log_softmax", "logsumexp", "cross_entropy", "CrossEntropyLoss", "Categorical"}),
-        frozenset({".backward", "Trainer", "optim", "gather"}),
+        frozenset({".backward", "Trainer", "optim", "gather", "kl_div", "KLDivLoss"}),
     ),
     effect={"loss": "no_logits"},
 )

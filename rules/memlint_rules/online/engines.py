@@ -24,7 +24,7 @@ def colocates_vllm(script: Script, config: Config) -> bool:
 def colocated_engines(script: Script) -> tuple[Call, ...]:
     """The calls that make a vLLM engine which is there while a hand-written loop trains."""
     engines = script.calls_to("vllm.LLM", "vllm.entrypoints.llm.LLM")
-    first = [step.backwards[0].order for step in script.steps if step.backwards]
+    first = [step.order for step in script.steps if step.order is not None]
     return tuple(
         engine
         for engine in engines
@@ -40,7 +40,7 @@ def _generates_in_training(script: Script, engine: Call) -> bool:
     loops = {loop for step in script.steps for loop in (step.node, *step.epochs)}
     return any(
         not loops.isdisjoint(invocation.loops)
-        for call in script.method_calls("generate", "chat")
+        for call in script.method_calls_anywhere("generate", "chat")
         if isinstance(call.receiver, Object) and call.receiver.node is engine.node
         for invocation in call.invocations
     )

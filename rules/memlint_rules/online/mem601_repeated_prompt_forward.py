@@ -63,7 +63,7 @@ def _own_loops(script: Script) -> Iterator[Finding]:
     places = dict.fromkeys(
         loss.source
         for loss in script.token_losses
-        if loss.shifted
+        if (loss.shifted or loss.over_vocabulary)
         and loss.gradients
         and (loss.form is facts.LossForm.GATHERED or loss.unreduced)
     )
