@@ -108,8 +108,7 @@ def nearest(folder: str, known: dict[str, Settings | None] | None = None) -> Set
         if found is not None or above == here:
             break
         here = above
-    for each in passed:
-        known[each] = found
+    known.update(dict.fromkeys(passed, found))
     return Settings(root=folder) if found is None else found
 
 
@@ -131,27 +130,10 @@ def in_folder(folder: str, names: Sequence[str] = CONFIG_NAMES) -> Settings | No
 
 def _settings(path: str, section: Mapping[str, Any]) -> Settings:
     values: dict[str, Any] = {}
-    readers = {
-        "select": _strings,
-        "extend-select": _strings,
-        "ignore": _strings,
-        "per-file-ignores": _per_file,
-        "exclude": _patterns,
-        "target": _target,
-        "unsafe-fixes": _flag,
-        "runtime": _flag,
-        "gpu": _string,
-        "assume": _assumptions,
-        "prices": _flag,
-        "tests": _flag,
-        "fixable": _strings,
-        "unfixable": _strings,
-        "baseline": _string,
-    }
     for key, value in section.items():
-        reader = readers.get(key)
+        reader = READERS.get(key)
         if reader is None:
-            raise ConfigError(f"{path}: unknown key '{key}'{suggestion(key, readers)}")
+            raise ConfigError(f"{path}: unknown key '{key}'{suggestion(key, READERS)}")
         values[key.replace("-", "_")] = reader(path, key, value)
     settings = Settings(root=os.path.dirname(os.path.abspath(path)), origin=path, **values)
     _check_codes(settings)
@@ -238,8 +220,7 @@ def pattern_below(folder: str, pattern: str) -> str:
     """
     root = folder.replace(os.sep, "/").rstrip("/")
     sign, text = ("!", pattern[1:]) if pattern.startswith("!") else ("", pattern)
-    if os.sep != "/":
-        text = text.replace(os.sep, "/")
+    text = text.replace(os.sep, "/")
     if text.startswith(f"{root}/"):
         text = text[len(root) :]
     elif text.startswith("./"):
@@ -273,9 +254,28 @@ def _check_codes(settings: Settings) -> None:
 
     codes = [*(settings.select or ()), *settings.extend_select, *settings.ignore]
     codes += [*(settings.fixable or ()), *settings.unfixable]
-    for _, more in settings.per_file_ignores:
-        codes += more
+    codes += [code for _, more in settings.per_file_ignores for code in more]
     try:
         check_specifiers(codes)
     except ValueError as error:
         raise ConfigError(f"{settings.origin}: {error}") from None
+
+
+# Key of the file -> what reads its value: (path, key, value) -> field of ``Settings``.
+READERS = {
+    "select": _strings,
+    "extend-select": _strings,
+    "ignore": _strings,
+    "per-file-ignores": _per_file,
+    "exclude": _patterns,
+    "target": _target,
+    "unsafe-fixes": _flag,
+    "runtime": _flag,
+    "gpu": _string,
+    "assume": _assumptions,
+    "prices": _flag,
+    "tests": _flag,
+    "fixable": _strings,
+    "unfixable": _strings,
+    "baseline": _string,
+}
