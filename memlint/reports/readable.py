@@ -19,7 +19,7 @@ _AT = {
     "load": "while loading",
     "generation": "in generation",
     "forward": "in the forward pass",
-    "loss": "at the loss",
+    "loss": "while the loss is computed",
     "backward": "in the backward pass",
     "optimizer step": "in the optimizer's step",
     "evaluation": "in evaluation",
@@ -50,9 +50,10 @@ def headline(finding: Rendered, style: Style) -> str:
 
 
 def saving_words(saving: Saving) -> str:
-    """Write a saving: ``saves 3.1-3.4 GiB at the loss``."""
+    """Write a saving: ``fixing it saves 3.1-3.4 GiB while the loss is computed``."""
     where = f"{_interval(saving)} {_AT.get(saving.phase, saving.phase)}"
-    return f"saves {where}" if saving.of_peak else f"saves {where}, not yet the peak"
+    text = f"fixing it saves {where}"
+    return text if saving.of_peak else f"{text}; the peak is in another phase"
 
 
 def _interval(saving: Saving) -> str:

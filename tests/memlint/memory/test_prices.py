@@ -193,15 +193,17 @@ def test_check_prices_sorts_and_sums_up(tmp_path: Path, capsys: pytest.CaptureFi
     run([*arguments, "--output-format", "concise"])
     plain = capsys.readouterr().out
     assert "saves " in plain
-    assert "GiB at the loss" in plain
+    assert "GiB while the loss is computed" in plain
     run([*arguments, "--output-format", "concise", "--gpu", "h100-80gb"])
     (line,) = [each for each in capsys.readouterr().out.splitlines() if "peak " in each]
     assert "does not fit h100-80gb" in line
-    assert re.search(r"peak \d+\.\d GiB at the loss .*; \d+\.\d GiB with safe fixes ", line)
+    assert re.search(
+        r"peak \d+\.\d GiB while the loss is computed .*; \d+\.\d GiB with safe fixes ", line
+    )
     run([*arguments[:-2], "--output-format", "concise"])
     (line,) = [each for each in capsys.readouterr().out.splitlines() if "peak " in each]
     ends = r"\d+\.\d-\d+\.\d GiB"
-    assert re.search(rf"peak {ends} at the loss; {ends} with safe fixes", line)
+    assert re.search(rf"peak {ends} while the loss is computed; {ends} with safe fixes", line)
     run([*arguments, "--output-format", "sarif"])
     (sarif,) = json.loads(capsys.readouterr().out)["runs"]
     assert any("saving" in each.get("properties", {}) for each in sarif["results"])
