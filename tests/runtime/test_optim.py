@@ -464,3 +464,14 @@ def test_trainer_options_that_cannot_work_raise(tmp_path: Path) -> None:
         trainer(tmp_path, inside=True, max_grad_norm=0.1).train()
     with pytest.raises(RuntimeError, match="gradient_accumulation_steps=1"):
         trainer(tmp_path, inside=True, gradient_accumulation_steps=2).train()
+
+
+def test_a_graph_that_is_kept_is_said_to_be_of_no_use() -> None:
+    layers = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+    optimizer = OptimizerInBackward(torch.optim.SGD(layers.parameters(), lr=0.1))
+    loss = layers(torch.randn(2, 4)).square().sum()
+    with pytest.warns(UserWarning, match="a second backward over the same graph fails"):
+        loss.backward(retain_graph=True)
+    optimizer.step()
+    with pytest.raises(RuntimeError):
+        loss.backward()

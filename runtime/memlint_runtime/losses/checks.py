@@ -12,13 +12,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from memlint_runtime.quantities import whole_number
 
 __all__ = [
-    "check_class_weight", "check_ignore_index", "check_penalties", "check_reduction",
-    "check_targets", "check_workspace",
+    "check_class_weight", "check_ignore_index", "check_ignored", "check_penalties",
+    "check_reduction", "check_targets", "check_workspace",
 ]  # fmt: skip
 
 _REDUCTIONS = ("mean", "sum", "none")
@@ -52,8 +54,21 @@ def check_ignore_index(ignore_index: Any) -> None:
     if not fits:
         raise ValueError(
             f"ignore_index is a whole number, the target that does not count, got "
-            f"{ignore_index!r}; -100 is torch's, and every negative one is ignored anyway"
+            f"{ignore_index!r}; -100 is torch's"
         )
+
+
+def check_ignored(target: Tensor, ignore_index: int) -> None:
+    """Raise ValueError for a negative target that is not `ignore_index`; on a GPU an assertion
+    fails later, so that nothing waits for it. In a compiled graph such a target is ignored."""
+    if torch.compiler.is_compiling() or isinstance(target, FakeTensor):
+        return
+    fits = ((target >= 0) | (target == ignore_index)).all()
+    said = f"targets are token ids or ignore_index, {ignore_index}"
+    if target.is_cuda:
+        torch._assert_async(fits, f"{said}; another one is negative")
+    elif target.is_cpu and not fits:
+        raise ValueError(f"{said}, got {int(target[(target != ignore_index)].min())}")
 
 
 def check_class_weight(weight: Tensor, vocabulary: int) -> None:

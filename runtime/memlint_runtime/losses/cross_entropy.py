@@ -17,9 +17,17 @@ import torch
 from torch import Tensor
 
 from memlint_runtime.former_names import LOSS_NAMES, takes_former_names
-from memlint_runtime.losses.checks import check_ignore_index, check_penalties, check_reduction
+from memlint_runtime.losses.checks import (
+    check_ignore_index,
+    check_ignored,
+    check_penalties,
+    check_reduction,
+)
 from memlint_runtime.losses.in_forward import summed_loss
 from memlint_runtime.losses.token_logprobs import TokenStatistics, read_inputs, token_statistics
+
+# The arguments of `token_logprobs` that a loss hands on.
+_OF_HEAD = frozenset({"logit_scale", "low_rank", "softcap", "temperature", "workspace_bytes"})
 
 
 def token_cross_entropy(
@@ -108,14 +116,18 @@ def cross_entropy(
         z_loss: weight of the squared log-sum-exp.
         dynamic: weigh each token by its own detached probability (DFT).
         token_weights: `[T]`.
-        ignore_index: target that does not count; so does every negative one.
+        ignore_index: target that does not count.
         reduction, num_items_in_batch: as in `reduce_tokens`.
 
-    Raises ValueError for options out of their range, before anything is computed.
+    Raises ValueError for options out of their range, and for other negative targets, before
+    anything is computed; TypeError for unknown arguments.
     """
+    for name in head.keys() - _OF_HEAD:
+        raise TypeError(f"cross_entropy() got an unexpected keyword argument {name!r}")
     check_penalties(label_smoothing, z_loss)
     check_reduction(reduction)
     check_ignore_index(ignore_index)
+    check_ignored(target, ignore_index)
     counted = (target >= 0) & (target != ignore_index)
     target = torch.where(counted, target, -100)
     extras: dict[str, Any] = {

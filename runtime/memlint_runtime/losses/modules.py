@@ -42,7 +42,7 @@ class LinearCrossEntropyLoss(nn.Module):
 
     Args:
         weight: a weight `[V]` of each class, as in `torch.nn.CrossEntropyLoss`.
-        ignore_index: target that does not count; so does every negative one.
+        ignore_index: target that does not count.
         reduction: "mean" over what counts, "sum" or "none".
         label_smoothing: share of the target distribution that is uniform.
         z_loss: weight of the squared log-sum-exp.

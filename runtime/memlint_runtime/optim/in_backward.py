@@ -29,6 +29,7 @@ optimizer for each parameter; here one optimizer steps, so state_dict, resume an
 from __future__ import annotations
 
 import gc
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -51,6 +52,11 @@ _NO_SCALER = (
     "(bf16=True instead of fp16=True)"
 )
 _LEAST_BUCKET = 64 * 2**20
+
+_RETAINED = (
+    "OptimizerInBackward: this backward keeps its graph (retain_graph=True), which is of no use: "
+    "it steps the parameters, and a second backward over the same graph fails in torch"
+)
 
 
 class OptimizerInBackward(WrappedOptimizer):
@@ -110,6 +116,8 @@ class OptimizerInBackward(WrappedOptimizer):
         if not self._waiting and torch._C._current_graph_task_id() != -1:
             engine: Any = torch.autograd.Variable._execution_engine
             engine.queue_callback(self._step_waiting)
+            if torch._C._autograd._get_current_graph_task_keep_graph():
+                warnings.warn(_RETAINED, stacklevel=2)
         self._waiting.append(parameter)
         self._waiting_bytes += num_bytes
         if not parameter.is_cpu:

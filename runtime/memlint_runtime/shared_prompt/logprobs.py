@@ -141,7 +141,7 @@ def shared_prompt_logprobs(
 def shared_prefix_logprobs(
     model: nn.Module,
     input_ids: Tensor,
-    attention_mask: Tensor,
+    attention_mask: Tensor | None = None,
     *,
     scored: Tensor | None = None,
     temperature: float = 1.0,
@@ -156,13 +156,15 @@ def shared_prefix_logprobs(
     Args:
         model: as in `shared_prompt_logprobs`; so are temperature, sharing, and what is refused.
         input_ids, attention_mask: `[rows, S]`; padding may be anywhere, and does not count in
-            positions.
+            positions. Without a mask there is none.
         scored: `[rows, S]`, the tokens whose log-probability is wanted; by default all but each
             row's first. Elsewhere the result is 0. Tokens after a row's last scored one are not
             forwarded. A token budget parts only rows that begin with tokens that are not scored.
 
     Equal to the plain pass over all rows, values and gradients, up to rounding.
     """
+    if attention_mask is None:
+        attention_mask = torch.ones_like(input_ids)
     mask = attention_mask.bool()
     if scored is None:
         scored = mask & (mask.cumsum(1) > 1)

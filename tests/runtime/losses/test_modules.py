@@ -351,3 +351,27 @@ def test_fuse_refuses_what_would_pass_it_by(tmp_path: Path) -> None:
     model = tiny_model()
     with fuse(model):
         assert model(**tiny_batch()).logits is None
+
+
+@pytest.mark.parametrize("ignored", [-100, -7, 3])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_a_negative_target_that_is_not_ignored_is_refused_as_by_torch(
+    ignored: int, reduction: Any
+) -> None:
+    hidden, weight = torch.randn(4, 8), torch.randn(10, 8)
+    target = torch.tensor([1, ignored, 2, 5])
+    plain = torch.nn.functional.cross_entropy(
+        hidden @ weight.T, target, ignore_index=ignored, reduction=reduction
+    )
+    options: Any = {"ignore_index": ignored, "reduction": reduction}
+    torch.testing.assert_close(cross_entropy(hidden, weight, target, **options), plain)
+    target[2] = -1
+    with pytest.raises(ValueError, match=f"token ids or ignore_index, {ignored}, got -1"):
+        cross_entropy(hidden, weight, target, **options)
+    with pytest.raises(ValueError, match="got -1"):
+        LinearCrossEntropyLoss(**options)(weight, hidden, target)
+
+
+def test_an_unknown_argument_is_said_to_be_the_losss() -> None:
+    with pytest.raises(TypeError, match=r"cross_entropy\(\) got .* argument 'soft_cap'"):
+        cross_entropy(torch.randn(4, 8), torch.randn(10, 8), torch.zeros(4).long(), soft_cap=30.0)

@@ -96,6 +96,15 @@ def test_a_budget_changes_nothing(budget: int) -> None:
     assert relative_error(gradients(found.sum(), model), expected) < 1e-4
 
 
+def test_rows_without_a_mask_have_no_padding() -> None:
+    model = tiny("llama")
+    ids = conversations()[0]
+    whole = torch.ones_like(ids)
+    torch.testing.assert_close(
+        shared_prefix_logprobs(model, ids), shared_prefix_logprobs(model, ids, whole)
+    )
+
+
 def test_refusals_name_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny("llama")
     ids, mask = conversations()
