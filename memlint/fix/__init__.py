@@ -17,17 +17,6 @@ if TYPE_CHECKING:
     from memlint.fix.patches import unified_diff
     from memlint.fix.splicing import text_edits
 
-__all__ = [
-    "Applied",
-    "Fixed",
-    "TextEdit",
-    "apply_edits",
-    "fix_source",
-    "previews",
-    "text_edits",
-    "unified_diff",
-    "write_atomically",
-]
 
 _HOMES = {
     "Applied": "outcome",

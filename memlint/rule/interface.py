@@ -32,6 +32,7 @@ from memlint.rule.kit import (
 from memlint.rule.page import Example, Page, read_page
 from memlint.runs import TrainingRun, places, run_of_recipe, runs_of
 from memlint.runs.precision import may_lack_bf16, trains_without_bf16
+from memlint.runs.run import NOWHERE
 from memlint.script import (
     CHECKPOINTING_ARGUMENTS,
     CHECKPOINTING_OPTIONS,
@@ -161,7 +162,7 @@ class Rule(Record):
         if of_run is not None:
             for run in runs_of(script):
                 with suppress(ElsewhereError):
-                    yield from of_run(run)
+                    yield from (each for each in of_run(run) if each.span is not NOWHERE)
 
     def findings_of_recipe(self, recipe: Recipe) -> Iterator[Finding]:
         """What the rule finds in the keys of a recipe, and in the settings that they give a run."""

@@ -6,16 +6,14 @@ script one that it says nothing of (Unsloth, no GPU, images)? They are answered 
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Mapping
 from enum import Enum
 
 from memlint.rule.findings import Applicability, Fix
-from memlint.runs import Change
-from memlint.runs.references import reference_to
+from memlint.runs import Change, runtime_calls
 from memlint.script import Script, Setting, Trainer
 from memlint.script.packing import learns_prompts
-from memlint.source.edits import Edit, InsertStatement
+from memlint.source.edits import Edit
 
 
 def advise(message: str, effect: Mapping[str, object] | None = None) -> Fix:
@@ -50,16 +48,9 @@ def by_change(change: Change, *, unsafe: bool = False) -> Fix:
     return fix(change.message, change.edits, unsafe=unsafe or change.unsafe, effect=change.settings)
 
 
-def is_switched_off(setting: Setting) -> bool:
-    """True if the script writes ``False`` itself; a command line's default decides nothing."""
-    return setting.given is True and setting.value is False and not setting.is_overridable_default
-
-
 def unless_switched_off(setting: Setting, proposed: Fix) -> Fix:
     """``proposed``; advice where the script has written ``False`` for the option."""
-    if not is_switched_off(setting):
-        return proposed
-    return proposed.as_advice()
+    return proposed.as_advice() if setting.is_switched_off else proposed
 
 
 _TEST_PACKAGES = frozenset({"pytest", "unittest"})
@@ -109,32 +100,13 @@ class Skip(Enum):
 
 
 def call_after_trainer(script: Script, trainer: Trainer, qualname: str, argument: str) -> Fix:
-    """``qualname(argument)`` as a statement after the one that makes ``trainer``.
-
-    argument: how the trainer's name becomes the argument, as ``{}.model``. Advice where the
-    trainer has no name, or the runtime is not tested with the target.
-    """
-    statement = script.statement(trainer.node)
-    match statement:
-        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is trainer.node:
-            given = argument.format(name)
-        case _:
-            given = ""
-    reference = reference_to(script, qualname, trainer.node)
-    if not given or reference is None or script.api.behaviour("runtime") != "tested":
-        return advise(f"Call `{qualname}({argument.format('trainer')})` before training")
-    call = InsertStatement(script.span(statement), f"{reference.text}({given})", "after")
-    short = qualname.rpartition(".")[2]
-    message = f"Call `{short}({given})` after the trainer is made"
-    return fix_of_model(trainer, message, (call, *reference.edits))
+    """The fix that calls the runtime after a trainer is made: ``argument`` is ``{}.model``."""
+    return by_change(runtime_calls.call_after_trainer(script, trainer, qualname, argument))
 
 
 def fix_of_model(trainer: Trainer, message: str, edits: tuple[Edit, ...] | None) -> Fix:
-    """A fix that calls the runtime on a trainer's model: safe for classes of transformers, whose
-    code it is tested with."""
-    doubted = trainer.trains_own_code
-    message += f", {IF_TAKEN}" if doubted else ""
-    return fix(message, edits, unsafe=doubted)
+    """A fix that calls the runtime on a trainer's model: safe for classes of transformers."""
+    return by_change(runtime_calls.change_of_model(trainer, message, edits))
 
 
-IF_TAKEN = "if the runtime takes the model: its code may not be transformers' own"
+IF_TAKEN = runtime_calls.IF_TAKEN

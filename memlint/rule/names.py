@@ -17,8 +17,8 @@ from memlint.recipes.kinds import Kind
 from memlint.rule import Rule, Skip, TrainingRun, interface
 from memlint.runs.by_loop import LoopRun
 from memlint.runs.by_recipe import TorchtuneRecipe
+from memlint.runs.by_script import OPTIONS as TRAINER_OPTIONS
 from memlint.runs.by_torchtune import TorchtuneRun
-from memlint.runs.by_trainer import OPTIONS as TRAINER_OPTIONS
 from memlint.runs.by_trainer import TrainerRun
 from memlint.runs.program_options import OPTIONS
 from memlint.source.record import Record
@@ -80,14 +80,13 @@ def _of_modules(names: dict[str, object], homes: str) -> dict[str, object]:
 
 def _of_space(module: ModuleType) -> dict[str, object]:
     """The classes and functions that a module offers under its own name."""
-    names = getattr(module, "__all__", None) or [
-        name
+    public = {
+        name: value
         for name, value in vars(module).items()
-        if getattr(value, "__module__", module.__name__) == module.__name__
-        and not name.startswith("_")
-        and (isinstance(value, tuple) or callable(value))
-    ]
-    return {name: getattr(module, name) for name in names}
+        if not name.startswith("_") and not inspect.ismodule(value)
+    }
+    own = {k: v for k, v in public.items() if getattr(v, "__module__", None) == module.__name__}
+    return own or public
 
 
 def _constant(value: object) -> str:

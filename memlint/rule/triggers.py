@@ -3,8 +3,6 @@
 Most files of a repository import none of them: their bytes show it, unparsed.
 """
 
-from __future__ import annotations
-
 PACKAGES = ("transformers", "trl", "peft", "accelerate")
 
 # Packages whose names and options are compared with their releases.

@@ -21,17 +21,26 @@ def runs_of(script: Script) -> tuple[TrainingRun, ...]:
 
 
 def _read(script: Script) -> Iterator[TrainingRun]:
-    from memlint.runs.by_loop import LoopRun
+    from memlint.runs.by_loop import LoopRun, StepRun, loaders_of_training
+    from memlint.runs.by_script import ConfigRun
     from memlint.runs.by_torchtune import TorchtuneRun
     from memlint.runs.by_trainer import TrainerRun, has_place
 
     for trainer in script.all_training:
         if has_place(trainer):
             yield TrainerRun(script, trainer)
+    for config in script.configs:
+        if not script.trainers_with(config):
+            yield ConfigRun(script, config)
     for model in script.loop_models:
         yield LoopRun(script, model)
     if script.steps and script.on_gpu and script.torchtune is not None:
         yield TorchtuneRun(script, script.torchtune)
+    elif not script.loop_models:
+        yield StepRun(script)
+    if len(script.method_calls("DataLoader")) > 1:
+        for loader in loaders_of_training(script)[1:]:
+            yield StepRun(script, loader)
 
 
 def run_of_recipe(recipe: Recipe) -> TrainingRun | None:

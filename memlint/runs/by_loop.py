@@ -1,22 +1,31 @@
-"""The record of a hand-written loop of plain torch, accelerate and PEFT.
+"""The record of a script's own steps, and of a loop of plain torch, accelerate and PEFT.
 
-It rests on models that a step of the script certainly trains (``script.loop_models``).
+A loop rests on a model that a step certainly trains (``script.loop_models``).
 """
 
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 
+from memlint.engine.guards import conditions_of_calls
+from memlint.engine.nodes import Node
 from memlint.engine.project import are_of_one_file, is_elsewhere
-from memlint.runs.changes import set_option
+from memlint.engine.values import Object
+from memlint.runs.by_script import ScriptRun
+from memlint.runs.changes import add_option, set_option
 from memlint.runs.precision import FLOAT32, may_lack_bf16, read_load, write_load
-from memlint.runs.run import Change, Field, TrainingRun
+from memlint.runs.references import replace_callee
+from memlint.runs.run import Change, Field, span_in
 from memlint.script.call_settings import UNSURE, Setting
 from memlint.script.called import Call
+from memlint.script.calls import Trainer
 from memlint.script.datasets import Dataset
+from memlint.script.gradients import steps_optimizer
 from memlint.script.loop_models import LoopModel
 from memlint.script.model import Script
 from memlint.script.purpose import Purpose
+from memlint.script.trained import Trained
 from memlint.script.weight_precision import holds_float32, is_trained
 from memlint.source.edits import InsertStatement
 
@@ -38,47 +47,251 @@ _POLICIES = ("MixedPrecisionPolicy", "MixedPrecision", "mp_policy", "param_dtype
 _SHORT = {"bfloat16": "bf16", "float16": "fp16"}
 
 
-class LoopRun(TrainingRun):
-    """A language model that a loop trains."""
+_EIGHT_BIT = {
+    "torch.optim.AdamW": "bitsandbytes.optim.AdamW8bit",
+    "torch.optim.Adam": "bitsandbytes.optim.Adam8bit",
+    "transformers.AdamW": "bitsandbytes.optim.AdamW8bit",
+}
+# Parameters of torch's Adam that those of bitsandbytes have.
+_SHARED = frozenset({"params", "lr", "betas", "eps", "weight_decay"})
+# Steps between backward and the optimizer's, and what reduces gradients over processes.
+_NEEDS_GRADIENTS = (
+    *("clip_grad", "GradScaler", "in_bwd", "InBackward", "in_backward", "post_accumulate"),
+    *("DistributedDataParallel", "DDP", "Accelerator", "Fabric", "deepspeed"),
+)
 
-    def __init__(self, script: Script, model: LoopModel) -> None:
+
+# Where an engine is told to live on other GPUs than the training, or in another process.
+_ELSEWHERE = ("device", "distributed_executor_backend", "tensor_parallel_size", "worker_cls")
+_SHARE = "gpu_memory_utilization"
+_HOOK = "register_post_accumulate_grad_hook"
+_WRAPPERS = (
+    "OptimizerInBackward", "_apply_optimizer_in_backward", "register_optim_in_bwd_hooks",
+)  # fmt: skip
+_OFFLOADS = "offload_gradients"
+
+
+def loaders_of_training(script: Script) -> list[Dataset]:
+    """Return the loaders that training reads."""
+    loaders = (data for data in script.datasets if data.loader is not None)
+    return [data for data in loaders if data.purpose is Purpose.TRAINING]
+
+
+class StepRun(ScriptRun):
+    """What the steps of a script train, from one of their loaders or from any."""
+
+    def __init__(self, script: Script, loader: Dataset | None = None) -> None:
         self.script = script
-        self.model = model
+        self._loader = loader
 
-    def has_billions(self, least: float, most: float) -> bool:
-        billions = self.model.facts.billions
-        return billions is not None and least <= billions <= most
+    @cached_property
+    def _loaders(self) -> list[Dataset]:
+        return [self._loader] if self._loader else loaders_of_training(self.script)
 
     @property
-    def _loader(self) -> Dataset | None:
-        """The loader that training reads."""
-        loaders = (data for data in self.script.datasets if data.loader is not None)
-        return next((data for data in loaders if data.purpose is Purpose.TRAINING), None)
+    def _unpinned(self) -> Call | None:
+        """A loader of training that is definitely not told to pin memory."""
+        for call in (data.call for data in self._loaders):
+            pinned = call.setting("pin_memory")
+            if pinned.given is False or pinned.is_switched_off:
+                return call
+        return None
 
     def read_micro_batch(self) -> Field:
         """The rows of the loader that training reads."""
-        data = self._loader
+        data = next(iter(self._loaders), None)
         rows = data.batch_size if data is not None else None
         if data is None or rows is None:
             return Field()
         node = rows.node if rows.node is not None else data.call.node.func
         place = data.call.node.func if is_elsewhere(node) else node
-        return Field(rows.value, self.script.span(place), f"`{rows.name}={rows.value}`")
+        return Field(rows.value, span_in(self.script, place), f"`{rows.name}={rows.value}`")
 
     def write_micro_batch(self, value: int) -> Change:
         """The loader's option; what else counts batches is left as it is."""
-        data, script = self._loader, self.script
+        data, script = next(iter(self._loaders), None), self.script
         edits = set_option(script, data.call, "batch_size", str(value)) if data else None
         return Change({"micro_batch": value}, f"Set `batch_size={value}`", edits, True)
 
+    def read_pinned(self) -> Field:
+        """By the option of a loader."""
+        loader = self._unpinned
+        if loader is None:
+            return Field()
+        return Field(False, span_in(self.script, loader.node.func), "the loader pins no memory")
+
+    def write_pinned(self, value: bool) -> Change:
+        """Tensors that are on the GPU already cannot be pinned: safe where a library collates."""
+        loader, name = self._unpinned, "pin_memory"
+        assert loader is not None
+        collator = loader.setting("collate_fn")
+        named = collator.symbol or getattr(collator.value, "type", None) or ""
+        if loader.setting(name).given:
+            edits = set_option(self.script, loader, name, str(value))
+        else:
+            edits = add_option(loader, name, str(value))
+        unsafe = not str(named).startswith("transformers.")
+        return Change({}, f"Pass `{name}={value}`", edits, unsafe)
+
+    @property
+    def _engine(self) -> Call | None:
+        """What makes a vLLM engine that never sleeps while a loop trains and generates with it."""
+        script = self.script
+        first = [step.order for step in script.steps if step.order is not None]
+        if not first or script.may_use("CUDA_VISIBLE_DEVICES"):
+            return None
+        for engine in script.calls_to("vllm.LLM", "vllm.entrypoints.llm.LLM"):
+            here = all(engine.setting(name).given is False for name in _ELSEWHERE)
+            if here and engine.order < max(first) and engine.node in self._generators:
+                return engine
+        return None
+
+    @property
+    def _generators(self) -> set[Node | None]:
+        """What makes the engines that a loop generates with."""
+        loops = {loop for step in self.script.steps for loop in (step.node, *step.epochs)}
+        return {
+            call.receiver.node
+            for call in self.script.method_calls_anywhere("generate", "chat")
+            if isinstance(call.receiver, Object)
+            if any(not loops.isdisjoint(one.loops) for one in call.invocations)
+        }
+
+    def read_vllm_share(self) -> Field:
+        """By the engine's option, or its default."""
+        engine = self._engine
+        share = engine.setting(_SHARE) if engine is not None else None
+        if engine is None or share is None or engine.has_unknown_keywords:
+            return Field()
+        value, by = (share.value, "") if share.given else (0.9, ", its default")
+        span = span_in(self.script, share.node if share.node is not None else engine.node.func)
+        return Field(value, span, f"`{_SHARE}={value}`{by}")
+
+    def write_vllm_share(self, value: float) -> Change:
+        """By hand."""
+        return Change({}, f"Pass `{_SHARE}={value}`, or let it sleep while the loop trains")
+
+    def read_vllm_sleep(self) -> Field:
+        """Off where the engine is not told that it will sleep."""
+        script, engine = self.script, self._engine
+        if engine is None or engine.setting("enable_sleep_mode").given is not False:
+            return Field()
+        sleeps = script.method_calls_anywhere("sleep") and script.method_calls_anywhere("wake_up")
+        return Field(None if sleeps else False, span_in(script, engine.node.func))
+
+    def write_vllm_sleep(self, value: bool) -> Change:
+        """By hand."""
+        message = (
+            f"Pass `enable_sleep_mode={value}`, call `sleep()` before each training step and "
+            "`wake_up()` before generation"
+        )
+        return Change({"vllm_sleep": value}, message)
+
     def read_gradient_accumulation(self) -> Field:
         """How many backward passes a step of the optimizer has, where several are counted."""
-        steps = self.script.accumulation
-        return Field() if steps is None else Field(steps, said=f"{steps} batches make a step")
+        steps, script = self.script.accumulation, self.script
+        if steps is None and True in (self.in_backward.value, self.offloaded_gradients.value):
+            # What only divides its loss means that many backward passes for each step.
+            steps = script.loss_divisor
+        return Field() if steps is None else Field(steps)
 
     def write_gradient_accumulation(self, value: int) -> Change:
         """By hand."""
         return Change({"gradient_accumulation": value}, f"accumulate {value} times")
+
+    def read_in_backward(self) -> Field:
+        """On by a hook or a wrapper that steps there."""
+        for call in self.script.method_calls(*_WRAPPERS, _HOOK):
+            if call.method != _HOOK or steps_optimizer(call.argument(0)):
+                return Field(True, span_in(self.script, call.node.func))
+        return Field()
+
+    def write_in_backward(self, value: bool) -> Change:
+        """By hand."""
+        wrap = "Step each weight in backward: `OptimizerInBackward(optimizer)` of memlint_runtime"
+        changed = {"optimizer": "adamw_torch_in_backward"}
+        return Change(changed, wrap) if value else super().write_in_backward(value)
+
+    def read_offloaded_gradients(self) -> Field:
+        """By the option of torchao's optimizer, where no trainer has it."""
+        script = self.script
+        taken = {optimizer_of(trainer) for trainer in script.trainers}
+        calls = [one for one in script.method_calls("CPUOffloadOptimizer") if one not in taken]
+        fields = (offloading(script, call) for call in calls)
+        return next((one for one in fields if one.is_value(True)), Field())
+
+    def write_offloaded_gradients(self, value: bool) -> Change:
+        """By hand."""
+        return offload_gradients(value)
+
+
+class LoopRun(StepRun):
+    """A language model that a loop trains."""
+
+    def __init__(self, script: Script, model: LoopModel) -> None:
+        super().__init__(script)
+        self.model = model
+
+    @property
+    def trains_language_model(self) -> bool:
+        return True
+
+    @property
+    def billions(self) -> float | None:
+        return self.model.facts.billions
+
+    @property
+    def trained(self) -> Trained | None:
+        """Where nothing may put it into evaluation mode, and the step certainly runs."""
+        load = self.model.load.node
+        loops = (one for one in self.script.trained if one.trainer is None)
+        return next((one for one in loops if getattr(one.facts.load, "node", None) is load), None)
+
+    # -- the optimizer ---------------------------------------------------------------------------
+
+    @property
+    def _adam(self) -> Call | None:
+        """The one optimizer of the script, over all weights of the one model that it trains."""
+        made = self.script.calls_anywhere(*_EIGHT_BIT)
+        alone = len(self.script.trained) == 1 and len(made) == 1 and made[0].optimizes_all
+        return made[0] if alone and self.trains_all_weights else None
+
+    def read_optimizer(self) -> Field:
+        """Adam with float32 states."""
+        made, model = self._adam, self.trained
+        if made is None or model is None or model.dtype != FLOAT32:
+            return Field()
+        return Field("adamw_torch", span_in(self.script, made.node.func), f"`{made.method}`")
+
+    def write_optimizer(self, value: str) -> Change:
+        """The optimizer of bitsandbytes in the place of torch's."""
+        call, edits = self._adam, None
+        name = _EIGHT_BIT[call.name] if call is not None else value
+        if call is not None and not (call.has_unknown_keywords or call.is_partial):
+            taken = _SHARED.issuperset(call.keywords)
+            edits = replace_callee(self.script, call, name) if taken else None
+        message = f"Use `{name}` (pip install bitsandbytes)"
+        return Change({"optimizer": "adamw_bnb_8bit"}, message, edits, True)
+
+    def read_gradient_accumulation(self) -> Field:
+        """1 where each turn of the step certainly has a step of the optimizer."""
+        counted, script = super().read_gradient_accumulation(), self.script
+        if counted.number is not None or script.loss_divisor or script.may_use("accumulat"):
+            return counted
+        step = self.model.step
+        plain = step.optimizer_steps and not any(conditions_of_calls(step.node, "step"))
+        return Field(1) if plain else counted
+
+    def read_in_backward(self) -> Field:
+        """Off where plain Adam steps all weights of one process."""
+        script, made = self.script, self._adam
+        hooked = super().read_in_backward()
+        needed = script.needs_gradients_in_place or script.may_use(*_NEEDS_GRADIENTS)
+        if hooked.value is True or made is None or needed or not script.on_gpu:
+            return hooked
+        return self._keeps_gradients(made.node.func, self.trained.dtype if self.trained else None)
+
+    # -- the model -------------------------------------------------------------------------------
 
     def read_checkpointing(self) -> Field:
         """By a call of the script."""
@@ -87,7 +300,7 @@ class LoopRun(TrainingRun):
         off = not decided and script.owner_of_checkpointing(model.facts).on is False
         return Field(
             "none" if off and not model.in_evaluation_mode else UNSURE,
-            script.span(model.load.node.func),
+            span_in(script, model.load.node.func),
             "a loop trains this model without activation checkpointing",
         )
 
@@ -154,7 +367,7 @@ class LoopRun(TrainingRun):
         place = next(iter((*places, *(one.func for one in own))), model.load.node.func)
         return Field(
             UNSURE if self._is_decided_elsewhere(accelerators) else "float32",
-            script.span(place),
+            span_in(script, place),
             "trains in float32, without autocast",
         )
 
@@ -170,7 +383,7 @@ class LoopRun(TrainingRun):
         written = next((one.node for one in settings if one.given), None)
         place = written if written is not None else runners[0].node.func
         place = self.model.load.node.func if is_elsewhere(place) else place
-        return Field("float32", self.script.span(place), "trains in float32, without autocast")
+        return Field("float32", span_in(self.script, place), "trains in float32, without autocast")
 
     @property
     def _runners(self) -> tuple[Call, ...]:
@@ -214,3 +427,24 @@ class LoopRun(TrainingRun):
                     value = func.value
                 return name if value is load.node else None
         return None
+
+
+def optimizer_of(trainer: Trainer) -> Call | None:
+    """The call that makes the optimizer that a trainer is given."""
+    given = trainer.setting("optimizers").value
+    first = given[0] if isinstance(given, tuple | list) and given else None
+    return trainer.script.call_at(first.node) if isinstance(first, Object) else None
+
+
+def offloading(script: Script, optimizer: Call) -> Field:
+    """Whether each backward pass writes the gradients of torchao's optimizer to the CPU."""
+    option = optimizer.setting(_OFFLOADS)
+    if option.value is not True or option.is_overridable_default:
+        return Field()
+    return Field(True, span_in(script, option.node or optimizer.node.func))
+
+
+def offload_gradients(value: bool) -> Change:
+    """Return the advice for that option."""
+    message = f"Set `{_OFFLOADS}={value}`, or do not accumulate"
+    return Change({}, message)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 
 from memlint.recipes.keys import component_takes
+from memlint.runs.by_loop import StepRun
 from memlint.runs.changes import set_option
 from memlint.runs.program_options import CHUNKED_LOSS, KEPT_BASE, ON_OUTPUT, PAGED, WHOLE_LOSS
 from memlint.runs.references import reference_to, replace_callee
-from memlint.runs.run import Change, Field, TrainingRun
+from memlint.runs.run import Change, Field, span_in
 from memlint.script.call_settings import UNSURE
 from memlint.script.called import Call
 from memlint.script.model import Script
-from memlint.script.purpose import Purpose
 from memlint.script.torchtune import TorchtuneModel
 from memlint.source.edits import InsertStatement, ReplaceExpression, WrapStatements
 
@@ -26,12 +26,19 @@ _CHECKPOINTER = "set_activation_checkpointing"
 _STEPS_BETWEEN = ("in_bwd", "InBackward", "post_accumulate")
 
 
-class TorchtuneRun(TrainingRun):
+class TorchtuneRun(StepRun):
     """A model that torchtune builds and a loop of the script trains."""
 
     def __init__(self, script: Script, model: TorchtuneModel) -> None:
-        self.script = script
+        super().__init__(script)
         self.model = model
+
+    @property
+    def trains_language_model(self) -> bool:
+        return True
+
+    def has_billions(self, least: float, most: float) -> bool:
+        return True
 
     @property
     def is_sharded(self) -> bool:
@@ -39,7 +46,7 @@ class TorchtuneRun(TrainingRun):
 
     def _of_model(self, value: object, said: str) -> Field:
         """A field that is decided where the model is built, for want of another place."""
-        return Field(value, self.script.span(self.model.load.node.func), said)
+        return Field(value, span_in(self.script, self.model.load.node.func), said)
 
     # -- the model -------------------------------------------------------------------------------
 
@@ -49,7 +56,9 @@ class TorchtuneRun(TrainingRun):
         node = where if where is not None else self.model.load.node.func
         value = _DTYPES.get(self.model.dtype or "", UNSURE)
         return Field(
-            value, self.script.span(node), "builds the model in float32, which activations follow"
+            value,
+            span_in(self.script, node),
+            "builds the model in float32, which activations follow",
         )
 
     def write_weights_dtype(self, value: str) -> Change:
@@ -100,7 +109,7 @@ class TorchtuneRun(TrainingRun):
         """By the builder's option."""
         option = self.model.load.setting("apply_lora_to_output")
         on = self.model.is_adapter and option.is_value(True) and option.node is not None
-        span = self.script.span(option.node) if option.node is not None else Field().span
+        span = span_in(self.script, option.node) if option.node is not None else Field().span
         return Field(True if on else UNSURE, span, ON_OUTPUT)
 
     def write_adapted_head(self, value: bool) -> Change:
@@ -146,11 +155,11 @@ class TorchtuneRun(TrainingRun):
             return Field()
         node = self._offloading
         if node is not None:
-            return Field("none", script.span(node))
+            return Field("none", span_in(script, node))
         calls = script.calls_to(f"torchtune.training.{_CHECKPOINTER}")
         if script.may_use(_OFFLOADER) or not calls:
             return Field()
-        return Field("none", script.span(calls[0].node.func))
+        return Field("none", span_in(script, calls[0].node.func))
 
     @property
     def _offloading(self) -> ast.expr | None:
@@ -182,7 +191,7 @@ class TorchtuneRun(TrainingRun):
         if not calls or script.may_use("LinearCrossEntropy", "ChunkedOutput"):
             return Field()
         said = "the loss takes the logits of all tokens at once"
-        return Field("full_logits", script.span(calls[0].node.func), said)
+        return Field("full_logits", span_in(script, calls[0].node.func), said)
 
     def write_loss(self, value: str) -> Change:
         """torchtune's loss, which the model has to know of."""
@@ -208,7 +217,7 @@ class TorchtuneRun(TrainingRun):
         if optimizer is None or self.model.is_adapter or self.is_sharded:
             return Field()
         value = "adamw_torch" if optimizer.name in _ADAM else UNSURE
-        return Field(value, self.script.span(optimizer.node.func))
+        return Field(value, span_in(self.script, optimizer.node.func))
 
     def write_optimizer(self, value: str) -> Change:
         """The paged optimizer in the place of torch's."""
@@ -224,39 +233,21 @@ class TorchtuneRun(TrainingRun):
         script, optimizer = self.script, self.model.optimizer
         needed = script.needs_gradients_in_place or self.is_sharded
         if optimizer is None or needed or script.may_use(*_STEPS_BETWEEN, "clip_grad"):
-            return Field()
+            return super().read_in_backward()
         said = "all gradients are kept until the optimizer steps"
-        return Field(False, script.span(optimizer.node.func), said)
+        return Field(False, span_in(script, optimizer.node.func), said)
 
     def write_in_backward(self, value: bool) -> Change:
         """torchtune's hooks."""
+        if not value:
+            return super().write_in_backward(value)
         message = "Step each weight in backward: `torchtune.training.register_optim_in_bwd_hooks`"
         return Change({"in_backward": value}, message)
-
-    def read_clipping(self) -> Field:
-        """None where nothing clips."""
-        return Field(UNSURE if self.script.may_use("clip_grad") else None)
 
     def read_gradient_accumulation(self) -> Field:
         """1 where nothing counts batches."""
         counted = self.script.accumulation or self.script.loss_divisor
-        return Field(UNSURE if counted else 1)
-
-    def write_gradient_accumulation(self, value: int) -> Change:
-        """By hand."""
-        return Change({"gradient_accumulation": value}, f"accumulate {value} times")
-
-    def read_micro_batch(self) -> Field:
-        """The loader's, of training."""
-        for data in self.script.datasets:
-            size = data.batch_size.value if data.batch_size is not None else None
-            if data.purpose is Purpose.TRAINING and type(size) is int:
-                return Field(size, data.span)
-        return Field()
-
-    def write_micro_batch(self, value: int) -> Change:
-        """By hand."""
-        return Change({"micro_batch": value}, f"Set `batch_size={value}`")
+        return super().read_gradient_accumulation() if counted else Field(1)
 
     def read_seq_len(self) -> Field:
         """None where a tokenizer of torchtune cuts nothing, and nothing else may."""
@@ -267,7 +258,7 @@ class TorchtuneRun(TrainingRun):
         if call is None:
             return Field()
         said = "the tokenizer has no `max_seq_len`"
-        return Field(None, self.script.span(call.node.func), said)
+        return Field(None, span_in(self.script, call.node.func), said)
 
     @property
     def _may_pack(self) -> bool:
@@ -300,7 +291,7 @@ class TorchtuneRun(TrainingRun):
             fits = component_takes(call.name, "packed") and "multimodal" not in call.name
             if off and fits and not call.has_unknown_keywords:
                 node = packed.node if packed.given and packed.node is not None else call.node
-                return Field(False, script.span(node))
+                return Field(False, span_in(script, node))
         return Field()
 
     def write_packed(self, value: bool) -> Change:

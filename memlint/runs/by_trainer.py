@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Object
+from memlint.runs.by_loop import offload_gradients, offloading, optimizer_of
 from memlint.runs.changes import set_item, set_option, together
 from memlint.runs.precision import (
     FLOAT32,
@@ -14,82 +15,29 @@ from memlint.runs.precision import (
     trains_without_bf16,
     write_load,
 )
-from memlint.runs.run import Change, Field, TrainingRun
-from memlint.script.call_settings import MISSING, UNSURE, Setting
+from memlint.runs.run import Change, Field, span_in
+from memlint.runs.runtime_calls import call_after_trainer
+from memlint.runs.trainer_loss import TrainerWithLoss
+from memlint.script.call_settings import UNSURE, Setting
 from memlint.script.calls import Config, Trainer
 from memlint.script.checkpointing import ARGUMENTS, SWITCHES
 from memlint.script.model import Script
-from memlint.script.owners import Owner
+from memlint.script.setups import trainer_of
 
 _NON_REENTRANT = '{"use_reentrant": False}'
 
 _MIXED = ("bf16", "fp16")
-# Options whose values are those of a field.
-OPTIONS = {
-    "micro_batch": "per_device_train_batch_size",
-    "gradient_accumulation": "gradient_accumulation_steps",
-    "clipping": "max_grad_norm",
-}
-_BY_TOKEN = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.SFTTrainer")
+# Optimizers whose states have the dtype of the weights, and those with float32 ones.
+_FOLLOWS_WEIGHTS = ("adamw_torch", "adamw_torch_fused", "adamw_hf", "adam", "adamw")
+_WIDE_STATES = ("adamw_apex_fused", "paged_adamw_32bit", "paged_adamw")
+_EIGHT_BIT = "adamw_bnb_8bit"
+_IN_BACKWARD = "step_trainer_in_backward"
+# What divides gradients over GPUs, or says more of the optimizer.
+_DECIDING = ("deepspeed", "fsdp", "optim_args")
 
 
-class TrainerRun(TrainingRun):
-    """What one trainer trains. trainers: all that may train with its configuration."""
-
-    def __init__(self, script: Script, trainer: Trainer) -> None:
-        self.script = script
-        self.trainer = trainer
-        self.config = trainer.config
-        self.trainers = script.training_with(self.config) if self.config else (trainer,)
-
-    @property
-    def trains_language_model(self) -> bool:
-        return all(trainer.trains_language_model for trainer in self.trainers)
-
-    def has_billions(self, least: float, most: float) -> bool:
-        billions = self.trainer.model.billions
-        return self.trains_language_model and billions is not None and least <= billions <= most
-
-    # -- options that say one thing by themselves ------------------------------------------------
-
-    def _by_rows(self, name: str) -> Field:
-        """The option's value, by the version's default too."""
-        option, config = OPTIONS.get(name), self.config
-        if option is None or config is None or not config.has_option(option):
-            return Field()
-        given, setting = config.setting(option), config.effective(option)
-        node = given.node if given.node is not None else self.trainer.node.func
-        by = f" ({given.origin})" if given.is_overridable_default else ""
-        value = UNSURE if setting.value is MISSING else setting.value
-        return Field(value, self.script.span(node), f"`{option}={value}`{by}")
-
-    def _write_row(self, name: str, value: object) -> Change:
-        """The option, where its value lives."""
-        if name not in OPTIONS or self.config is None:
-            return super()._write_row(name, value)
-        option = OPTIONS[name]
-        edits = set_option(self.script, self.config, option, str(value))
-        message = f"Set `{option}={value}`"
-        return Change({name: value}, message, edits, not self._counts_tokens_alike)
-
-    @property
-    def _counts_tokens_alike(self) -> bool:
-        """True if each token of a step counts alike, however its rows are split."""
-        script, trainer, config = self.script, self.trainer, self.config
-        return (
-            config is not None
-            and trainer.kind in _BY_TOKEN
-            and script.owner_of_loss(trainer).owner in (Owner.TRANSFORMERS, Owner.TRL)
-            and config.setting("dataloader_drop_last").given is False
-            and not trainer.model.family.experts
-            and script.api.accepts("transformers.Trainer.compute_loss", "num_items_in_batch")
-            is True
-        )
-
-    def read_packed(self) -> Field:
-        """True where rows are packed, or padding-free."""
-        packs = self.config is not None and self.config.packing is not None
-        return Field(True) if packs else Field()
+class TrainerRun(TrainerWithLoss):
+    """What one trainer trains."""
 
     # -- checkpointing ---------------------------------------------------------------------------
 
@@ -112,7 +60,7 @@ class TrainerRun(TrainingRun):
         if any(trainer.model.kbit for trainer in self.trainers):
             said += ", and the k-bit preparation does not turn it on here"
         pending = not setting.given and self._waits_for_its_class(config)
-        return Field(value, self.script.span(span), said, pending)
+        return Field(value, span_in(self.script, span), said, pending)
 
     def read_reentrant(self) -> Field:
         """Of checkpointing that the configuration turns on."""
@@ -124,12 +72,14 @@ class TrainerRun(TrainingRun):
             default = all(trainer.reentrant_by_default for trainer in self.trainers)
             known = default and any(map(config.has_option, ARGUMENTS))
             said = "checkpointing is reentrant by the default of this version"
-            return Field(True if known else UNSURE, script.span(config.node.func), said)
+            return Field(True if known else UNSURE, span_in(script, config.node.func), said)
         options = reentrant_options(script, given)
         if options is None:
             return Field()
         return Field(
-            True, script.span(options.node or config.node), "checkpointing is set to be reentrant"
+            True,
+            span_in(script, options.node or config.node),
+            "checkpointing is set to be reentrant",
         )
 
     def write_reentrant(self, value: bool) -> Change:
@@ -181,6 +131,78 @@ class TrainerRun(TrainingRun):
             message += ", if the model's class supports it: its code is not transformers' own"
         return Change({"checkpointing": value}, message, None if decided else edits, doubted)
 
+    # -- the optimizer ---------------------------------------------------------------------------
+
+    def read_optimizer(self) -> Field:
+        """Adam with float32 states of all weights."""
+        model = self.trained
+        optimizer = model.optimizer if model is not None else None
+        if model is None or optimizer is None or not self.trains_all_weights:
+            return Field()
+        follows = optimizer.is_value(*_FOLLOWS_WEIGHTS) and model.dtype == FLOAT32
+        is_wide = follows or optimizer.is_value(*_WIDE_STATES)
+        node = optimizer.node if optimizer.given and optimizer.node is not None else model.place
+        value = "adamw_torch" if is_wide else UNSURE
+        return Field(value, span_in(self.script, node), f"`{optimizer.value}`")
+
+    def write_optimizer(self, value: str) -> Change:
+        """The option, where the version knows such an optimizer."""
+        script, config, changed = self.script, self.config, {"optimizer": _EIGHT_BIT}
+        if config is None or _EIGHT_BIT not in (script.api.choices(config.kind, "optim") or ()):
+            return Change(changed, "Use an Adam with 8-bit states, of a later transformers")
+        edits = set_option(script, config, "optim", f'"{_EIGHT_BIT}"')
+        message = f'Set `optim="{_EIGHT_BIT}"` (pip install bitsandbytes)'
+        return Change(changed, message, edits, True)
+
+    def read_in_backward(self) -> Field:
+        """On by the runtime's call too; off where one process trains all weights, and each backward
+        pass is a step of a plain optimizer."""
+        script, trainer, config = self.script, self.trainer, self.config
+        for call in script.method_calls(_IN_BACKWARD):
+            stepped = trainer_of(script, call.argument(0))
+            if stepped is not None and stepped.node is trainer.node:
+                return Field(True, span_in(script, call.node.func))
+        named = super().read_in_backward()
+        given = trainer.setting("optimizers").given is not False
+        if config is None or given or named.value is True:
+            return named
+        scaled = config.setting("fp16").given is not False and config.setting("fp16").value
+        decided = any(config.setting(name).given is not False for name in _DECIDING)
+        if scaled is not False or decided or not self._is_whole_and_alone:
+            return Field()
+        return self._keeps_gradients(trainer.node.func, script.weights_dtype(trainer))
+
+    @property
+    def _is_whole_and_alone(self) -> bool:
+        """True if one process trains all weights, and nothing else steps them."""
+        script, facts = self.script, self.trainer.model
+        several = script.is_sharded or (script.launcher.processes or 1) > 1
+        steps = script.method_calls_anywhere(_IN_BACKWARD, "OptimizerInBackward")
+        all_plain = (self.trainer.peft, facts.quantized, facts.kbit) == (False, False, False)
+        return all_plain and not several and not steps
+
+    def write_in_backward(self, value: bool) -> Change:
+        """The runtime's call, without the clipping that it cannot do."""
+        if not value:
+            return super().write_in_backward(value)
+        script, trainer, config = self.script, self.trainer, self.config
+        call = call_after_trainer(script, trainer, f"memlint_runtime.{_IN_BACKWARD}", "{}")
+        clipped = set_option(script, config, "max_grad_norm", "0") if config is not None else None
+        edits = together(call.edits, clipped)
+        message = f"{call.message}, with `max_grad_norm=0`" if edits else call.message
+        name = config.settled("optim").value if config is not None else None
+        changed = {"optimizer": f"{name}_in_backward"} if isinstance(name, str) else {}
+        return Change(changed, message, edits, True)
+
+    def read_offloaded_gradients(self) -> Field:
+        """By the optimizer that it is given."""
+        optimizer = optimizer_of(self.trainer)
+        return offloading(self.script, optimizer) if optimizer is not None else Field()
+
+    def write_offloaded_gradients(self, value: bool) -> Change:
+        """By hand."""
+        return offload_gradients(value)
+
     # -- precision -------------------------------------------------------------------------------
 
     def read_compute_dtype(self) -> Field:
@@ -192,7 +214,7 @@ class TrainerRun(TrainingRun):
         node = next((one.node for one in given if one.node is not None), config.node.func)
         outside = next((f" ({one.origin})" for one in given if one.is_overridable_default), "")
         said = f"trains in float32, with neither bf16 nor fp16{outside}"
-        return Field("float32" if self._is_wide(config) else UNSURE, script.span(node), said)
+        return Field("float32" if self._is_wide(config) else UNSURE, span_in(script, node), said)
 
     def _is_wide(self, config: Config) -> bool:
         """True if models in float32 are trained without mixed precision."""
@@ -240,7 +262,7 @@ class TrainerRun(TrainingRun):
         node = dtype_node(script, options) or given.node or trainer.node
         name = trainer.kind.rpartition(".")[2]
         return Field(
-            "float32", script.span(node), f"`{name}` loads a model given by name in float32"
+            "float32", span_in(script, node), f"`{name}` loads a model given by name in float32"
         )
 
     @property

@@ -12,7 +12,7 @@ from memlint.engine.values import Constant, Object, Symbol
 from memlint.flow.evaluated import query
 from memlint.runs.changes import add_item, set_item, set_option, together
 from memlint.runs.references import reference_to
-from memlint.runs.run import Change, Field
+from memlint.runs.run import Change, Field, span_in
 from memlint.script.call_settings import UNSURE
 from memlint.script.loaded_models import model_facts
 from memlint.script.weight_precision import DTYPE_OPTIONS
@@ -75,9 +75,9 @@ def read_load(script: Script, load: Call, *, frozen: bool) -> Field:
     if setting is None:
         plain = script.api.behaviour("load-dtype") == "float32" and not load.has_unknown_keywords
         said = "the model is loaded in float32, this version's default"
-        return Field(_WIDE if plain else UNSURE, script.span(load.node.func), said)
+        return Field(_WIDE if plain else UNSURE, span_in(script, load.node.func), said)
     wide = setting.given and script.dtype_name(setting) == FLOAT32
-    span = script.span(setting.node if setting.node is not None else load.node)
+    span = span_in(script, setting.node if setting.node is not None else load.node)
     return Field(_WIDE if wide else UNSURE, span, f"`{setting.name}` is float32")
 
 

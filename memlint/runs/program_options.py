@@ -97,6 +97,17 @@ def _number(value: object) -> object:
     return value if value is None or type(value) is int else UNSURE
 
 
+def _share(value: object) -> object:
+    return value if isinstance(value, float) else UNSURE
+
+
+def _leave_out(recipe: Recipe) -> str:
+    return "Leave them out unless new tokens must be learned"
+
+
+_PINNED = Option("dataloader_pin_memory", "pinned", unsafe=True)
+
+
 def _names(value: object) -> object:
     """Names in a list, or in a text with commas."""
     if isinstance(value, str):
@@ -114,6 +125,12 @@ def _cannot_pack(recipe: Recipe) -> bool:
 def _length_of_pack(recipe: Recipe) -> Mapping[str, object]:
     length = recipe.option("tokenizer.max_seq_len").value
     return {"tokenizer.max_seq_len": DEFAULT_LENGTH} if length is None else {}
+
+
+def _clips_gradients(recipe: Recipe) -> bool:
+    """True if it does between backward and the step, which does not go with a step in backward."""
+    clips = recipe.option("clip_grad_norm").value is not None
+    return clips and not is_on(recipe, "optimizer_in_bwd")
 
 
 _TORCHTUNE = (
@@ -144,6 +161,7 @@ _TORCHTUNE = (
         "optimizer._component_",
         "optimizer",
         {**_ADAM, PAGED: "adamw_8bit"},
+        "Adam",
         unsure=is_adapter,
         advice=lambda recipe: (
             "Use `torchao.optim.AdamW8bit`, which shards" if is_sharded(recipe) else ""
@@ -155,6 +173,7 @@ _TORCHTUNE = (
         "optimizer_in_bwd",
         "in_backward",
         said="all gradients are kept until the optimizer steps: 2 bytes a weight in bf16",
+        unsure=_clips_gradients,
         more=lambda recipe: (
             ""
             if is_on(recipe, "optimizer_in_bwd")
@@ -168,7 +187,6 @@ _TORCHTUNE = (
         more=lambda recipe: ", or accumulate none",
         unsafe=True,
     ),
-    Option("clip_grad_norm", "clipping", lambda value: value),
     Option("compile", "compile", more=lambda recipe: ": fused operations keep fewer activations"),
     Option("batch_size", "micro_batch", _number),
     Option("gradient_accumulation_steps", "gradient_accumulation", _number),
@@ -243,6 +261,13 @@ def _has_small_states(recipe: Recipe) -> bool:
     return is_adapter(recipe) or is_sharded(recipe) or not in_fp32
 
 
+def _generates_elsewhere(recipe: Recipe) -> bool:
+    """True unless vLLM definitely shares the GPUs that train."""
+    return not (
+        is_on(recipe, "trl.use_vllm") and recipe.option("trl.vllm_mode").is_value("colocate")
+    )
+
+
 _AXOLOTL = (
     Option(
         "gradient_checkpointing",
@@ -287,6 +312,7 @@ _AXOLOTL = (
         "optimizer",
         "optimizer",
         {"adamw_bnb_8bit": "adamw_8bit", **dict.fromkeys((*_NAMED, "adamw_apex_fused"), _NAMED[0])},
+        "Adam",
         unsure=_has_small_states,
         unsafe=True,
     ),
@@ -318,6 +344,23 @@ _AXOLOTL = (
         "modules_to_save",
         _names,
         unsure=lambda recipe: not is_adapter(recipe),
+        advice=_leave_out,
+    ),
+    _PINNED,
+    Option(
+        "vllm.gpu_memory_utilization",
+        "vllm_share",
+        _share,
+        unsure=_generates_elsewhere,
+        unsafe=True,
+    ),
+    Option(
+        "trl.vllm_enable_sleep_mode",
+        "vllm_sleep",
+        {**_SWITCH, None: False},
+        at="trl.use_vllm",
+        unsure=_generates_elsewhere,
+        unsafe=True,
     ),
 )
 
@@ -370,6 +413,7 @@ _LLAMA_FACTORY = (
         "optim",
         "optimizer",
         {"adamw_8bit": "adamw_8bit", **dict.fromkeys((None, *_NAMED), _NAMED[0])},
+        "Adam",
         at="finetuning_type",
         unsure=lambda recipe: (
             not _is_tuned(recipe, "full")
@@ -397,7 +441,8 @@ _LLAMA_FACTORY = (
         unsure=_quantized_by_factory,
         unsafe=True,
     ),
-    Option("additional_target", "modules_to_save", _names),
+    Option("additional_target", "modules_to_save", _names, advice=_leave_out),
+    _PINNED,
 )
 
 OPTIONS: Mapping[Kind, tuple[Option, ...]] = {

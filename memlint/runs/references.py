@@ -127,3 +127,10 @@ def replace_callee(script: Script, call: Call, qualname: str) -> tuple[Edit, ...
         return None
     gone = without_import(script, call.name)
     return (ReplaceCallee(call.span, named.text), *named.edits, *gone)
+
+
+def method_of(script: Script, node: ast.expr, method: str) -> str:
+    """``expression.method()``, in parentheses where it must be."""
+    text = script.text(node)
+    closed = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    return f"{text}.{method}()" if closed else f"({text}).{method}()"

@@ -8,11 +8,29 @@ the edits is a front end for each way of writing, with a table of options for ea
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from memlint.engine.project import ElsewhereError
 from memlint.script.call_settings import UNSURE
 from memlint.source import Span
 from memlint.source.edits import Edit
 from memlint.source.record import NamedTuple
+
+if TYPE_CHECKING:
+    from memlint.engine.nodes import Node
+    from memlint.script.model import Script
+
+
+# The place of what stands in another file: it is reported there.
+NOWHERE = Span(-1, -1)
+
+
+def span_in(script: Script, node: Node) -> Span:
+    """Return where a node of a script is; ``NOWHERE`` for one of another file."""
+    try:
+        return script.span(node)
+    except ElsewhereError:
+        return NOWHERE
 
 
 class Field(NamedTuple):
@@ -65,19 +83,21 @@ class TrainingRun:
     reentrant: Field  # True for the reentrant kind
     attention: Field  # eager, sdpa, flash_attention_2
     loss: Field  # full_logits, chunked
-    compile: Field  # True, False
+    compile: Field  # True, False where a long run is not compiled
     # What is done with it.
     compute_dtype: Field  # float32, bfloat16
     optimizer: Field  # adamw_torch, adamw_8bit, paged_adamw_8bit
     in_backward: Field  # True where the optimizer steps in backward
     offloaded_gradients: Field  # True where each backward pass writes them to the CPU
-    clipping: Field  # the norm that gradients are cut to, None for none
-    offload: Field  # none, activations
+    offload: Field  # none where activations may well wait on the CPU, activations
     sharded_load: Field  # False where each process loads the whole model first
     micro_batch: Field  # rows that go through the model at once
     gradient_accumulation: Field  # micro-batches for each step of the optimizer
     seq_len: Field  # None where nothing cuts samples
     packed: Field  # True, False
+    pinned: Field  # False where batches wait in pageable memory of the host
+    vllm_share: Field  # of a GPU that trains, as vLLM reserves it
+    vllm_sleep: Field  # False where vLLM keeps its memory while the model trains
 
     @property
     def trains_language_model(self) -> bool:
@@ -88,6 +108,11 @@ class TrainingRun:
     def is_sharded(self) -> bool:
         """True if weights or optimizer states may be spread over several GPUs."""
         return False
+
+    @property
+    def billions(self) -> float | None:
+        """The parameters of its model, in billions; None where they are not known."""
+        return None
 
     def has_billions(self, least: float, most: float) -> bool:
         """True if its model has so many billions of parameters, as far as its program trains

@@ -79,6 +79,11 @@ class Setting(NamedTuple):
         """True if it is the default of a command line, a parameter or a dataclass field."""
         return self.origin not in _DECIDED
 
+    @property
+    def is_switched_off(self) -> bool:
+        """True if the script writes ``False`` itself; a command line's default decides nothing."""
+        return self.given is True and self.value is False and not self.is_overridable_default
+
 
 def setting_of(name: str, binding: Binding | None, *, has_unknown_keywords: bool) -> Setting:
     """The setting that a binding gives; ``has_unknown_keywords``: or another place."""

@@ -18,37 +18,28 @@ from memlint.rule import (
     Rule,
     Script,
     Skip,
-    Trainer,
     TrainingRun,
     advise,
     by_change,
     facts,
     triggers,
 )
-from memlint_rules.logits.causal_loss import fuse_trainers_loss
 
-_COST = (
-    "computes the loss from the full logits: some 14 bytes for every token and word of the "
-    "vocabulary"
-)
+_COST = "some 14 bytes for every token and word of the vocabulary"
 
 
 def check(script: Script) -> Iterator[Finding]:
-    for trainer in script.training:
-        if _keeps_full_logits(script, trainer):
-            name = trainer.kind.rpartition(".")[2]
-            span = script.span(trainer.node.func)
-            yield Finding(span, f"`{name}` {_COST}", fuse_trainers_loss(script, trainer))
     for forward in script.forwards:
         if _is_training_loss(forward) and script.owner_of_loss(forward.facts).full_logits:
             name = script.text(forward.node.func)
+            said = f"`{name}` computes the loss from the full logits"
             advice = f"Call `fuse_causal_lm_loss({name})` of memlint_runtime before the loop"
             if forward.reads_logits_alone:
                 # A distillation, for instance, or a loss of the script's own.
                 advice = "Leave `labels` out: the logits are read, and this loss is not"
             elif forward.reads_logits:
                 advice += ", and do without the logits that are read here: they are None then"
-            yield Finding(script.span(forward.node.func), f"`{name}` {_COST}", advise(advice))
+            yield Finding(script.span(forward.node.func), f"{said}: {_COST}", advise(advice))
     yield from _cross_entropies(script)
 
 
@@ -75,35 +66,10 @@ def _cross_entropies(script: Script) -> Iterator[Finding]:
             )
 
 
-def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
-    if trainer.model.is_toy or trainer.subclass is not None:
-        return False
-    if trainer.kind == "trl.SFTTrainer":
-        causal = trainer.model.by_name or trainer.model.causal_lm
-    else:
-        causal = trainer.kind == "transformers.Trainer" and trainer.model.causal_lm
-    if not causal:
-        return False
-    if trainer.config is not None and not _is_off(trainer, "label_smoothing_factor"):
-        # Trainer then takes the labels out of the batch and computes a loss of its own.
-        return False
-    owner, full_logits, _ = script.owner_of_loss(trainer)
-    # Code that comes with a checkpoint does as transformers does, in nearly all cases.
-    return full_logits is True or owner is facts.Owner.REMOTE_CODE
-
-
-def _is_off(trainer: Trainer, option: str) -> bool:
-    assert trainer.config is not None
-    setting = trainer.config.setting(option)
-    by_default = setting.given is None and trainer.config.from_command_line
-    return by_default or setting.given is False or setting.is_value(0, 0.0)
-
-
 def of_run(run: TrainingRun) -> Iterator[Finding]:
     loss = run.loss
     if loss.is_value("full_logits"):
-        message = f"{loss.said}: as wide as the vocabulary"
-        yield Finding(loss.span, message, by_change(run.set(loss="chunked")))
+        yield Finding(loss.span, f"{loss.said}: {_COST}", by_change(run.set(loss="chunked")))
 
 
 RULE = Rule(

@@ -9,76 +9,18 @@ documentation, "Memory Optimization Overview" (LoRA).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
-from memlint.rule import (
-    Finding,
-    Level,
-    Rule,
-    Script,
-    Skip,
-    TrainingRun,
-    advise,
-    by_change,
-    facts,
-)
+from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change
 
-# Billions of parameters.
-_LEAST = 1.0
-_IN_LOOPS = ("torch.optim.AdamW", "torch.optim.Adam")
-_ADAM = ("adamw_torch", "adamw_torch_fused", "adamw_hf")
+# Billions of parameters: of a smaller model all weights may well be trained.
+_LEAST = 1.05
 
 
-def check(script: Script) -> Iterator[Finding]:
-    if script.is_sharded or script.frozen_modules:
-        return
-    for one in script.trained:
-        billions = one.facts.billions
-        if not one.is_plain or billions is None or billions <= _LEAST:
-            continue
-        if one.config is not None and one.config.from_command_line:
-            # The command line may bring DeepSpeed.
-            continue
-        yield Finding(
-            script.span(one.place),
-            f"all {billions:g} billion weights are trained: {_gib(script, one, billions):.0f} GiB "
-            f"for them, their gradients and {_states(script, one)}",
-            advise(
-                "Train a LoRA: `peft_config=LoraConfig(...)`"
-                if one.trainer is not None and one.trainer.has_option("peft_config")
-                else "Train a LoRA: `model = get_peft_model(model, LoraConfig(...))`"
-            ),
-        )
-
-
-def _bytes(one: facts.Trained) -> int:
-    return 4 if one.dtype == "torch.float32" else 2
-
-
-def _keeps_moments(script: Script, one: facts.Trained) -> bool:
-    if one.config is None:
-        return any(call.optimizes_all for call in script.calls_to(*_IN_LOOPS))
-    return one.optimizer is not None and one.optimizer.is_value(*_ADAM)
-
-
-def _gib(script: Script, one: facts.Trained, billions: float) -> float:
-    copies = 4 if _keeps_moments(script, one) else 2
-    return billions * 1e9 * _bytes(one) * copies / 2**30
-
-
-def _states(script: Script, one: facts.Trained) -> str:
-    dtype = "float32" if _bytes(one) == 4 else "2 bytes each"
-    return (
-        f"Adam's states, in {dtype}"
-        if _keeps_moments(script, one)
-        else f"the optimizer, in {dtype}"
-    )
-
-
-def of_run(run: TrainingRun) -> Iterator[Finding]:
+def check(run: TrainingRun) -> Iterator[Finding]:
     method = run.method
-    if method.is_value("full"):
-        message = f"{method.said}: their gradients and optimizer states with them"
-        yield Finding(method.span, message, by_change(run.set(method="lora")))
+    if method.is_value("full") and run.has_billions(_LEAST, inf):
+        yield Finding(method.span, method.said, by_change(run.set(method="lora")))
 
 
 RULE = Rule(
@@ -86,9 +28,7 @@ RULE = Rule(
     name="full-fine-tune",
     level=Level.HINT,
     summary="all weights of a large model trained, without an adapter",
-    check=check,
-    of_run=of_run,
+    of_run=check,
     on_request=True,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
-    effect={"method": "lora"},
 )

@@ -19,9 +19,9 @@ training.set_activation_checkpointing(
 optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
 loss_fn = CEWithChunkedOutputLoss()
 model.set_num_output_chunks(loss_fn.num_output_chunks)
-loader = DataLoader(  # expect: MEM502
+loader = DataLoader(
     alpaca_dataset(tokenizer, packed=False),
-    batch_size=32,
+    batch_size=32,  # expect: MEM502
     collate_fn=partial(padded_collate_sft, padding_idx=tokenizer.pad_id, ignore_idx=-100),
 )
 model.train()

@@ -183,7 +183,10 @@ def test_gpus_and_assumptions_are_checked() -> None:
 def test_check_prices_sorts_and_sums_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, SCRIPT)
     found = checked(capsys, path, "--assume", "seq_len=2048", "--target", "newest")
-    savings = [each["saving"] for each in found if each["saving"]]
+    assert [each["level"] for each in found] == sorted(
+        (each["level"] for each in found), key=("waste", "hint").index
+    )
+    savings = [each["saving"] for each in found if each["saving"] and each["level"] == "waste"]
     assert len(savings) >= 2
     assert [each["high"] for each in savings] == sorted(
         (each["high"] for each in savings), reverse=True

@@ -1,0 +1,359 @@
+"""What is read alike of a script's trainers and of its own loops, and what configurations say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memlint.runs.changes import set_option, together
+from memlint.runs.references import reference_to
+from memlint.runs.run import Change, Field, TrainingRun, span_in
+from memlint.script.call_settings import MISSING, UNSURE, Setting
+from memlint.script.tokenization import may_truncate
+
+if TYPE_CHECKING:
+    from memlint.engine.nodes import Expression
+    from memlint.script.called import Call
+    from memlint.script.calls import Config
+    from memlint.script.model import Script
+    from memlint.script.trained import Trained
+
+_IN_LOOPS = ("torch.optim.AdamW", "torch.optim.Adam")
+_ADAM = ("adamw_torch", "adamw_torch_fused", "adamw_hf")
+_GROWS = (
+    *("resize_token_embeddings", "add_tokens", "add_special_tokens"),
+    *("clone_chat_template", "setup_chat_format"),
+)
+_LENGTHS = ("max_length", "max_seq_length", "max_completion_length")
+# TRL's own limit since it has one; also where the library's default is no number.
+_LIMIT = 1024
+_SHARE, _SLEEP = "vllm_gpu_memory_utilization", "vllm_enable_sleep_mode"
+_NF4 = {"method": "qlora", "quantization": {"bits": 4, "type": "nf4"}}
+
+
+# Options whose values are those of a field.
+OPTIONS = {
+    "micro_batch": "per_device_train_batch_size",
+    "gradient_accumulation": "gradient_accumulation_steps",
+}
+
+
+class ScriptRun(TrainingRun):
+    """What a trainer or a loop of a script trains."""
+
+    script: Script
+
+    @property
+    def trains_language_model(self) -> bool:
+        return False
+
+    @property
+    def trained(self) -> Trained | None:
+        """The language model where it is definitely trained, and no toy."""
+        return None
+
+    @property
+    def is_sharded(self) -> bool:
+        return self.script.is_sharded
+
+    def has_billions(self, least: float, most: float) -> bool:
+        billions = self.billions
+        return self.trains_language_model and billions is not None and least <= billions <= most
+
+    @property
+    def trains_all_weights(self) -> bool:
+        """True if all weights of a checkpoint are definitely trained, by one process."""
+        model, script = self.trained, self.script
+        plain = model is not None and model.is_plain
+        return plain and not (self.is_sharded or script.frozen_modules)
+
+    def read_method(self) -> Field:
+        """Of a checkpoint all weights, where neither an adapter nor a quantization is in play."""
+        model = self.trained
+        if model is None or model.peft:
+            return Field("lora" if model is not None else UNSURE)
+        # The command line may bring DeepSpeed.
+        is_open = model.config is not None and model.config.from_command_line
+        full = self.trains_all_weights and not is_open
+        billions = model.facts.billions
+        if not full or billions is None:
+            return Field("full" if full else UNSURE)
+        adam = self._keeps_moments(model)
+        gib = billions * _width(model) * (4 if adam else 2) * 1e9 / 2**30
+        dtype = "float32" if _width(model) == 4 else "2 bytes each"
+        states = "Adam's states" if adam else "the optimizer"
+        said = (
+            f"all {billions:g} billion weights are trained: {gib:.0f} GiB for them, their "
+            f"gradients and {states}, in {dtype}"
+        )
+        return Field("full", span_in(self.script, model.place), said)
+
+    def _keeps_moments(self, model: Trained) -> bool:
+        if model.config is None:
+            return any(call.optimizes_all for call in self.script.calls_to(*_IN_LOOPS))
+        return model.optimizer is not None and model.optimizer.is_value(*_ADAM)
+
+    def write_method(self, value: str) -> Change:
+        """By hand: which weights get an adapter is a choice."""
+        trainer = self.trained.trainer if self.trained is not None else None
+        if trainer is not None and trainer.has_option("peft_config"):
+            message = "Train a LoRA: `peft_config=LoraConfig(...)`"
+        else:
+            message = "Train a LoRA: `model = get_peft_model(model, LoraConfig(...))`"
+        return Change({"method": value}, message)
+
+    def read_quantization(self) -> Field:
+        """None of the frozen base of an adapter that could be quantized."""
+        model = self.trained
+        if model is None or model.peft is not True or self.is_sharded:
+            return Field()
+        family, billions, load = model.facts.family, model.facts.billions, model.load
+        kept = family.has("stored_quantized") or family.experts
+        if billions is None or kept or not (_loads_plain(model) or _names_plain(model)):
+            return Field()
+        said = (
+            f"a frozen base of {billions:g} billion weights at {_width(model)} bytes each: "
+            f"{billions * _width(model) * 1e9 / 2**30:.0f} GiB, "
+            f"{billions * 0.55e9 / 2**30:.0f} in 4 bits"
+        )
+        place = load.node.func if load is not None else model.place
+        return Field(None, span_in(self.script, place), said)
+
+    def write_quantization(self, value: str) -> Change:
+        """The option of the load, with bitsandbytes."""
+        script, load = self.script, self.trained.load if self.trained is not None else None
+        message = "Load the base in 4 bits: `BitsAndBytesConfig(load_in_4bit=True, ...)`"
+        if load is None or script.method_calls_anywhere("merge_and_unload"):
+            return Change(_NF4, message)
+        config = reference_to(script, "transformers.BitsAndBytesConfig", load.node)
+        dtype = reference_to(script, "torch.bfloat16", load.node)
+        if config is None or dtype is None:
+            return Change(_NF4, message)
+        source = (
+            f'{config.text}(load_in_4bit=True, bnb_4bit_quant_type="nf4", '
+            f"bnb_4bit_compute_dtype={dtype.text})"
+        )
+        edits = set_option(script, load, "quantization_config", source)
+        return Change(_NF4, message, together(edits, config.edits, dtype.edits), unsafe=True)
+
+    def read_modules_to_save(self) -> Field:
+        """By a configuration of PEFT."""
+        script = self.script
+        for call in script.calls_to("peft.LoraConfig") if script.may_train else ():
+            saved = call.setting("modules_to_save")
+            if isinstance(saved.value, list | tuple):
+                names = tuple(name for name in saved.value if isinstance(name, str))
+                return Field(names, span_in(script, saved.node or call.node.func))
+        return Field()
+
+    def write_modules_to_save(self, value: tuple[str, ...]) -> Change:
+        """By hand: only new words need what is saved."""
+        script = self.script
+        message = "Leave them out where the new words can start from known ones"
+        if not script.method_calls(*_GROWS):
+            message = "Leave them out of `modules_to_save`, unless the vocabulary has grown"
+        elif script.api.accepts("peft.LoraConfig", "trainable_token_indices"):
+            message = "Train the new words alone: `trainable_token_indices=[...]` in their place"
+        return Change({}, message)
+
+    def write_in_backward(self, value: bool) -> Change:
+        """By hand."""
+        message = (
+            "Use a larger micro-batch without accumulation, or an optimizer that steps after "
+            "backward"
+        )
+        return Change({}, message)
+
+    def _keeps_gradients(self, place: Expression, dtype: str | None) -> Field:
+        """That nothing steps in backward: the size of gradients has the dtype of their weights, or
+        2 bytes each."""
+        width = 4 if dtype == "torch.float32" else 2
+        words = f"in {dtype.removeprefix('torch.')}" if dtype else f"at {width} bytes each"
+        billions = self.billions or 0
+        said = (
+            f"the gradients of some {billions:g} billion weights wait together for the optimizer: "
+            f"{billions * width * 1e9 / 2**30:.0f} GiB {words}; without accumulation it could use "
+            "each as it comes"
+        )
+        return Field(False, span_in(self.script, place), said)
+
+
+class ConfigRun(ScriptRun):
+    """What is trained with a configuration."""
+
+    config: Config | None
+
+    def __init__(self, script: Script, config: Config) -> None:
+        self.script = script
+        self.config = config
+
+    @property
+    def _maker(self) -> Call:
+        """The call that stands for what is not given."""
+        assert self.config is not None
+        return self.config
+
+    # -- options that say one thing by themselves ------------------------------------------------
+
+    def _by_rows(self, name: str) -> Field:
+        """The option's value, by the version's default too."""
+        option, config = OPTIONS.get(name), self.config
+        if option is None or config is None or not config.has_option(option):
+            return Field()
+        given, setting = config.setting(option), config.effective(option)
+        node = given.node if given.node is not None else self._maker.node.func
+        by = f" ({given.origin})" if given.is_overridable_default else ""
+        value = UNSURE if setting.value is MISSING else setting.value
+        return Field(value, span_in(self.script, node), f"`{option}={value}`{by}")
+
+    def _write_row(self, name: str, value: object) -> Change:
+        """The option, where its value lives."""
+        if name not in OPTIONS or self.config is None:
+            return super()._write_row(name, value)
+        option = OPTIONS[name]
+        edits = set_option(self.script, self.config, option, str(value))
+        message = f"Set `{option}={value}`"
+        return Change({name: value}, message, edits, not self._counts_tokens_alike)
+
+    @property
+    def _counts_tokens_alike(self) -> bool:
+        """True if each token of a step counts alike, however its rows are split."""
+        return False
+
+    # -- the optimizer ---------------------------------------------------------------------------
+
+    def read_in_backward(self) -> Field:
+        """On by the optimizer's name."""
+        config = self.config
+        named = config.setting("optim").value if config is not None else None
+        if config is None or not isinstance(named, str):
+            return Field()
+        on = named.endswith("_layerwise") or named in ("lomo", "adalomo")
+        return Field(on or UNSURE, span_in(self.script, config.node.func))
+
+    # -- lengths ---------------------------------------------------------------------------------
+
+    @property
+    def _longest(self) -> int | None:
+        """The longest row that the script writes."""
+        config = self.config
+        written = [config.setting(name) for name in _LENGTHS] if config is not None else []
+        lengths = [one.value for one in written if one.given and not one.is_overridable_default]
+        return max((length for length in lengths if type(length) is int), default=None)
+
+    def read_seq_len(self) -> Field:
+        """None where an option of TRL that should limit examples definitely does not."""
+        script, config = self.script, self.config
+        if config is None or not config.kind.startswith("trl."):
+            return Field()
+        option = _unlimited(script, config)
+        if option is not None and config.effective("packing").value is not True:
+            setting = config.setting(option)
+            what = "prompts" if option == "max_prompt_length" else "examples"
+            given = f"`{option}=None`" if setting.given else f"no `{option}`, and no default for it"
+            said = f"{given}: {what} stay as long as they come"
+            return Field(None, span_in(script, setting.node or config.node.func), said)
+        if not self._skips_truncation(config):
+            return Field(self._longest or UNSURE)
+        node = config.setting("dataset_kwargs").node or config.node.func
+        said = "`skip_prepare_dataset` skips truncation too, whatever `max_length` says"
+        return Field(None, span_in(script, node), said)
+
+    def _skips_truncation(self, config: Config) -> bool:
+        collators = [one.setting("data_collator") for one in self.script.trainers_with(config)]
+        plain = all(collator.given is False for collator in collators)
+        skips = config.kind == "trl.SFTConfig" and config.skips_preparation
+        return bool(skips) and plain and not may_truncate(self.script)
+
+    def write_seq_len(self, value: int) -> Change:
+        """The option, with the library's own limit where it has one."""
+        script, config = self.script, self.config
+        option = _unlimited(script, config) if config is not None else None
+        if config is None or option is None:
+            return Change({}, "Truncate the examples where they are tokenized")
+        if config.effective("padding_free").value is True:
+            message = f"Pack (`packing=True`) with `{option}`: padding-free does not truncate"
+            return Change({}, message)
+        default = script.api.default(config.kind, option)
+        limit = default if type(default) is int else _LIMIT
+        edits = set_option(script, config, option, str(limit))
+        return Change({"seq_len": limit}, f"Set `{option}={limit}`", edits, True)
+
+    # -- vLLM on a GPU that trains ---------------------------------------------------------------
+
+    def _beside_training(self, name: str) -> Setting | None:
+        """An option of vLLM, where it definitely generates on the GPUs that train. Versions that
+        know no such mode give it a GPU of its own."""
+        config = self.config
+        on = config is not None and config.has_option("vllm_mode")
+        if config is None or not on or config.effective("use_vllm").value is not True:
+            return None
+        here = config.effective("vllm_mode").value == "colocate"
+        return config.effective(name) if here else None
+
+    def read_vllm_share(self) -> Field:
+        """By the option, or the version's default."""
+        share = self._beside_training(_SHARE)
+        if share is None or self.config is None:
+            return Field()
+        node = share.node if share.given and share.node is not None else self.config.node.func
+        said = f"`{_SHARE}={share.value}`" + ("" if share.given else ", this version's default")
+        return Field(share.value, span_in(self.script, node), said)
+
+    def write_vllm_share(self, value: float) -> Change:
+        """The option."""
+        edits = set_option(self.script, self.config, _SHARE, str(value)) if self.config else None
+        return Change({}, f"Set `{_SHARE}={value}`", edits, True)
+
+    def read_vllm_sleep(self) -> Field:
+        """By the option; None in versions without it."""
+        sleep, config = self._beside_training(_SLEEP), self.config
+        if sleep is None or config is None:
+            return Field()
+        node = sleep.node if sleep.node is not None else config.setting("use_vllm").node
+        value = sleep.value if config.has_option(_SLEEP) else None
+        return Field(value, span_in(self.script, node if node is not None else config.node.func))
+
+    def write_vllm_sleep(self, value: bool) -> Change:
+        """vLLM refuses to sleep over expandable segments, and cannot put quantized weights back."""
+        script, config = self.script, self.config
+        assert config is not None
+        message, edits = f"Set `{_SLEEP}={value}`", set_option(script, config, _SLEEP, str(value))
+        models = [trainer.model for trainer in script.training_with(config)]
+        plain = all(model.quantized is False or model.by_name for model in models)
+        if script.may_use("expandable_segments") or not plain:
+            message += " (not with expandable segments, nor for quantized weights)"
+            edits = None
+        if config.setting(_SLEEP).is_switched_off:
+            edits = None
+        return Change({"vllm_sleep": value}, message, edits)
+
+
+def _unlimited(script: Script, config: Config) -> str | None:
+    """The option that should limit examples and definitely does not."""
+    name = "max_length" if config.has_option("max_length") else "max_prompt_length"
+    setting = config.effective(name)
+    if not config.has_option(name) or not setting.is_none:
+        return None
+    if setting.given is not False:
+        return name
+    # Trainers that took the limit themselves filled in one of their own.
+    trainer = script.api.signature(config.kind.removesuffix("Config") + "Trainer")
+    fills_in = trainer is None or name in trainer.parameters or name != "max_length"
+    return None if fills_in else name
+
+
+def _width(model: Trained) -> int:
+    """Bytes a weight, 2 where they are not certainly 4."""
+    return 4 if model.dtype == "torch.float32" else 2
+
+
+def _loads_plain(model: Trained) -> bool:
+    load = model.load
+    return load is not None and model.facts.quantized is False and not load.has_unknown_keywords
+
+
+def _names_plain(model: Trained) -> bool:
+    """True if a trainer loads its model by name, and is told nothing of how."""
+    holders = [holder for holder in (model.trainer, model.config) if holder is not None]
+    settings = [holder.setting("model_init_kwargs") for holder in holders]
+    return model.facts.by_name and all(each.given is False or each.is_none for each in settings)

@@ -1,0 +1,74 @@
+"""Changes that call the runtime on a trainer, or on its model."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Literal
+
+from memlint.engine.project import is_elsewhere
+from memlint.runs.references import reference_to
+from memlint.runs.run import Change
+from memlint.source.edits import Edit, InsertStatement
+
+if TYPE_CHECKING:
+    from memlint.script.called import Call
+    from memlint.script.calls import Trainer
+    from memlint.script.model import Script
+
+IF_TAKEN = "if the runtime takes the model: its code may not be transformers' own"
+
+
+def call_beside(
+    script: Script,
+    function: str,
+    arguments: str,
+    statement: ast.stmt,
+    where: Literal["before", "after"] = "before",
+) -> tuple[Edit, ...] | None:
+    """Edits that call ``function``, by its qualified name, before or after a statement.
+
+    None where its name is taken there.
+    """
+    reference = reference_to(script, function, statement)
+    if reference is None:
+        return None
+    call = f"{reference.text}({arguments})"
+    return (InsertStatement(script.span(statement), call, where), *reference.edits)
+
+
+def call_after_load(script: Script, function: str, load: Call) -> tuple[Edit, ...] | None:
+    """Edits that call ``function(model)`` after ``model = ...``; None where ``load`` gives the
+    model no such name."""
+    if is_elsewhere(load.node):
+        return None
+    match script.statement(load.node):
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) as statement:
+            if value is load.node:
+                return call_beside(script, function, name, statement, "after")
+    return None
+
+
+def call_after_trainer(script: Script, trainer: Trainer, qualname: str, argument: str) -> Change:
+    """``qualname(argument)`` as a statement after the one that makes ``trainer``.
+
+    argument: how the trainer's name becomes the argument, as ``{}.model``. Advice where the
+    trainer has no name, or the runtime is not tested with the target.
+    """
+    statement = script.statement(trainer.node)
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is trainer.node:
+            given = argument.format(name)
+        case _:
+            given = ""
+    edits = call_beside(script, qualname, given, statement, "after") if given else None
+    if edits is None or script.api.behaviour("runtime") != "tested":
+        return Change({}, f"Call `{qualname}({argument.format('trainer')})` before training")
+    short = qualname.rpartition(".")[2]
+    return change_of_model(trainer, f"Call `{short}({given})` after the trainer is made", edits)
+
+
+def change_of_model(trainer: Trainer, message: str, edits: tuple[Edit, ...] | None) -> Change:
+    """A change that calls the runtime on a trainer's model: safe for classes of transformers, whose
+    code it is tested with."""
+    doubted = trainer.trains_own_code
+    return Change({}, f"{message}, {IF_TAKEN}" if doubted else message, edits, doubted)

@@ -1,0 +1,13 @@
+# about: Each turn of the loop is a step of the optimizer, of all its rows at once.
+import torch
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype=torch.bfloat16).cuda()
+model.train()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+loader = DataLoader(rows, batch_size=64, collate_fn=collate)  # expect: MEM502
+for batch in loader:
+    model(**batch).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
