@@ -34,6 +34,33 @@ class Ignored(NamedTuple):
     problems: list[FileError]
 
 
+class Commented(NamedTuple):
+    """The text with its suppressions, None where none is to be written; findings without one."""
+
+    text: str | None
+    left: list[Rendered]
+
+
+def with_ignores(source: Source, findings: Sequence[Rendered], why: str = "") -> Commented:
+    """Return the text with a suppression for each of ``findings``. Raise ``ValueError`` where the
+    comments would change what the text says."""
+    by_line: dict[tuple[int, bool], set[str]] = {}
+    left = []
+    ends = _ends_of_code(source)
+    for finding in findings:
+        at = _line(source, finding, ends)
+        if at is None:
+            left.append(finding)
+        else:
+            by_line.setdefault(at, set()).add(finding.code)
+    if not by_line:
+        return Commented(None, left)
+    text = _with_comments(source, by_line, " ".join(why.split())[:_MOST])
+    if _meaning(source.path, text) != _meaning(source.path, source.text):
+        raise ValueError("could not be given comments without changing it")
+    return Commented(text, left)
+
+
 def add_ignores(path: str, findings: Sequence[Rendered], why: str = "") -> Ignored:
     """Write a suppression for each of ``findings`` into the file at ``path``."""
     wanted = [each for each in findings if each.code not in {rule.code for rule in FILE_RULES}]
@@ -43,34 +70,27 @@ def add_ignores(path: str, findings: Sequence[Rendered], why: str = "") -> Ignor
         what = "JSON has no comments" if path.endswith(".json") else "a comment may end a command"
         told = f"{what}: {len(wanted)} of its findings stay; `per-file-ignores` silences them"
         return Ignored(0, [FileError(path, told)])
-    try:
-        source = read_source(path)
-    except ReadError as error:
-        return Ignored(0, [error.diagnostic])
-    by_line: dict[tuple[int, bool], set[str]] = {}
-    problems = []
-    ends = _ends_of_code(source)
-    for finding in wanted:
-        at = _line(source, finding, ends)
-        if at is None:
-            place = finding.start
-            told = f"{finding.code} could not be ignored: no comment can stand on its line"
-            problems.append(FileError(path, told, place.row, place.column, place.cell))
-        else:
-            by_line.setdefault(at, set()).add(finding.code)
-    text = _with_comments(source, by_line, " ".join(why.split())[:_MOST])
-    if not by_line:
-        return Ignored(0, problems)
-    if _meaning(path, text) != _meaning(path, source.text):
-        return Ignored(0, [FileError(path, "could not be given comments without changing it")])
     from memlint.fix.atomic import write_atomically
 
     try:
-        write_atomically(path, encode(source, text))
+        source = read_source(path)
+        text, left = with_ignores(source, wanted, why)
+        if text is not None:
+            write_atomically(path, encode(source, text))
+    except ReadError as error:
+        return Ignored(0, [error.diagnostic])
     except (OSError, ValueError) as error:
-        told = reason(error) if isinstance(error, OSError) else str(error)
-        return Ignored(0, [FileError(path, f"could not be written: {told}; left as it was")])
-    return Ignored(len(wanted) - len(problems), problems)
+        told = str(error)
+        if isinstance(error, OSError):
+            told = f"could not be written: {reason(error)}; left as it was"
+        return Ignored(0, [FileError(path, told)])
+    problems = [
+        FileError(
+            path, f"{each.code} could not be ignored: no comment can stand on its line", *each.start
+        )
+        for each in left
+    ]
+    return Ignored(len(wanted) - len(left), problems)
 
 
 def _line(

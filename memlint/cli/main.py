@@ -438,3 +438,19 @@ def completion(shell: str) -> int:
     assert completion_class is not None
     click.echo(completion_class(main, {}, "memlint", "_MEMLINT_COMPLETE").source())
     return 0
+
+
+@main.command(short_help="Answer an editor: the language server.")
+def server() -> int:
+    """Answer an editor on standard input and output, in the language server protocol.
+
+    Needs pygls: `pip install 'torch-memlint[server]'`. `docs/editors.md` has settings for editors.
+    """
+    try:
+        from memlint.server.protocol import serve
+    except ImportError:
+        raise click.ClickException(
+            "the language server needs pygls: pip install 'torch-memlint[server]'"
+        ) from None
+    serve()
+    return 0
