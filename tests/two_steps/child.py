@@ -12,7 +12,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Never
 
-from tests.two_steps import stand_ins
+from memlint.proof import stand_ins
 from tests.two_steps.jobs import Job
 from tests.two_steps.progress import Progress
 
@@ -56,7 +56,11 @@ def _run(job: Job, script: Path, checkout: Path, fp32: bool) -> dict[str, Any]:
     progress = Progress()
     ended: dict[str, Any] = {"ok": True}
     try:
-        stand_ins.install(job, str(checkout), progress, fp32=fp32)
+        stand_ins.install(
+            str(checkout), job.data, job.rows, fp32=fp32, exact=job.exact,
+            chat_template=job.chat_template, environment=job.environment,
+        )  # fmt: skip
+        progress.watch()
         runpy.run_path(str(script), {"print": progress.print}, run_name="__main__")
     except SystemExit as end:
         if end.code not in (None, 0):

@@ -3,7 +3,7 @@
 ``rules/MEM301.py``, or ``rules/MEM301_in_a_loop.py`` where a rule has fixes of several kinds. Its
 first lines may say, one each:
 
-    # data: preference         the shape of its rows (``tests.two_steps.rows``)
+    # data: preference         the shape of its rows (``memlint.proof.stand_ins.sample_rows``)
     # fix: unsafe              the level of its fix; safe, if nothing is said
     # before: why it fails     it does not run on the installed versions until it is fixed
     # tolerance: 0.02 why      how far losses may differ; 1e-5, if nothing is said

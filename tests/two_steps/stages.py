@@ -194,6 +194,7 @@ def _environment() -> dict[str, str]:
 def _key(job: Job, text: str, fp32: bool) -> str:
     """What a run depends on: the text, the job, the stand-ins, and the runtime if it is used."""
     parts = [text, json.dumps(job), str(fp32), str(sys.version_info), _code(Path(__file__).parent)]
+    parts.append(_code(ROOT / "memlint" / "proof" / "stand_ins"))
     if "memlint_runtime" in text:
         parts.append(_code(ROOT / "runtime"))
     return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()

@@ -72,7 +72,7 @@ def replace_process_groups() -> None:
         real_wrapper(self, module, None, *args, **kw)
 
     torch.distributed.init_process_group = init
-    wrapper.__init__ = wrap  # type: ignore[method-assign]
+    wrapper.__init__ = wrap
     torch.cuda.set_device = lambda *a: None
 
 

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.two_steps.stand_ins.tokens import VOCABULARY
+from memlint.proof.stand_ins.tiny_tokens import VOCABULARY
 
 # Keywords that loaders of transformers take although their signatures only say ``**kwargs``.
 _LOADER_TAKES = frozenset(
@@ -153,7 +153,7 @@ def _auto_classes() -> list[Any]:
 
 def _quantize(made: Any, real_load: Any, kw: dict[str, Any]) -> Any:
     """``made`` as bitsandbytes loads it from a file: its kernels for the CPU are real."""
-    with tempfile.TemporaryDirectory(prefix="two-steps-") as folder:
+    with tempfile.TemporaryDirectory(prefix="memlint-verify-") as folder:
         made.save_pretrained(folder)
         options = {name: kw[name] for name in ("quantization_config", "dtype") if name in kw}
         return real_load(type(made), folder, config=made.config, device_map="cpu", **options)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
+from ast import literal_eval
 from types import ModuleType
 from typing import Any, ClassVar
 from unittest.mock import MagicMock
@@ -40,7 +40,7 @@ def _fire(function: Any) -> Any:
     given = {}
     for name, value in zip(words[::2], words[1::2], strict=True):
         try:
-            given[name.lstrip("-")] = ast.literal_eval(value)
+            given[name.lstrip("-")] = literal_eval(value)
         except (SyntaxError, ValueError):
             given[name.lstrip("-")] = value
     return function(**given)
@@ -123,7 +123,7 @@ class Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def _asked_by_script(self) -> bool:
         frame = sys._getframe(2)
         while frame is not None and "importlib" in frame.f_code.co_filename:
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return frame is not None and frame.f_code.co_filename.startswith(self._checkout)
 
     def create_module(self, spec: Any) -> ModuleType:

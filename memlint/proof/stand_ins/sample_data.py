@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.two_steps.rows import rows, text
+from memlint.proof.stand_ins.sample_rows import rows, text
 
 
 def replace_data_sets(data: dict[str, str], count: int) -> None:

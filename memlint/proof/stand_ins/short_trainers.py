@@ -30,7 +30,7 @@ def shorten_trainers(*, exact: bool) -> None:
 
     arguments = transformers.TrainingArguments
     real_post_init = arguments.__post_init__
-    output = tempfile.mkdtemp(prefix="two-steps-")
+    output = tempfile.mkdtemp(prefix="memlint-verify-")
 
     def post_init(self: Any) -> None:
         for name, value in {"output_dir": output, **_ALWAYS}.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tests.two_steps.rows import text
+from memlint.proof.stand_ins.sample_rows import text
 
 VOCABULARY = 384
 _TEMPLATE = (

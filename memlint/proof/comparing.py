@@ -1,0 +1,210 @@
+"""Runs a script and its fixed version for some optimizer steps each, and compares what they learn.
+
+Three runs: the script, the script with every trained weight moved by one rounding (which tells how
+far rounding alone moves its losses), and the fixed script; same seed, same data order. Each is a
+process of its own in a folder of its own (``memlint.proof.overlay``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from memlint.source.record import NamedTuple
+
+# A fix may move losses by so many times what one rounding of the weights does: sums in another
+# order round several times.
+_TIMES = 8.0
+_LEAST = 1e-6
+# Above this a script does not repeat itself, and nothing can be said of a fix.
+_UNSTEADY = 0.02
+
+
+class Job(NamedTuple):
+    """What is run. script: its path. folder: its project's. tiny: the rows of each data set, where
+    models and data are replaced by tiny ones; None: they are the script's own."""
+
+    script: str
+    folder: str
+    working_folder: str
+    arguments: tuple[str, ...] = ()
+    steps: int = 3
+    seed: int = 0
+    seconds: float = 600.0
+    tiny: Mapping[str, str] | None = None
+
+
+class Run(NamedTuple):
+    """What became of one run; ``error`` is empty where it took its steps or came to its end.
+
+    losses, norms: of each step, norms before clipping by the optimizer's own gradients. seconds: of
+    each step. host, allocated, reserved: the highest bytes, None without a GPU.
+    """
+
+    error: str = ""
+    steps: int = 0
+    losses: tuple[float, ...] = ()
+    norms: tuple[float, ...] = ()
+    seconds: tuple[float, ...] = ()
+    host: int = 0
+    allocated: int | None = None
+    reserved: int | None = None
+    log: str = ""
+
+    @property
+    def step_seconds(self) -> float | None:
+        """Seconds of a step, the first left out; None where there is no second."""
+        later = sorted(self.seconds[1:])
+        return later[len(later) // 2] if later else None
+
+
+class Verified(NamedTuple):
+    """Three runs. noise, moved: how far rounding and the fix move the losses, relative to them."""
+
+    before: Run
+    nudged: Run
+    after: Run
+    noise: float
+    moved: float
+
+    @property
+    def allowed(self) -> float:
+        """How far a fix may move the losses and still be called the same."""
+        return max(_TIMES * self.noise, _LEAST)
+
+    @property
+    def verdict(self) -> str:
+        """Return ``same``, ``moved``, ``stops``, ``no answer``: what the exit status follows."""
+        if self.before.error or not self.before.losses:
+            return "no answer"
+        if self.after.error or self.after.steps < self.before.steps:
+            return "stops"
+        if self.noise > _UNSTEADY:
+            return "no answer"
+        return "same" if self.moved <= self.allowed else "moved"
+
+
+def verify(job: Job, before: str, after: str) -> Verified:
+    """Run ``before``, the script's text, and ``after``, its fixed text. Leaves nothing behind."""
+    runs = []
+    with tempfile.TemporaryDirectory(prefix="memlint-verify-") as scratch:
+        for name, text, nudge in (
+            ("before", before, False), ("nudged", before, True), ("after", after, False)
+        ):  # fmt: skip
+            runs.append(_run(job, os.path.join(scratch, name), text, nudge))
+            if runs[0].error:
+                runs += [Run()] * (3 - len(runs))
+                break
+    first, second, third = runs
+    return Verified(first, second, third, _distance(first, second), _distance(first, third))
+
+
+def _distance(one: Run, other: Run) -> float:
+    """Return the largest relative difference of losses or norms; infinite where one has more."""
+    if len(one.losses) != len(other.losses):
+        return math.inf
+    pairs = list(zip(one.losses, other.losses, strict=True))
+    if len(one.norms) == len(other.norms):
+        pairs += zip(one.norms, other.norms, strict=True)
+    return max((_apart(*pair) for pair in pairs), default=0.0)
+
+
+def _apart(one: float, other: float) -> float:
+    """Return how far two numbers are apart, relative to the larger; two that are none are equal."""
+    if math.isfinite(one) and math.isfinite(other):
+        return abs(one - other) / max(abs(one), abs(other), 1e-3)
+    return 0.0 if repr(one) == repr(other) else math.inf
+
+
+def _run(job: Job, folder: str, text: str, nudge: bool) -> Run:
+    """Run one text in ``folder``, a new one; kill all that it started once it is over."""
+    os.makedirs(folder)
+    result, log = os.path.join(folder, "result.json"), os.path.join(folder, "log.txt")
+    order = {
+        **job._asdict(), "tiny": None if job.tiny is None else dict(job.tiny), "text": text,
+        "nudge": nudge, "result": result, "copy": os.path.join(folder, "copy"),
+    }  # fmt: skip
+    path = os.path.join(folder, "job.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(order, file)
+    environment = {**os.environ, "TMPDIR": folder, "PYTHONHASHSEED": "0",
+                   "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
+    with open(log, "wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "memlint.proof.child", path],
+            stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+            start_new_session=True, env=environment,
+        )  # fmt: skip
+        try:
+            process.wait(job.seconds)
+        except subprocess.TimeoutExpired:
+            return Run(f"still running after {job.seconds:.0f} s (`--timeout`)", log=_tail(log))
+        finally:
+            _end(process)
+    try:
+        with open(result, encoding="utf-8") as file:
+            values: dict[str, Any] = json.load(file)
+    except (OSError, ValueError):
+        signalled = f" by signal {-process.returncode}" if process.returncode < 0 else ""
+        return Run(f"ended{signalled} without a word", log=_tail(log))
+    finally:
+        shutil.rmtree(os.path.join(folder, "copy"), ignore_errors=True)
+    told = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
+    return Run(**told, log=_tail(log))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a run and its workers, whatever they do."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _tail(path: str, most: int = 2000) -> str:
+    """Return the end of what a run printed."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.path.getsize(path) - most))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+# Columns of public data sets, and what they hold where that is not text.
+_COLUMNS = {
+    "question": "", "answer": "number", "instruction": "", "input": "", "output": "",
+    "response": "", "context": "", "query": "", "article": "", "highlights": "", "summary": "",
+    "document": "", "dialogue": "", "title": "", "content": "", "source": "", "target": "",
+    "conversations": "conversations", "messages": "messages", "label": "int", "text": "",
+    "prompt": "", "completion": "",
+}  # fmt: skip
+_BY_TRAINER = {
+    "DPO": "preference", "CPO": "preference", "ORPO": "preference", "Reward": "preference",
+    "KTO": "kto", "GRPO": "prompt", "RLOO": "prompt", "OnlineDPO": "prompt", "PPO": "prompt",
+    "SequenceClassification": "classes",
+}  # fmt: skip
+
+
+def sample_columns(text: str) -> str:
+    """Return the rows that a script is likely to take: columns that it names, else by its trainer.
+
+    In the words of ``memlint.proof.stand_ins.sample_rows``.
+    """
+    named = [name for name in _COLUMNS if f'"{name}"' in text or f"'{name}'" in text]
+    if named and not any(f"{quote}chosen{quote}" in text for quote in "\"'"):
+        return ",".join(f"{name}:{_COLUMNS[name]}" for name in named)
+    for word, rows in _BY_TRAINER.items():
+        if f"{word}Trainer" in text or f"For{word}" in text:
+            return rows
+    return "text"

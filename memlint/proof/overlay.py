@@ -1,0 +1,137 @@
+"""A folder that looks like the user's and takes what a run writes, so that theirs stays as it is.
+
+Folders are real, files are links. A file that is opened to be written is copied first. What a run
+would write into the user's folder by its absolute path is refused: that is an audit hook of
+Python's, which sees ``open``, ``os`` and ``shutil``; torch's and safetensors' own writers are
+guarded besides.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from typing import Any
+
+_MOST_ENTRIES = 20_000
+_LEFT_OUT = frozenset({".git", ".hg", "__pycache__", ".venv", "venv", "node_modules", "wandb"})
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+# Events of Python's audit hooks: which of their arguments are paths that change, and which are
+# the open folders that these start from.
+_CHANGES = {
+    "os.mkdir": ((0, 2),), "os.rmdir": ((0, 1),), "os.remove": ((0, 1),),
+    "os.rename": ((0, 2), (1, 3)), "os.truncate": ((0, None),), "os.link": ((1, 3),),
+    "os.symlink": ((1, 2),), "os.chmod": ((0, 2),), "os.chown": ((0, 3),), "os.utime": ((0, 3),),
+    "shutil.rmtree": ((0, None),),
+}  # fmt: skip
+
+
+class Overlay:
+    """``folder`` as the run sees it, in a new folder ``copy``."""
+
+    def __init__(self, folder: str, copy: str) -> None:
+        self.folder = os.path.realpath(folder)
+        self.copy = os.path.realpath(copy)
+        self._left = _MOST_ENTRIES
+        self._lay(self.folder, self.copy)
+
+    def _lay(self, folder: str, copy: str) -> None:
+        os.makedirs(copy, exist_ok=True)
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name in _LEFT_OUT:
+                    continue
+                self._left -= 1
+                to = os.path.join(copy, entry.name)
+                if entry.is_dir(follow_symlinks=False) and self._left > 0:
+                    self._lay(entry.path, to)
+                else:
+                    os.symlink(entry.path, to)
+
+    def of(self, path: str) -> str:
+        """Return where a path below the user's folder is for the run."""
+        absolute = os.path.realpath(path)
+        if absolute == self.folder or absolute.startswith(os.path.join(self.folder, "")):
+            return os.path.join(self.copy, os.path.relpath(absolute, self.folder))
+        return path
+
+    def before_change(self, path: Any, *, whole: bool = False) -> None:
+        """Make a path that is about to be written the run's own, or raise ``PermissionError``.
+
+        whole: the entry itself changes, not what it leads to.
+        """
+        if isinstance(path, int) or path is None:
+            return
+        name = os.path.abspath(os.fsdecode(path))
+        if whole:
+            name = os.path.join(os.path.realpath(os.path.dirname(name)), os.path.basename(name))
+        elif os.path.islink(name) and name.startswith(os.path.join(self.copy, "")):
+            target = os.path.realpath(name)
+            if self._is_theirs(target) and os.path.isfile(target):
+                os.unlink(name)
+                shutil.copy2(target, name)
+        if self._is_theirs(name if whole else os.path.realpath(name)):
+            raise PermissionError(
+                f"{name}: left as it is: a run that is compared writes nothing here"
+            )
+
+    def _is_theirs(self, path: str) -> bool:
+        return path == self.folder or path.startswith(os.path.join(self.folder, ""))
+
+    def guard(self) -> None:
+        """Watch this process from now on."""
+        busy = False
+
+        def hook(event: str, arguments: tuple[Any, ...]) -> None:
+            nonlocal busy
+            if busy or (event != "open" and event not in _CHANGES):
+                return
+            busy = True
+            try:
+                if event == "open":
+                    path, mode, flags = arguments
+                    if (isinstance(flags, int) and flags & _WRITES) or set(mode or "") & set(
+                        "wax+"
+                    ):
+                        self.before_change(path)
+                else:
+                    for index, folder in _CHANGES[event]:
+                        start = None if folder is None else arguments[folder]
+                        self.before_change(_from(start, arguments[index]), whole=True)
+            finally:
+                busy = False
+
+        sys.addaudithook(hook)
+
+    def guard_writers(self) -> None:
+        """Watch the writers of torch and safetensors, which open files on their own."""
+        import torch
+
+        torch.save = self._guarded(torch.save, 1)
+        try:
+            import safetensors.torch
+        except ImportError:
+            return
+        safetensors.torch.save_file = self._guarded(safetensors.torch.save_file, 1)
+        safetensors.torch.save_model = self._guarded(safetensors.torch.save_model, 1)
+
+    def _guarded(self, write: Callable[..., Any], position: int) -> Callable[..., Any]:
+        def guarded(*arguments: Any, **keywords: Any) -> Any:
+            path = arguments[position] if len(arguments) > position else None
+            path = keywords.get("f", keywords.get("filename", path))
+            if isinstance(path, str | bytes | os.PathLike):
+                self.before_change(path)
+            return write(*arguments, **keywords)
+
+        return guarded
+
+
+def _from(folder: Any, path: Any) -> Any:
+    """Return a path that starts from an open folder, where one is given, as one from the root."""
+    if not isinstance(folder, int) or folder < 0 or isinstance(path, int):
+        return path
+    try:
+        return os.path.join(os.readlink(f"/proc/self/fd/{folder}"), os.fsdecode(path))
+    except OSError:  # no such system: names are taken as they are
+        return path

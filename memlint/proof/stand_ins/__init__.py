@@ -1,0 +1,70 @@
+"""What a script loads, replaced by tiny things made here; everything else is the real library.
+
+Real: signatures, configurations, trainers, collators, losses, optimizer steps on the CPU.
+Replaced: weights, tokenizers, data sets, the hub, experiment trackers, GPUs, packages that are not
+installed. A keyword that the real loader refuses is refused here, too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from memlint.proof.stand_ins.cpu_only import (
+    add_notebook_names,
+    move_to_cpu,
+    replace_hub,
+    replace_process_groups,
+)
+from memlint.proof.stand_ins.missing_packages import Missing
+from memlint.proof.stand_ins.sample_data import replace_data_sets
+from memlint.proof.stand_ins.short_trainers import shorten_trainers
+from memlint.proof.stand_ins.tiny_adapters import replace_adapters
+from memlint.proof.stand_ins.tiny_models import replace_models
+from memlint.proof.stand_ins.tiny_tokens import replace_tokenizers
+
+# No hub and no tracker: what a run must not write or ask.
+QUIET = {
+    "WANDB_MODE": "disabled",
+    "COMET_MODE": "disabled",
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+}
+_OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+    "HF_TOKEN": "hf_stand_in",
+    "WANDB_API_KEY": "stand-in",
+}
+
+
+def install(
+    folder: str,
+    data: Mapping[str, str],
+    rows: int = 16,
+    *,
+    fp32: bool = False,
+    exact: bool = False,
+    chat_template: bool = True,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Replace what scripts load.
+
+    data: the shape of rows by data set name or file; ``*`` for all others. A name with a suffix is
+    a file that is written below the working directory. folder: that of the script's project. fp32:
+    load every model in fp32, whatever the script says. exact: batches, precision and optimizer stay
+    what the script says.
+    """
+    os.environ |= {**QUIET, **_OFFLINE, **(environment or {})}
+    sys.meta_path.append(Missing(folder))
+    replace_data_sets(dict(data), rows)
+    replace_models(fp32, quantize=exact)
+    replace_adapters()
+    replace_tokenizers(has_chat_template=chat_template)
+    shorten_trainers(exact=exact)
+    replace_hub()
+    move_to_cpu()
+    replace_process_groups()
+    add_notebook_names()

@@ -1,0 +1,131 @@
+"""What a training run does, step by step, whoever trains: losses, gradients, time, memory.
+
+A step is a step of torch's optimizers; a loss is what ``backward`` is called on, the sum over a
+step's micro-batches. Where optimizers step inside of backward, each takes its own steps.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+
+class Enough(BaseException):
+    """Ends a run that has taken all the steps that were asked for."""
+
+
+class Watch:
+    """Counts the steps of this process and ends it after ``most`` of them.
+
+    nudge: move every weight that is trained by one rounding before the first step, to learn how
+    far rounding alone moves the losses.
+    """
+
+    def __init__(self, most: int, nudge: bool = False) -> None:
+        self._most = most
+        self._nudge = nudge
+        self._taken: Counter[int] = Counter()
+        self._losses: list[float] = []
+        self._squares: list[float] = []
+        self._clipped: dict[int, float] = {}
+        self._seconds: list[float] = []
+        self._began = time.perf_counter()
+
+    @property
+    def steps(self) -> int:
+        return max(self._taken.values(), default=0)
+
+    def begin(self) -> None:
+        """Watch torch from now on."""
+        import torch
+        from torch.optim.optimizer import (
+            register_optimizer_step_post_hook,
+            register_optimizer_step_pre_hook,
+        )
+
+        real_backward = torch.autograd.backward
+
+        def backward(tensors: Any, *arguments: Any, **keywords: Any) -> Any:
+            roots = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+            values = [float(root.detach()) for root in roots if root.numel() == 1]
+            self._add(self._losses, sum(values))
+            return real_backward(tensors, *arguments, **keywords)
+
+        real_clip = torch.nn.utils.clip_grad_norm_
+
+        def clip(*arguments: Any, **keywords: Any) -> Any:
+            norm = real_clip(*arguments, **keywords)
+            # What an optimizer sees after clipping does not show a gradient of another scale.
+            self._clipped[self.steps] = float(norm)
+            return norm
+
+        torch.autograd.backward = backward
+        torch.nn.utils.clip_grad_norm_ = clip
+        register_optimizer_step_pre_hook(self._before_step)
+        register_optimizer_step_post_hook(self._after_step)
+        if self._nudge:
+            self._nudge_weights()
+
+    def _add(self, values: list[float], value: float) -> None:
+        """Add to what belongs to the step that is being taken."""
+        values += [0.0] * (self.steps + 1 - len(values))
+        values[self.steps] += value
+
+    def _before_step(self, optimizer: Any, *_: Any) -> None:
+        gradients = [
+            parameter.grad
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+            if parameter.grad is not None
+        ]
+        self._add(
+            self._squares, sum(float(each.detach().double().pow(2).sum()) for each in gradients)
+        )
+
+    def _after_step(self, optimizer: Any, *_: Any) -> None:
+        before = self.steps
+        self._taken[id(optimizer)] += 1
+        if self.steps == before:
+            return
+        now = time.perf_counter()
+        self._seconds.append(now - self._began)
+        self._began = now
+        if self.steps >= self._most:
+            raise Enough
+
+    def _nudge_weights(self) -> None:
+        import torch
+
+        real_init = torch.optim.Optimizer.__init__
+
+        def init(optimizer: Any, *arguments: Any, **keywords: Any) -> None:
+            real_init(optimizer, *arguments, **keywords)
+            with torch.no_grad():
+                for group in optimizer.param_groups:
+                    for parameter in group["params"]:
+                        if parameter.is_floating_point():
+                            parameter.mul_(1 + torch.finfo(parameter.dtype).eps)
+
+        torch.optim.Optimizer.__init__ = init
+
+    def seen(self) -> dict[str, Any]:
+        """Return what was seen. Bytes are the highest of the run; seconds those of each step."""
+        import torch
+
+        on_gpu = torch.cuda.is_available() and torch.cuda.is_initialized()
+        host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return {
+            "steps": self.steps,
+            "losses": self._losses[: self.steps],
+            "norms": [
+                self._clipped.get(step, square**0.5)
+                for step, square in enumerate(self._squares[: self.steps])
+            ],
+            "seconds": self._seconds,
+            "host": host if sys.platform == "darwin" else host * 1024,
+            "allocated": torch.cuda.max_memory_allocated() if on_gpu else None,
+            "reserved": torch.cuda.max_memory_reserved() if on_gpu else None,
+        }

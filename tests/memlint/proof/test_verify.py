@@ -1,0 +1,227 @@
+"""Runs that are compared: what is the same, what is caught, and that nothing stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from memlint.proof.comparing import Job, Verified, sample_columns, verify
+from memlint.proof.overlay import Overlay
+
+LOOP = """\
+import torch
+
+torch.manual_seed(1)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+rows = torch.randn(64, 8)
+for step in range(100):
+    for part in rows[step * 4 % 64 : step * 4 % 64 + 4].split(2):
+        loss = torch.nn.functional.cross_entropy(model(part), part.argmax(1) % 4) / 2
+        loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+"""
+
+
+def run(tmp_path: Path, before: str, after: str, **values: object) -> Verified:
+    script = tmp_path / "project" / "train.py"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(before)
+    job = Job(str(script), str(script.parent), str(script.parent))._replace(**values)
+    return verify(job, before, after)
+
+
+@pytest.fixture(scope="module")
+def same(tmp_path_factory: pytest.TempPathFactory) -> Verified:
+    """A loss that is computed in another order."""
+    after = LOOP.replace(
+        "torch.nn.functional.cross_entropy(model(part), part.argmax(1) % 4) / 2",
+        "-model(part).log_softmax(1)[range(2), part.argmax(1) % 4].sum() / 4",
+    )
+    return run(tmp_path_factory.mktemp("same"), LOOP, after)
+
+
+def test_sums_in_another_order_are_the_same(same: Verified) -> None:
+    assert same.verdict == "same"
+    assert same.before.steps == same.after.steps == 3
+    assert len(same.before.losses) == len(same.before.norms) == 3
+    assert 0 < same.noise < 1e-4
+    assert same.before.host > 2**20
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("lr=1e-2", "lr=2e-2"),
+        (") / 2\n", ")\n"),
+        ("(set_to_none=True)", "() if step % 2 else None"),
+        ("AdamW", "SGD"),
+        ("rows = torch.randn(64, 8)", "rows = torch.randn(64, 8).bfloat16().float()"),
+    ],
+)
+def test_a_rewrite_that_learns_something_else_is_caught(old: str, new: str, tmp_path: Path) -> None:
+    verified = run(tmp_path, LOOP, LOOP.replace(old, new))
+    assert verified.verdict == "moved"
+    assert verified.moved > 10 * verified.noise
+
+
+def test_a_rewrite_that_stops_the_script_is_caught(tmp_path: Path) -> None:
+    verified = run(tmp_path, LOOP, LOOP.replace("set_to_none", "set_to_nothing"))
+    assert verified.verdict == "stops"
+    assert "TypeError" in verified.after.error
+    assert "(line 13)" in verified.after.error
+    shorter = run(tmp_path, LOOP, LOOP.replace("range(100)", "range(2)"))
+    assert shorter.verdict == "stops"
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("raise ValueError('no data')", "ValueError: no data (line 1)"),
+        ("import os; os._exit(3)", "without a word"),
+        ("import time; time.sleep(600)", "still running after 8 s"),
+        ("import sys; sys.exit('usage')", "SystemExit: usage"),
+    ],
+)
+def test_a_script_that_does_not_train_is_no_answer(text: str, words: str, tmp_path: Path) -> None:
+    verified = run(tmp_path, text, text + "\n", seconds=8.0)
+    assert verified.verdict == "no answer"
+    assert words in verified.before.error
+
+
+def test_a_script_that_does_not_repeat_itself_is_no_answer(tmp_path: Path) -> None:
+    text = LOOP.replace("torch.manual_seed(1)", "torch.seed()")
+    assert run(tmp_path, text, f"{text}\n").verdict == "no answer"
+
+
+def test_the_users_folder_stays_as_it_is(tmp_path: Path) -> None:
+    """Links are copied before they are written; absolute paths are refused; new files vanish."""
+    project = tmp_path / "project"
+    (project / "data").mkdir(parents=True)
+    for name in ("log.txt", "data/rows.txt", "old.pt", "gone.txt"):
+        (project / name).write_text("mine")
+    text = f"""\
+import os, shutil, torch
+from pathlib import Path
+assert Path("data/rows.txt").read_text() == "mine"
+assert Path(__file__).with_name("log.txt").read_text() == "mine"
+Path("log.txt").write_text("theirs")
+with open("data/rows.txt", "a") as file:
+    file.write("more")
+torch.save({{}}, "old.pt")
+os.remove("gone.txt")
+os.makedirs("out/deep")
+Path("out/deep/new.txt").write_text("new")
+for change in (
+    lambda: open({str(project / "log.txt")!r}, "w"),
+    lambda: os.remove({str(project / "log.txt")!r}),
+    lambda: shutil.rmtree({str(project / "data")!r}),
+    lambda: torch.save({{}}, {str(project / "new.pt")!r}),
+    lambda: os.mkdir({str(project / "new")!r}),
+):
+    try:
+        change()
+    except PermissionError as error:
+        assert "left as it is" in str(error)
+    else:
+        raise AssertionError
+{LOOP}"""
+    verified = run(tmp_path, text, f"{text}\n")
+    assert verified.before.error == ""
+    assert verified.verdict == "same"
+    found = {str(each.relative_to(project)) for each in project.rglob("*") if each.is_file()}
+    assert found == {"log.txt", "data/rows.txt", "old.pt", "gone.txt", "train.py"}
+    assert {(project / name).read_text() for name in found - {"train.py"}} == {"mine"}
+
+
+def test_a_folder_of_very_many_files_is_linked_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memlint.proof.overlay._MOST_ENTRIES", 3)
+    for name in ("a", "b", "c", "d"):
+        (tmp_path / "folder" / name).mkdir(parents=True)
+        (tmp_path / "folder" / name / "file").write_text(name)
+    overlay = Overlay(str(tmp_path / "folder"), str(tmp_path / "copy"))
+    assert {(tmp_path / "copy" / name / "file").read_text() for name in "abcd"} == set("abcd")
+    with pytest.raises(PermissionError):
+        overlay.before_change(tmp_path / "copy" / "d" / "file")
+    assert (tmp_path / "folder" / "d" / "file").read_text() == "d"
+
+
+def test_an_interrupt_leaves_no_process_and_no_file(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"import os, time\nopen({str(tmp_path / 'pid')!r} + str(os.getpid()), 'w')")
+    (tmp_path / "scratch").mkdir()
+    code = (
+        "from memlint.proof.comparing import Job, verify\n"
+        f"text = 'import time; print(1, flush=True); time.sleep(300)'\n"
+        f"folder = {str(tmp_path / 'p')!r}\n"
+        f"verify(Job({str(script)!r}, folder, folder), text, text)"
+    )
+    (tmp_path / "p").mkdir()
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "scratch")}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stderr=subprocess.DEVNULL
+    )
+    child = _wait_for_child(process.pid)
+    process.send_signal(signal.SIGINT)
+    process.wait(60)
+    assert list((tmp_path / "scratch").iterdir()) == []
+    assert not Path(f"/proc/{child}").exists()
+
+
+def _wait_for_child(parent: int) -> int:
+    for _ in range(600):
+        children = Path(f"/proc/{parent}/task/{parent}/children")
+        if not children.exists():
+            pytest.skip("no /proc here")
+        if found := children.read_text().split():
+            time.sleep(0.5)
+            return int(found[0])
+        time.sleep(0.1)
+    raise AssertionError("no run began")
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ('x["question"] + x["answer"]', "question:,answer:number"),
+        ("DPOTrainer(model)", "preference"),
+        ("row['prompt'], row['chosen']; DPOTrainer", "preference"),
+        ("AutoModelForSequenceClassification.from_pretrained(n)", "classes"),
+        ("SFTTrainer(model)", "text"),
+    ],
+)
+def test_rows_are_guessed(text: str, rows: str) -> None:
+    assert sample_columns(text) == rows
+
+
+@pytest.mark.matrix
+def test_trainers_from_the_command_line(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "from datasets import load_dataset\n"
+        "from trl import SFTConfig, SFTTrainer\n"
+        "args = SFTConfig('out', gradient_checkpointing=False, torch_compile=False,\n"
+        "                 per_device_train_batch_size=2, max_steps=5)\n"
+        "data = load_dataset('some/rows', split='train')\n"
+        "SFTTrainer('Qwen/Qwen3-0.6B', args=args, train_dataset=data).train()\n"
+    )
+    command = [sys.executable, "-m", "memlint", "verify", "--tiny", "--output-format", "json"]
+    done = subprocess.run([*command, str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["verdict"] == "same"
+    assert [each["code"] for each in facts["fixes"]] == ["MEM902"]
+    assert list(tmp_path.iterdir()) == [script]
