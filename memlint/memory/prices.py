@@ -3,7 +3,8 @@
 A price needs the model's shape and enough settings. The shape comes from the shipped table alone,
 not from this machine's hub cache: what is found must not depend on what happens to be downloaded.
 Settings that nobody gave are assumed; where lengths or batches are, the run is computed at half
-and at twice of them as well, and the price is the interval of all.
+and at twice of them as well, and the price is the interval of all. Where neither is known, or the
+saving depends on lengths that nobody has seen, the price is that of a usual batch, which it names.
 Cost: one run of the model takes a millisecond; each set of changes is computed once, and a layer
 or a loss that several of them have is recorded once.
 """
@@ -31,6 +32,8 @@ from memlint.source.record import NamedTuple
 _WIDTH = 0.05  # of a saving: the model's own width over measured runs
 _LEAST = 32 * 2**20  # bytes that are worth a word,
 _SHARE = 0.005  # and their least share of the peak
+_ROWS = 1000  # of which one is as long as rows may be
+_USUAL_GPU = 80 * 2**30
 _MEASURES = ("seq_len", "micro_batch", "prompt_len", "completion_len")
 
 
@@ -55,7 +58,8 @@ class Run:
         self._open = _open(settings, self.known)
         self.assumed = tuple(f"{name}={getattr(self.known, name)}" for name in self._open)
         self.gpu: Gpu | None = find_gpu(settings.gpu) if settings.gpu else None
-        self._scales: tuple[Changes, ...] = ((), *_scales(self._open, self.known, architecture))
+        scales = () if self.is_guess else _scales(self._open, self.known, architecture)
+        self._scales: tuple[Changes, ...] = ((), *scales)
         self._phases: dict[Changes, tuple[Phase, ...]] = {}
         self._peaks: dict[Changes, int] = {}
 
@@ -113,6 +117,33 @@ class Run:
         ]
         return int(min(found) * (1 - _WIDTH)), int(max(found) * (1 + _WIDTH))
 
+    def usual_saving(self, padding: str) -> Saving | None:
+        """What it saves to pad rows to the ``longest`` of their batch, not to one length, or not at
+        all (``none``), in a batch whose lengths are usual: nobody has seen them.
+
+        Lengths are taken as exponentially distributed, the longest of a thousand as long as rows
+        may be: the longest of B rows is H_B = 1 + 1/2 + ... + 1/B times the mean.
+        """
+        rows = (self.known.micro_batch or 1) * kind_of(self.known.trainer).rows
+        limit = self.known.seq_len or 1
+        mean = limit / _harmonic(_ROWS)
+        longest = min(round(mean * _harmonic(rows)), limit)
+        before, after = (limit, longest) if padding == "longest" else (longest, round(mean))
+        if kind_of(self.known.trainer).generates or after >= before:
+            return None
+        found = self.saving((("seq_len", max(after, 1)),), (("seq_len", before),))
+        said = f"in a usual batch ({after:,} tokens a row, not {before:,})"
+        return None if found is None else found._replace(at=said)
+
+    def slept_saving(self) -> Saving | None:
+        """What vLLM holds beside the trainer, on the GPU that is named or a usual one."""
+        share = self.known.generation.get("vllm_gpu_memory_utilization")
+        if self.gpu is not None or not self.known.generation.get("vllm") or not share:
+            return None
+        held = int(share * _USUAL_GPU)
+        said = f"on a GPU of {_USUAL_GPU >> 30} GiB (`--gpu` names yours)"
+        return Saving(held, held, "forward", at=said)
+
     def saving(self, changes: Changes, done: Changes = ()) -> Saving | None:
         """What the changes save once others are done; None: nothing, or they cost memory."""
         changes = merged((done, changes))
@@ -142,12 +173,33 @@ class Run:
 def price(values: Mapping[str, Any], findings: Sequence[Finding], pricing: Pricing) -> Priced:
     """The findings with their savings. values: the script's settings, as JSON has them."""
     run = read_run(values, pricing)
-    if run is None or run.is_guess:
+    if run is None:
         return Priced(list(findings))
     try:
-        return _priced(run, findings)
+        return _guessed(run, findings) if run.is_guess else _priced(run, findings)
     except SettingsError:
         return Priced(list(findings))
+
+
+def _guessed(run: Run, findings: Sequence[Finding]) -> Priced:
+    """The findings with what each saves by itself at rows and a length that are taken for usual:
+    there is no peak to speak of."""
+    rows, tokens = run.known.micro_batch or 1, run.known.seq_len or 1
+    said = f"at {rows} {'row' if rows == 1 else 'rows'} of {tokens:,} tokens (assumed)"
+    found: list[Finding] = []
+    for each in findings:
+        saving = _special(run, each) or run.saving(run.settled(effect_of(each, run.known)))
+        found.append(each if saving is None else each._replace(saving=saving._replace(at=said)))
+    return Priced(found)
+
+
+def _special(run: Run, finding: Finding) -> Saving | None:
+    """The saving of an effect that depends on what nobody has seen, at what is usual."""
+    effect = dict(finding.effect)
+    if effect.get("vllm_sleep") is True:
+        return run.slept_saving()
+    padding = "none" if effect.get("packed") is True else str(effect.get("padding", ""))
+    return run.usual_saving(padding) if padding else None
 
 
 def _priced(run: Run, findings: Sequence[Finding]) -> Priced:
@@ -170,6 +222,9 @@ def _priced(run: Run, findings: Sequence[Finding]) -> Priced:
         if after is not None:
             done = merged((done, effect))
             safe = done if _is_safe(each) else safe
+    for each, _, _ in alone:
+        if found[id(each)].saving is None and (special := _special(run, each)) is not None:
+            found[id(each)] = each._replace(saving=special)
     return Priced([found[id(each)] for each, _, _ in alone], _footprint(run, safe, done))
 
 
@@ -211,6 +266,10 @@ def check_pricing(pricing: Pricing) -> None:
     if pricing.gpu:
         find_gpu(pricing.gpu)
     with_pricing({"model": "gpt2"}, pricing)
+
+
+def _harmonic(rows: int) -> float:
+    return sum(1 / row for row in range(1, min(rows, _ROWS) + 1))
 
 
 def merged(effects: Iterable[Changes]) -> Changes:

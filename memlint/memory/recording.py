@@ -191,7 +191,9 @@ class Recording(OfRun):
                 compiled=bool(settings.compile)
                 and (trainer != "loop" or facts.reaches(settings.versions, facts.COMPILED_LOSS)),
                 autocast=bool(settings.autocast),
-                held=trainer == "loop" and facts.holds_output(settings.versions, settings.loss),
+                held=trainer == "loop"
+                and settings.held_outputs is not False
+                and facts.holds_output(settings.versions, settings.loss),
                 one_sequence=self.run.rows == 1,
                 preference=kind_of(trainer).preference,
                 norm_kind=architecture.norm,

@@ -45,7 +45,8 @@ class Settings(Record):
     head: what the last layer's states go into; labels: outputs of a classifier. label_len: tokens
     of a row of labels, where a decoder has its own. fixed_length: whether all rows have one length.
     logits_copies: float32 tensors as large as the logits that a loss of the script's own keeps
-    beside what the library's would. eval_rows: rows whose logits an evaluation keeps, for metrics.
+    beside what the library's would. held_outputs: False where a loop deletes its outputs once they
+    are read. eval_rows: rows whose logits an evaluation keeps, for metrics.
     notes: why the settings of these names are open, in the words of who read them.
     """
 
@@ -69,6 +70,7 @@ class Settings(Record):
     attention: str | None = None
     loss: str | None = None
     logits_copies: int | None = None
+    held_outputs: bool | None = None
     trainer: str | None = None
     group_size: int | None = None
     prompt_len: int | None = None

@@ -3,7 +3,8 @@
 A list of objects: ``code``, ``name``, ``message``, ``filename`` (absolute), ``cell``, ``location``
 and ``end_location`` (1-based row and column), ``fix`` with its edits and the command that installs
 what it ``requires``, ``level``, ``url``; ``assumed_versions`` that nothing names; ``saving``: the
-bytes ``low`` and ``high`` that a fix saves in ``phase``, and whether the peak falls (``of_peak``).
+bytes ``low`` and ``high`` that a fix saves in ``phase``, whether the peak falls (``of_peak``), and
+``at``, which names the batch or the run whose saving it is, where that is not the script's own.
 What could not be read has ``code`` null.
 """
 

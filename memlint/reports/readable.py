@@ -53,6 +53,8 @@ def saving_words(saving: Saving) -> str:
     """Write a saving: ``fixing it saves 3.1-3.4 GiB while the loss is computed``."""
     where = f"{_interval(saving)} {_AT.get(saving.phase, saving.phase)}"
     text = f"fixing it saves {where}"
+    if saving.at:
+        return f"{text}, {saving.at}"
     return text if saving.of_peak else f"{text}; the peak is in another phase"
 
 

@@ -33,13 +33,15 @@ class Saving(NamedTuple):
 
     low, high: an interval, wide where settings are assumed. phase: where they are saved.
     of_peak: whether the run's peak falls by them; else ``phase`` is not the fullest phase, and
-    they count once the fullest one has been lowered.
+    they count once the fullest one has been lowered. at: where they are those of a stated batch, or
+    of another run of the file: a clause that says so. Those are in no sum.
     """
 
     low: int
     high: int
     phase: str
     of_peak: bool = True
+    at: str = ""
 
 
 class Footprint(NamedTuple):

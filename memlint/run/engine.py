@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
 
 from memlint.rule.file_rules import UNUSED_SUPPRESSION
 from memlint.rule.findings import Finding
@@ -21,7 +21,7 @@ from memlint.run.advice import (
     without_runtime,
 )
 from memlint.run.prefilter import Prefilter, may_train_torchtune
-from memlint.run.pricing import is_too_large, priced, run_of
+from memlint.run.pricing import ScriptRuns, is_too_large, priced_by_run, runs_of_script
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
@@ -104,20 +104,20 @@ def examine(
     # Rules on request also run where the run does not fit the GPU that the user names.
     woken = waiting if pricing is not None and pricing.gpu else []
     findings: list[Finding] = []
-    run: Mapping[str, Any] | None = None
+    runs: ScriptRuns | None = None
     own = may_train_torchtune(source.data)
     if chosen or woken:
         tree = parsed(source)
         chosen = _speaking(chosen, tree, own)
     if chosen or woken:
         script = _script(source, tree, api, options)
-        findings, run = _found_in_run(script, chosen, woken, pricing, on_error)
+        findings, runs = _found_in_run(script, chosen, woken, pricing, on_error)
         findings = _without_tests(script, findings, options.get("in_tests"))
         script.forget()
     findings = _settled(findings, source, rules, api, options)
-    if run is None or pricing is None:
+    if runs is None or pricing is None:
         return Examined(findings)
-    return Examined(*priced(run, findings, pricing, waiting))
+    return Examined(*priced_by_run(runs, findings, pricing, waiting))
 
 
 def _without_tests(
@@ -142,18 +142,18 @@ def _found_in_run(
     woken: Sequence[Rule],
     pricing: Pricing | None,
     on_error: OnError | None,
-) -> tuple[list[Finding], Mapping[str, Any] | None]:
-    """What the rules find, and the script's run where it has to be priced.
+) -> tuple[list[Finding], ScriptRuns | None]:
+    """What the rules find, and the script's runs where they have to be priced.
 
     woken: rules that speak only where the run does not fit its GPU.
     """
     findings = _found(chosen, script, on_error)
     if pricing is None or not (findings or woken):
         return findings, None
-    run = run_of(script)
-    if run is not None and woken and is_too_large(run, pricing):
+    runs = runs_of_script(script)
+    if runs.settings is not None and woken and is_too_large(runs.settings, pricing):
         findings += _found(woken, script, on_error)
-    return findings, run
+    return findings, runs if runs.settings is not None or runs.others else None
 
 
 def is_unrequested(rule: Rule, by_code: frozenset[str] | None) -> bool:

@@ -24,7 +24,7 @@ _LOAD: Rows = (
 )
 _CLASS: Rows = (
     ("num_labels", "labels", count_in),
-    ("id2label", "labels", lambda value: len(value) if isinstance(value, Mapping) else None),
+    ("id2label", "labels", lambda value: (isinstance(value, Mapping) and len(value)) or None),
 )
 _FOUR_BITS: Rows = (
     ("bnb_4bit_quant_type", "type", lambda value: value if value in ("nf4", "fp4") else None),

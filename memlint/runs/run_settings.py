@@ -57,11 +57,12 @@ def settings_of(script: Script) -> dict[str, Any] | None:
     A script with several trainers is read by its last one.
     """
     if script.training:
-        return _of_trainer(script, script.training[-1])
-    return _of_loop(script) if script.loops else None
+        return settings_of_trainer(script, script.training[-1])
+    return settings_of_loop(script) if script.loops else None
 
 
-def _of_trainer(script: Script, trainer: Trainer) -> Options:
+def settings_of_trainer(script: Script, trainer: Trainer) -> Options:
+    """Return the settings of what one trainer trains."""
     kind, config, facts = trainer.kind.rpartition(".")[2], _config(script, trainer), trainer.model
     values = joined(
         {"trainer": f"trl.{kind}" if kind in _TRAINERS else "transformers.Trainer"},
@@ -78,7 +79,8 @@ def _of_trainer(script: Script, trainer: Trainer) -> Options:
     return _finished(script, values, facts, trainer, trainer.peft, given)
 
 
-def _of_loop(script: Script) -> Options:
+def settings_of_loop(script: Script) -> Options:
+    """Return the settings of what the script's loops train."""
     load = _trained_load(script)
     facts = model_facts(script, script.value(load.node) if load is not None else ABSENT)
     for one in script.loop_models:

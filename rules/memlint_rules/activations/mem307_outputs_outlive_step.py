@@ -78,5 +78,6 @@ RULE = Rule(
     summary="the last step's logits are alive while the next forward pass runs",
     check=check,
     skips=(Skip.UNSLOTH, Skip.VISION, Skip.OFF_CUDA, Skip.TESTS),
+    effect={"held_outputs": False},
     triggers=(triggers.STEPS, frozenset({"backward", "optim"})),
 )

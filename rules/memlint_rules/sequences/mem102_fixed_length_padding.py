@@ -110,4 +110,5 @@ RULE = Rule(
     check=check,
     triggers=(triggers.ROWS, frozenset({"max_length"})),
     skips=(Skip.OFF_CUDA, Skip.DIFFUSION, Skip.VISION),
+    effect={"padding": "longest"},
 )

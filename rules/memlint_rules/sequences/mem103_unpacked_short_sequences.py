@@ -44,4 +44,5 @@ RULE = Rule(
     of_run=check,
     triggers=(triggers.LIBRARIES, frozenset({"SFTTrainer"})),
     skips=(Skip.UNSLOTH, Skip.VISION, Skip.OFF_CUDA, Skip.LEARNED_PROMPTS),
+    effect={"padding": "none"},
 )

@@ -129,4 +129,5 @@ RULE = Rule(
     check=check,
     triggers=(triggers.LIBRARIES, frozenset({"DataCollator", "DPOTrainer", "RewardTrainer"})),
     skips=(Skip.UNSLOTH, Skip.VISION, Skip.OFF_CUDA, Skip.LEARNED_PROMPTS),
+    effect={"padding": "none"},
 )

@@ -65,4 +65,5 @@ RULE = Rule(
     check=check,
     triggers=(triggers.LIBRARIES, frozenset({"DataCollatorForSeq2Seq"})),
     skips=(Skip.OFF_CUDA, Skip.VISION),
+    effect={"padding": "none"},
 )

@@ -154,11 +154,152 @@ def test_an_unknown_model_leaves_findings_as_they_are() -> None:
     assert price({**RUN, "model": "somebody/secret"}, found, Pricing()) == (found, None)
 
 
-def test_neither_rows_nor_lengths_known_is_too_little() -> None:
+def test_neither_rows_nor_lengths_known_is_a_price_at_what_is_usual_and_no_peak() -> None:
     open_ = {key: value for key, value in RUN.items() if key not in ("seq_len", "micro_batch")}
-    found = [finding("MEM301")]
-    assert price(open_, found, Pricing()) == (found, None)
+    found = [finding("MEM301"), finding("MEM101", seq_len=64)]
+    (priced, guess), footprint = price(open_, found, Pricing())
+    assert footprint is None
+    assert guess.saving is None
+    saving = priced.saving
+    assert saving is not None
+    assert saving.at == "at 8 rows of 2,048 tokens (assumed)"
+    known = price(RUN, [finding("MEM301")], Pricing(assumptions=("micro_batch=8",))).findings[0]
+    assert known.saving is not None
+    assert (saving.low, saving.high) == (known.saving.low, known.saving.high)
     assert price(open_, found, Pricing(assumptions=("micro_batch=2",))).footprint is not None
+
+
+PADDED = {**RUN, "method": "lora", "fixed_length": True, "micro_batch": 4, "seq_len": 1024}
+
+
+def test_padding_is_priced_in_a_batch_of_usual_lengths() -> None:
+    # The longest of 1,000 rows is 7.49 times their mean, the longest of 4 is 2.08 times.
+    mean, longest = 1024 / 7.485, 1024 * 2.0833 / 7.485
+    fixed, batch = finding("MEM102", padding="longest"), finding("MEM104", padding="none")
+    packed = finding("MEM103", packed=True)
+    found, footprint = price(PADDED, [fixed, batch, packed, finding("MEM301")], Pricing())
+    made = read_run(PADDED, Pricing())
+    assert made is not None
+    for each, before, after in ((found[0], 1024, longest), (found[1], longest, mean)):
+        assert each.saving is not None
+        assert each.saving.at == (
+            f"in a usual batch ({round(after)} tokens a row, not {round(before):,})"
+        )
+        exact = [made.peak((("seq_len", round(one)),)) for one in (before, after)]
+        assert each.saving.low <= exact[0] - exact[1] <= each.saving.high
+        assert each.saving.high < 1.2 * each.saving.low
+    assert found[2].saving == found[1].saving
+    # They are in no sum.
+    assert footprint == price(PADDED, [finding("MEM301")], Pricing()).footprint
+
+
+def test_padding_of_one_row_has_no_price() -> None:
+    alone = {**PADDED, "micro_batch": 1, "seq_len": 16_384}
+    (only,), _ = price(alone, [finding("MEM104", padding="none")], Pricing())
+    assert only.saving is None
+    pairs = {**alone, "trainer": "trl.DPOTrainer"}
+    (two,), _ = price(pairs, [finding("MEM104", padding="none")], Pricing())
+    assert two.saving is not None
+
+
+def test_outputs_that_outlive_a_step_cost_their_logits() -> None:
+    loop = {**RUN, "trainer": "loop", "autocast": False, "loss": "full_logits"}
+    (held,), footprint = price(loop, [finding("MEM307", held_outputs=False)], Pricing())
+    assert held.saving is not None
+    assert held.saving.of_peak
+    logits = 4 * 2048 * 152_064 * 2
+    assert held.saving.low <= logits <= held.saving.high
+    assert footprint is not None
+    trainer = {**loop, "trainer": "transformers.Trainer"}
+    assert (
+        price(trainer, [finding("MEM307", held_outputs=False)], Pricing()).findings[0].saving
+        is None
+    )
+
+
+def test_vllm_that_stays_awake_costs_its_share_of_the_gpu() -> None:
+    values = {
+        **RUN,
+        "trainer": "trl.GRPOTrainer",
+        "model": "Qwen/Qwen3-1.7B",
+        "prompt_len": 256,
+        "completion_len": 256,
+        "generation": {"vllm": True, "vllm_gpu_memory_utilization": 0.25},
+        "vllm_sleep": False,
+    }
+    awake = finding("MEM604", vllm_sleep=True)
+    (priced,), _ = price(values, [awake], Pricing())
+    assert priced.saving is not None
+    assert priced.saving.low == 20 * GIB
+    assert priced.saving.at == "on a GPU of 80 GiB (`--gpu` names yours)"
+    (named,), _ = price(values, [awake], Pricing("rtx4090-24gb"))
+    assert named.saving is not None
+    assert named.saving.at == ""
+    assert 2 * GIB < named.saving.low < 6 * GIB
+
+
+TWO = """\
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+data = load_dataset("a", split="train")
+small = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")
+first = TrainingArguments(output_dir="out", per_device_train_batch_size=2, bf16=True)
+Trainer(model=small, args=first, train_dataset=data).train()
+large = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-4B", dtype="bfloat16")
+second = TrainingArguments(output_dir="out", per_device_train_batch_size=2, bf16=True)
+Trainer(model=large, args=second, train_dataset=data).train()
+"""
+
+
+def test_each_trainer_of_a_script_has_its_own_prices(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("--assume", "seq_len=1024", "--target", "newest")
+    found = checked(capsys, written(tmp_path, TWO), *given)
+    savings = {
+        each["location"]["row"]: each["saving"] for each in found if each["code"] == "MEM301"
+    }
+    assert savings[8]["at"] == ""
+    assert savings[5]["at"] == "in the run on line 6"
+    assert savings[8]["low"] > savings[5]["high"]
+    alone = TWO.split("large =")[0]
+    (only,) = [
+        each["saving"]
+        for each in checked(capsys, written(tmp_path, alone), *given)
+        if each["code"] == "MEM301"
+    ]
+    assert {**only, "at": savings[5]["at"]} == savings[5]
+    # The last line is the last run's, and its sum.
+    run(["check", "--no-cache", "--output-format", "concise", str(tmp_path / "train.py"), *given])
+    assert "in the run on line" not in capsys.readouterr().out
+    written(tmp_path, TWO)
+    run(["check", "--no-cache", "--output-format", "concise", str(tmp_path / "train.py"), *given])
+    (line,) = [each for each in capsys.readouterr().out.split("\n") if ": peak " in each]
+    before, after = (float(one) for one in re.findall(r"(\d+\.\d) GiB", line))
+    own = [
+        each["saving"]
+        for each in found
+        if each["saving"] and each["saving"]["of_peak"] and not each["saving"]["at"]
+    ]
+    drop = (before - after) * GIB
+    assert sum(one["low"] for one in own) - GIB / 10 <= drop
+    assert drop <= sum(one["high"] for one in own) + GIB / 10
+
+
+def test_names_of_labels_that_are_made_elsewhere_leave_a_price(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """\
+from transformers import AutoModelForTokenClassification, Trainer, TrainingArguments
+model = AutoModelForTokenClassification.from_pretrained(
+    "bert-base-cased", id2label={number: name for number, name in enumerate(names)}
+)
+args = TrainingArguments(output_dir="out", per_device_train_batch_size=32)
+Trainer(model=model, args=args, train_dataset=data).train()
+"""
+    found = checked(capsys, written(tmp_path, text), "--target", "newest")
+    (priced,) = [each["saving"] for each in found if each["code"] == "MEM402"]
+    assert priced["low"] > 0
 
 
 def test_what_another_phase_saves_is_not_said_of_the_peak() -> None:
@@ -191,7 +332,7 @@ def test_check_prices_sorts_and_sums_up(tmp_path: Path, capsys: pytest.CaptureFi
     assert [each["high"] for each in savings] == sorted(
         (each["high"] for each in savings), reverse=True
     )
-    assert set(savings[0]) == {"low", "high", "phase", "of_peak"}
+    assert set(savings[0]) == {"low", "high", "phase", "of_peak", "at"}
     arguments = ["check", "--no-cache", "--target", "newest", path, "--assume", "seq_len=2048"]
     run([*arguments, "--output-format", "concise"])
     plain = capsys.readouterr().out
@@ -310,3 +451,28 @@ def test_prices_trace_nothing_and_record_what_is_the_same_once(
     assert len(made) == 2
     assert known.peak((("micro_batch", 8),)) > plain
     assert len(made) == 4
+
+
+LOOP_BESIDE = """\
+import torch
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype=torch.bfloat16).cuda()
+args = TrainingArguments(output_dir="out", per_device_train_batch_size=2, bf16=True)
+Trainer(model=model, args=args, train_dataset=data).train()
+optimizer = torch.optim.AdamW(model.parameters())
+for batch in torch.utils.data.DataLoader(rows, batch_size=4):
+    outputs = model(**batch)
+    outputs.loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_a_loop_beside_a_trainer_has_its_own_prices(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, LOOP_BESIDE)
+    found = checked(capsys, path, "--assume", "seq_len=1024", "--target", "newest")
+    (saving,) = [each["saving"] for each in found if each["code"] == "MEM307"]
+    assert saving["at"] == "in the loop on line 7"
+    assert saving["low"] <= 4 * 1024 * 151_936 * 2 <= saving["high"]
