@@ -21,7 +21,7 @@ from typing import NamedTuple
 # From the lowest layer to the highest. A package may import those before it, and none after it.
 LAYERS = (
     ("source",), ("engine",), ("api",), ("flow",), ("script", "recipes"), ("runs",), ("rule",),
-    ("project", "fix", "memory"), ("run",), ("reports", "adopt", "proof"), ("server",), ("cli",),
+    ("project", "fix", "memory"), ("run",), ("reports",), ("adopt", "proof"), ("server",), ("cli",),
 )  # fmt: skip
 FOLDERS = {"memlint": "memlint", "memlint_rules": "rules/memlint_rules",
            "memlint_runtime": "runtime/memlint_runtime"}  # fmt: skip

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Iterable, Sequence
 
+from memlint.adopt.commits import git, where_it_left
 from memlint.run.jobs import Job
 from memlint.run.results import FileResult, Rendered
 from memlint.source.record import NamedTuple
 
 _HUNK = re.compile(r"@@ -\S+ \+(\d{1,9})(?:,(\d{1,9}))? @@")
-_SECONDS = 60
-
-
-class DiffError(ValueError):
-    """git gave no answer; the message says why."""
 
 
 class Changes(NamedTuple):
@@ -44,15 +39,11 @@ def changes_since(ref: str) -> Changes:
     """Return what the working tree has changed since it left ``ref``, files git ignores apart.
 
     Compared is the commit where this branch left ``ref``, as a pull request shows it. Raises
-    ``DiffError``.
+    ``HistoryError``.
     """
-    top = _git("rev-parse", "--show-toplevel").rstrip("\n")
-    commit = f"{ref}^{{commit}}"
-    known = _git("rev-parse", "--verify", "--quiet", "--end-of-options", commit, none=True)
-    if not known.strip():
-        raise DiffError(f"--diff-base: git knows no commit {ref!r} here (a shallow clone lacks it)")
-    base = (_git("merge-base", known.strip(), "HEAD", none=True) or known).strip()
-    text = _git(
+    top = git("rev-parse", "--show-toplevel").rstrip("\n")
+    base = where_it_left(ref)
+    text = git(
         "-C", top, "-c", "core.quotePath=true", "diff", "--unified=0", "--no-color",
         "--find-renames", "--no-ext-diff", "--no-textconv", "--no-relative",
         "--src-prefix=a/", "--dst-prefix=b/", base, "--",
@@ -60,7 +51,7 @@ def changes_since(ref: str) -> Changes:
     rows: dict[str, list[range] | None] = {
         os.path.realpath(os.path.join(top, name)): ranges for name, ranges in read_patch(text)
     }
-    new = _git("-C", top, "ls-files", "--others", "--exclude-standard", "-z")
+    new = git("-C", top, "ls-files", "--others", "--exclude-standard", "-z")
     rows |= {os.path.realpath(os.path.join(top, name)): None for name in new.split("\0") if name}
     return Changes(rows)
 
@@ -111,19 +102,3 @@ def _name(text: str) -> str:
         body = text.strip('"').encode("latin-1", "backslashreplace").decode("unicode_escape")
         text = os.fsdecode(body.encode("latin-1"))
     return text.removeprefix("b/") if text != "/dev/null" else ""
-
-
-def _git(*arguments: str, none: bool = False) -> str:
-    """Return what git prints; none: empty where it fails."""
-    try:
-        done = subprocess.run(
-            ["git", *arguments], capture_output=True, timeout=_SECONDS, check=False
-        )
-    except FileNotFoundError:
-        raise DiffError("--diff-base: git is not installed") from None
-    except subprocess.TimeoutExpired:
-        raise DiffError(f"--diff-base: git gave no answer in {_SECONDS} s") from None
-    if done.returncode and not none:
-        why = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise DiffError(f"--diff-base: git failed: {why[0] if why else 'it does not say why'}")
-    return "" if done.returncode else os.fsdecode(done.stdout)

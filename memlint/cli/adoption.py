@@ -50,12 +50,13 @@ class Chosen:
     def __init__(self, chosen: Adoption, settings: Settings) -> None:
         self._changes = None
         if chosen.diff_base is not None:
-            from memlint.adopt.changed import DiffError, changes_since
+            from memlint.adopt.changed import changes_since
+            from memlint.adopt.commits import HistoryError
 
             try:
                 self._changes = changes_since(chosen.diff_base)
-            except DiffError as error:
-                raise Usage(str(error)) from None
+            except HistoryError as error:
+                raise Usage(f"--diff-base: {error}") from None
         self._baseline = chosen.baseline
         if chosen.baseline is None and settings.baseline and not chosen.writes:
             self._baseline = os.path.join(settings.root, settings.baseline)

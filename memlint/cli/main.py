@@ -469,6 +469,31 @@ def verify(script: str, arguments: tuple[str, ...], output_format: str, **values
     return verify_command(script, arguments, as_json=as_json, **values)
 
 
+@main.command(short_help="Show what changes between two scripts, or since a commit.")
+@click.argument("paths", nargs=-1, type=click.Path(), metavar="[BEFORE] [AFTER]")
+@click.option("--base", metavar="REF", help="Compare the working tree with this commit.")
+@_versions
+@click.option("--target-before", metavar="VERSIONS", help="Other versions for BEFORE.")
+@click.option("--gpu", metavar="NAME", help="As for check.")
+@_assumptions("seq_len=4096")
+@click.option(
+    "--output-format",
+    default="text",
+    metavar="FORMAT",
+    type=click.Choice(["text", "markdown", "json"]),
+    help="text (default), markdown (a comment on a pull request) or json.",
+)
+def compare(paths: tuple[str, ...], assumptions: tuple[str, ...], **values: Any) -> int:
+    """Show which findings and peaks change from BEFORE to AFTER: scripts, recipes or folders.
+
+    With --base, the files of a commit (where this branch left it) and those of the working tree.
+    Exit status: 1 if there are new findings, else 0.
+    """
+    from memlint.cli.compare import compare_command
+
+    return compare_command(paths, assume=assumptions, **values)
+
+
 @main.command(short_help="Print the completion of a shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> int:
