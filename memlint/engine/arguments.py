@@ -135,6 +135,10 @@ def _not_given(
     if invocation is not None and (invocation.open_arguments or invocation.open_keywords):
         return UNKNOWN
     value = run.values.get(default, UNKNOWN) if default is not None else None
+    by_hydra = next((made for made in function.options if made.name == "hydra.main"), None)
+    if by_hydra is not None:
+        # The decorator's value is the configuration that it composes.
+        return run.values.get(by_hydra.node, UNKNOWN)
     if invocation is None or any(is_click(made, "option", "command") for made in function.options):
         # ``main()`` of a click command: the command line gives the arguments.
         default_value = settled(run.command_line, command_line_default(function, name, value))

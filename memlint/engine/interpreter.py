@@ -431,7 +431,7 @@ class Interpreter:
             things = [one for one in source.options if isinstance(one, Object)]
             target.open |= len(things) != len(source.options)
             self._update_from(target, things)
-        elif isinstance(source, Object) and source.type == "dict":
+        elif isinstance(source, Object) and source.type in ("dict", "omegaconf.DictConfig"):
             self.copy_bindings(source, target)
         else:
             target.open = True

@@ -335,18 +335,18 @@ class Project:
         return self._folders[folder]
 
     def settings_file(self, name: str) -> object:
-        """What a JSON file that the script names says; None where there is no such file.
+        """What a JSON or YAML file that the script names says; None where there is no such file.
 
         Looked for in the script's folder and in those around it, as paths are written for the
         folder that a run is started in.
         """
-        if not name.endswith(".json"):
+        if not name.endswith((".json", ".yaml", ".yml")):
             return None
         for folder in self._around(os.path.dirname(self._path)):
             path = os.path.join(folder, name)
             self.relied_on.add(path)
             try:
-                return json.loads(read_regular_text(path, _MAX_BYTES))
+                return _document(path, read_regular_text(path, _MAX_BYTES))
             except (OSError, ValueError, RecursionError):
                 continue
         return None
@@ -368,6 +368,20 @@ _ACTS = (_IS_BOTH, b"\nfor ", b"\nwhile ")
 _IMPORTS = (b"import ", b"from ")
 _PATH = re.compile(r"sys\.path\.(?:insert|append|extend)\b(.*)")
 _LITERAL = re.compile(r"""["']([^"'\n]+)["']""")
+
+
+def _document(path: str, text: str) -> object:
+    if path.endswith(".json"):
+        return json.loads(text)
+    import yaml
+
+    # Aliases may stand for more than any memory holds.
+    if re.search(r"[:\-\[,]\s*\*\w", text):
+        return None
+    try:
+        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        raise ValueError(path) from error
 
 
 def project_of(path: str, data: bytes, modules: Modules) -> Project | None:

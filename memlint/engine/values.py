@@ -24,6 +24,7 @@ class Provenance(StrEnum):
     LIBRARY = "library default"
     COMMAND_LINE = "launch command"
     SETTLED = "default that the launch command leaves"
+    ENVIRONMENT = "default where a variable of the environment is not set"
 
 
 # A value that holds more is not followed: so much is walked and compared many times.

@@ -39,7 +39,7 @@ def set_option(
         return _set_default(script, setting, source)
     if setting.given is None or (isinstance(call, Config) and call.from_command_line):
         return _set_default(script, setting, source) if setting.is_overridable_default else None
-    if call.subclass is not None and call.has_unknown_keywords:
+    if _may_be_given_twice(call, setting):
         return None
     if setting.given is False:
         # What ``**`` brings in is known, and this is not among it.
@@ -47,6 +47,16 @@ def set_option(
     if setting.is_overridable_default:
         return _set_default(script, setting, source)
     return _set_given(script, call, setting, source)
+
+
+def _may_be_given_twice(call: Call, setting: Setting) -> bool:
+    """True if an option may be given by what nobody sees, or by what a file holds the next time:
+    ``SFTConfig(**config["training"])``."""
+    if call.subclass is not None and call.has_unknown_keywords:
+        return True
+    unpacks = any(keyword.arg is None for keyword in call.node.keywords)
+    filled = unpacks and any(one.from_launch for one in call.settings())
+    return filled and setting.given is False
 
 
 def together(*parts: tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:

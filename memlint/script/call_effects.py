@@ -22,6 +22,7 @@ from memlint.engine.values import (
     Invocation,
     Object,
     Partial,
+    Provenance,
     Sequence,
     Symbol,
     Value,
@@ -29,6 +30,7 @@ from memlint.engine.values import (
 )
 from memlint.script.parsers import PARSERS
 from memlint.script.wrappers import WRAPPERS
+from memlint.script.written_settings import composed, document_at, to_container
 
 # -- containers ------------------------------------------------------------------------------------
 
@@ -204,6 +206,14 @@ def _convert(run: Interpreter, invocation: Invocation) -> Value:
     return UNKNOWN
 
 
+def _variable(run: Interpreter, invocation: Invocation) -> Value:
+    """``os.environ.get("ROWS", "8")``: the default, which whoever starts the script may change."""
+    default = invocation.arguments[1] if len(invocation.arguments) > 1 else None
+    if isinstance(default, Constant):
+        return Constant(default.value, invocation.node, Provenance.ENVIRONMENT)
+    return UNKNOWN
+
+
 def _isinstance(run: Interpreter, invocation: Invocation) -> Value:
     """``isinstance(model, str)``: what a library made is no text, number, list or dict."""
     if len(invocation.arguments) != 2:
@@ -238,10 +248,17 @@ _EFFECTS: dict[str, CallEffect] = {
     "setattr": _setattr,
     "hasattr": _nothing_known,
     "isinstance": _isinstance,
+    "os.environ.get": _variable,
+    "os.getenv": _variable,
     "int": _convert,
     "float": _convert,
     "str": _convert,
     "bool": _convert,
+    **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load"), document_at),
+    "omegaconf.OmegaConf.load": document_at,
+    "hydra.main": composed,
+    "omegaconf.OmegaConf.to_container": to_container,
+    "omegaconf.OmegaConf.to_object": to_container,
     "copy.copy": _copy,
     "copy.deepcopy": _copy,
     "dataclasses.replace": _replace,

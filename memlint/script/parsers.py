@@ -7,6 +7,7 @@ in which the launch command, as far as it is known, has its say.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from memlint.engine.arguments import defaults_of
 from memlint.engine.command_line import CommandLine, kind_of_annotation, settled
@@ -30,6 +31,7 @@ from memlint.engine.values import (
     library_base,
     truth,
 )
+from memlint.script.written_settings import document_at
 from memlint.source.record import NamedTuple
 
 
@@ -189,9 +191,42 @@ def _parse_dataclasses(run: Interpreter, invocation: Invocation) -> Value | None
     wants_rest = invocation.keywords.get("return_remaining_strings")
     options = _Options(declared, hidden) if wants_rest is None else None
     made = tuple(_parsed_class(run, invocation, cls, options) for cls in classes)
+    written = _written(run, invocation)
+    if written is not None:
+        _fill(run, written, classes, made)
     if wants_rest is not None:
         return Sequence((*made, UNKNOWN), "tuple")
     return Sequence(made, "tuple")
+
+
+def _written(run: Interpreter, invocation: Invocation) -> Object | None:
+    """What is parsed: a dict, or the file that the script names."""
+    method = getattr(invocation.node.func, "attr", "")
+    if method == "parse_dict":
+        given = invocation.first_object
+        return given if given is not None and given.type == "dict" and not given.open else None
+    if method not in ("parse_json_file", "parse_yaml_file"):
+        return None
+    document = document_at(run, invocation)
+    return document if isinstance(document, Object) else None
+
+
+def _fill(
+    run: Interpreter, written: Object, classes: Iterable[Value], made: Iterable[Value]
+) -> None:
+    """Give instances what is written: own classes their fields, the one library's the rest."""
+    rest, of_library = run.bindings(written), []
+    for cls, one in zip(classes, made, strict=True):
+        if isinstance(cls, Class) and isinstance(one, Object):
+            for name, _ in run.fields(cls):
+                if name in rest:
+                    run.set_binding(one, name, rest.pop(name))
+        if isinstance(one, Object) and not (isinstance(cls, Class) and library_base(cls) is None):
+            of_library.append(one)
+    for one in of_library[:1] if len(of_library) == 1 else ():
+        one.open = False
+        for name, binding in rest.items():
+            run.set_binding(one, name, binding)
 
 
 class _Options(NamedTuple):

@@ -1,0 +1,146 @@
+"""Settings that a script reads from files: YAML and JSON under a name that it writes out, and what
+Hydra composes of the files that ``@hydra.main`` names.
+
+A user may give others, or override single ones: they count as what a launch command gives.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from memlint.engine.interpreter import Interpreter
+from memlint.engine.values import (
+    UNKNOWN,
+    Binding,
+    Constant,
+    Invocation,
+    Object,
+    Provenance,
+    Sequence,
+    Value,
+)
+
+_CONFIG = "omegaconf.DictConfig"
+_MOST_DEPTH = 6
+_MOST_ITEMS = 400
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def document_at(run: Interpreter, invocation: Invocation) -> Value | None:
+    """``yaml.safe_load(open("train.yaml"))``, ``OmegaConf.load("train.yaml")``: what is in it."""
+    given = invocation.arguments[0] if invocation.arguments else None
+    opened = given.made_by if isinstance(given, Object) else None
+    if opened is not None and opened.name == "open" and opened.arguments:
+        given = opened.arguments[0]
+    data = _read(run, _text(given))
+    kind = _CONFIG if invocation.name.startswith("omegaconf.") else "dict"
+    return _value(run, data, invocation, kind) if isinstance(data, Mapping) else None
+
+
+def composed(run: Interpreter, made: Invocation) -> Value:
+    """The configuration that ``@hydra.main(config_path=..., config_name=...)`` hands over."""
+    folder, name = (_text(_given(made, i, key)) for i, key in enumerate(_NAMES))
+    data = _composed(run, folder or "", name) if name else None
+    return _value(run, data, made, _CONFIG) if data else UNKNOWN
+
+
+_NAMES = ("config_path", "config_name")
+
+
+def to_container(run: Interpreter, invocation: Invocation) -> Value | None:
+    """``OmegaConf.to_container(cfg.trainer)``: a dict of the same."""
+    thing = invocation.first_object
+    return _plain(run, thing) if thing is not None and thing.type in (_CONFIG, "dict") else None
+
+
+def _plain(run: Interpreter, thing: Object) -> Object:
+    made = run.new_dict(thing.node)
+    for name, binding in run.bindings(thing).items():
+        value = binding.value
+        if isinstance(value, Object) and value.type == _CONFIG:
+            value = _plain(run, value)
+        run.set_binding(made, name, Binding(value, binding.how, binding.owner))
+    made.open = thing.open
+    return made
+
+
+def _value(run: Interpreter, data: object, made: Invocation, kind: str, depth: int = 0) -> Value:
+    """What is written, as the run knows values. What a name or a user fills in is unknown."""
+    if isinstance(data, Mapping) and depth < _MOST_DEPTH and len(data) < _MOST_ITEMS:
+        thing = run.new_object(type=kind, made_by=made, node=made.node)
+        for key, item in data.items():
+            run.set_binding(thing, str(key), Binding(_value(run, item, made, kind, depth + 1)))
+        return thing
+    if isinstance(data, list) and len(data) < _MOST_ITEMS:
+        return Sequence(tuple(_value(run, one, made, kind, depth + 1) for one in data), "list")
+    if data is None or (isinstance(data, str | int | float | bool) and not _is_filled_in(data)):
+        return Constant(data, None, Provenance.COMMAND_LINE)
+    return UNKNOWN
+
+
+def _is_filled_in(data: object) -> bool:
+    return isinstance(data, str) and ("${" in data or data == "???")
+
+
+def _composed(run: Interpreter, folder: str, name: str, depth: int = 0) -> dict[str, Any] | None:
+    """A file, with what its ``defaults`` bring in: groups under their names, itself last. None
+    where one of the files is not there: a class of the script's may stand for it."""
+    found = _read(run, os.path.join(folder, name if name.endswith(_SUFFIXES) else f"{name}.yaml"))
+    if not isinstance(found, Mapping) or depth > _MOST_DEPTH:
+        return None
+    own = {str(key): value for key, value in found.items() if key != "defaults"}
+    defaults = found.get("defaults")
+    result: dict[str, Any] = {}
+    for one in defaults if isinstance(defaults, list) else ():
+        chosen = one.items() if isinstance(one, Mapping) else [("", one)]
+        for group, choice in chosen:
+            part = own if choice == "_self_" else _of_group(run, folder, group, choice, depth)
+            if part is None:
+                return None
+            _merge(result, part)
+    if not isinstance(defaults, list) or "_self_" not in defaults:
+        _merge(result, own)
+    return result
+
+
+def _of_group(
+    run: Interpreter, folder: str, group: str, chosen: object, depth: int
+) -> dict[str, Any] | None:
+    """``- trainer: sft``: the file of a group, under its name or where ``@`` puts it."""
+    path, _, place = group.partition("@")
+    if not isinstance(chosen, str) or path.startswith(("override ", "optional ")):
+        return {}
+    inner = _composed(run, folder, f"{path}/{chosen}" if path else chosen, depth + 1)
+    if inner is None or not path:
+        return inner
+    for part in reversed((place or path).replace("/", ".").split(".")):
+        inner = {part: inner} if part != "_global_" else inner
+    return inner
+
+
+def _merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
+    for key, value in other.items():
+        before = into.get(key)
+        if isinstance(before, dict) and isinstance(value, Mapping):
+            _merge(before, value)
+        else:
+            into[key] = dict(value) if isinstance(value, Mapping) else value
+
+
+def _read(run: Interpreter, name: str | None) -> object:
+    if run.project is None or name is None or not name.endswith(_SUFFIXES):
+        return None
+    return run.project.settings_file(name)
+
+
+def _given(made: Invocation, position: int, name: str) -> Value | None:
+    binding = made.keywords.get(name)
+    if binding is not None:
+        return binding.value
+    return made.arguments[position] if len(made.arguments) > position else None
+
+
+def _text(value: Value | None) -> str | None:
+    return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None

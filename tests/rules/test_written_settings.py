@@ -1,0 +1,188 @@
+"""Settings that a script reads from files which it names, and from variables with a default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from memlint.api import Api, newest
+from memlint.engine.project import Modules, Project
+from memlint.runs.changes import set_option
+from memlint.script import Script, build_script
+from memlint.source import Source
+from tests.rules.test_scripts_above import codes, reported
+
+TRAINS = """
+    import {imports}
+    from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+    model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="auto")
+    {reads}
+    Trainer(model, args, train_dataset=rows).train()
+"""
+FLAT = "output_dir: out\nbf16: true\nactivation_checkpointing: {on}\n"
+NESTED = "name: x\ntraining:\n  output_dir: out\n  bf16: true\n  activation_checkpointing: {on}\n"
+READS = {
+    "a file that is opened": (
+        "yaml", "args = TrainingArguments(**yaml.safe_load(open('flat.yaml')))"
+    ),
+    "a file in a context": (
+        "yaml",
+        "with open('nested.yaml') as file:\n        config = yaml.safe_load(file)\n"
+        "    args = TrainingArguments(**config['training'])",
+    ),
+    "OmegaConf": (
+        "omegaconf",
+        "config = omegaconf.OmegaConf.load('nested.yaml')\n"
+        "    args = TrainingArguments(**omegaconf.OmegaConf.to_container(config.training))",
+    ),
+    "JSON": ("json", "args = TrainingArguments(**json.load(open('flat.json')))"),
+    "a parser of a file": (
+        "os", "(args,) = HfArgumentParser(TrainingArguments).parse_yaml_file('flat.yaml')"
+    ),
+    "a parser of a dict": (
+        "yaml",
+        "(args,) = HfArgumentParser(TrainingArguments).parse_dict("
+        "yaml.safe_load(open('flat.yaml')))",
+    ),
+}  # fmt: skip
+OTHERS = {
+    "a name that the user gives": (
+        "sys, yaml", "args = TrainingArguments(**yaml.safe_load(open(sys.argv[1])))"
+    ),
+    "a file that is not there": (
+        "yaml", "args = TrainingArguments(**yaml.safe_load(open('other.yaml')))"
+    ),
+    "settings that are added": (
+        "sys, yaml", "config = yaml.safe_load(open('flat.yaml'))\n    config.update(more())\n"
+        "    args = TrainingArguments(**config)"
+    ),
+}  # fmt: skip
+
+
+def found(folder: Path, name: str, on: str) -> set[str]:
+    imports, reads = {**READS, **OTHERS}[name]
+    as_json = f'{{"output_dir": "out", "bf16": true, "activation_checkpointing": {on}}}'
+    files = {
+        "flat.yaml": FLAT.format(on=on),
+        "nested.yaml": NESTED.format(on=on),
+        "flat.json": as_json,
+        "train.py": TRAINS.format(imports=imports, reads=reads),
+    }
+    return codes(reported(folder, files)["train.py"])
+
+
+@pytest.mark.parametrize("name", READS)
+def test_what_a_file_says_counts(name: str, tmp_path: Path) -> None:
+    assert "MEM301" in found(tmp_path, name, "false")
+    assert "MEM301" not in found(tmp_path, name, "true")
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_not_known_is_no_fault(name: str, tmp_path: Path) -> None:
+    assert "MEM301" not in found(tmp_path, name, "false")
+
+
+def test_nothing_is_given_beside_a_file(tmp_path: Path) -> None:
+    """Whoever gives the option in the file later, or another file, would give it twice."""
+    (tmp_path / "flat.yaml").write_text("output_dir: out\nbf16: true\n", encoding="utf-8")
+    imports, reads = READS["a file that is opened"]
+    (config,) = script(tmp_path, TRAINS.format(imports=imports, reads=reads)).configs
+    assert config.setting("activation_checkpointing").given is False
+    assert set_option(config.script, config, "activation_checkpointing", "True") is None
+
+
+HYDRA = """
+    import hydra
+    from omegaconf import OmegaConf
+    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+    @hydra.main(version_base=None, config_path="conf", config_name="start")
+    def main(cfg):
+        model = AutoModelForCausalLM.from_pretrained(cfg.model.name, dtype="auto")
+        args = TrainingArguments(**OmegaConf.to_container(cfg.fit, resolve=True))
+        Trainer(model, args, train_dataset=rows).train()
+    if __name__ == "__main__":
+        main()
+"""
+START = "defaults:\n  - model: small\n  - tuning@fit: plain\n  - _self_\nseed: 1\n"
+
+
+@pytest.mark.parametrize(
+    ("over", "plain", "expected"),
+    [
+        ("", "output_dir: out\nbf16: true\nactivation_checkpointing: false\n", True),
+        ("", "output_dir: out\nbf16: true\nactivation_checkpointing: true\n", False),
+        # What the first file says itself comes last.
+        ("fit:\n  activation_checkpointing: true\n",
+         "output_dir: out\nbf16: true\nactivation_checkpointing: false\n", False),
+        # What a user has to fill in, and what another setting gives.
+        ("", "output_dir: out\nbf16: true\nactivation_checkpointing: ???\n", False),
+        ("", "output_dir: out\nbf16: true\nactivation_checkpointing: ${oc.env:CKPT}\n", False),
+        # A group that is no file: a class of the script's may stand for it.
+        (None, "output_dir: out\nbf16: true\nactivation_checkpointing: false\n", False),
+    ],
+)  # fmt: skip
+def test_what_hydra_composes(over: str | None, plain: str, expected: bool, tmp_path: Path) -> None:
+    start = START + over if over is not None else f"defaults:\n  - data: rows\n  - {START[12:]}"
+    files = {
+        "conf/start.yaml": start,
+        "conf/model/small.yaml": "name: Qwen/Qwen3-8B\n",
+        "conf/tuning/plain.yaml": plain,
+        "train.py": HYDRA,
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text), encoding="utf-8")
+    assert ("MEM301" in codes(reported(tmp_path, {"train.py": HYDRA})["train.py"])) is expected
+
+
+def script(folder: Path, text: str) -> Script:
+    path = folder / "train.py"
+    path.write_text(dedent(text), encoding="utf-8")
+    source = Source(str(path), path.read_text(encoding="utf-8"))
+    return build_script(source, Api(newest()), Project(str(path), Modules()))
+
+
+def test_names_that_stand_for_more_than_is_written(tmp_path: Path) -> None:
+    """A document with aliases is not read: they may stand for more than any memory holds."""
+    (tmp_path / "a.yaml").write_text("a: &a [1, 2]\noutput_dir: out\nb: *a\n", encoding="utf-8")
+    text = """
+        import yaml
+        from transformers import TrainingArguments
+        args = TrainingArguments(**yaml.safe_load(open("a.yaml")))
+    """
+    (config,) = script(tmp_path, text).configs
+    assert config.setting("output_dir").given is None
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ('int(os.environ.get("ROWS", "3"))', 3),
+        ('int(os.getenv("ROWS", 3))', 3),
+        ('float(os.getenv("ROWS", "0.5"))', 0.5),
+    ],
+)
+def test_variables_with_a_default(written: str, value: object, tmp_path: Path) -> None:
+    text = f"""
+        import os
+        from transformers import TrainingArguments
+        args = TrainingArguments("out", per_device_train_batch_size={written})
+    """
+    (config,) = script(tmp_path, text).configs
+    setting = config.setting("per_device_train_batch_size")
+    assert setting.value == value
+    assert setting.is_overridable_default
+
+
+@pytest.mark.parametrize("written", ['os.environ["ROWS"]', 'os.getenv("ROWS")'])
+def test_variables_without_a_default(written: str, tmp_path: Path) -> None:
+    text = f"""
+        import os
+        from transformers import TrainingArguments
+        args = TrainingArguments("out", per_device_train_batch_size=int({written}))
+    """
+    (config,) = script(tmp_path, text).configs
+    assert not config.setting("per_device_train_batch_size").known
