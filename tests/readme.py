@@ -1,6 +1,6 @@
-"""Writes the parts of the README that are made from the project itself.
+"""Writes the parts of the README and of the documentation that are made from the project itself.
 
-``python -m tests.readme`` puts real output between the marks; a test holds the README to it.
+``python -m tests.readme`` puts real output between the marks; a test holds the pages to it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
+PAGES = (README, ROOT / "docs" / "rules.md", ROOT / "docs" / "versions.md")
 _OLD = "tests/scripts/sft_2023.py"
 _SHORT = "tests/scripts/sft_moved_keyword.py"
 _NEWEST = "trl=1.16,transformers=5.23"
+
+
+def _findings() -> str:
+    """What ``memlint check`` says of a script of 2023."""
+    command = ["memlint", "check", "--output-format", "concise", "--target", _NEWEST]
+    command += ["--gpu", "rtx4090-24gb", _OLD]
+    run = subprocess.run(
+        [sys.executable, "-m", *command, "--no-color", "--no-cache"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return f"```console\n$ {' '.join(command)}\n{run.stdout.rstrip()}\n```"
 
 
 def _diff(script: str, *options: str) -> str:
@@ -33,11 +45,11 @@ def parts() -> dict[str, str]:
     from memlint.rule.docs import rules_table
     from memlint.rule.registry import known_rules, load
 
-    before_after = _diff(_OLD, "--unsafe-fixes", "--target", _NEWEST)
     old = _diff(_SHORT, "--select", "MEM9", "--target", "trl=0.15,transformers=4.48")
     new = _diff(_SHORT, "--select", "MEM9", "--target", _NEWEST)
     return {
-        "before and after": f"```diff\n{before_after}\n```",
+        "findings": _findings(),
+        "fixed": f"```diff\n{new}\n```",
         "two targets": (
             f"For `--target trl=0.15,transformers=4.48`:\n\n```diff\n{old}\n```\n\n"
             f"and for `--target trl=1.16,transformers=5.23`:\n\n```diff\n{new}\n```"
@@ -46,15 +58,17 @@ def parts() -> dict[str, str]:
     }
 
 
-def rendered(text: str) -> str:
-    """The README with its made parts made anew."""
-    for mark, content in parts().items():
+def rendered(text: str, made: dict[str, str]) -> str:
+    """A page with its made parts made anew."""
+    for mark, content in made.items():
         start, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
-        head, _, rest = text.partition(start)
+        head, found, rest = text.partition(start)
         _, _, tail = rest.partition(end)
-        text = f"{head}{start}\n{content}\n{end}{tail}"
+        if found:
+            text = f"{head}{start}\n{content}\n{end}{tail}"
     return text
 
 
 if __name__ == "__main__":
-    README.write_text(rendered(README.read_text()))
+    for page in PAGES:
+        page.write_text(rendered(page.read_text(), parts()))
