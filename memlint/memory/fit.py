@@ -48,6 +48,7 @@ _BY_HAND, _UNSAFE = 0.35, 0.1  # what a person's work, and a doubt, are worth in
 _TIERS = ("leaves what is learned alone", "changes numerics", "changes the method")
 _NUMERICS = ("optimizer", "weights_dtype", "compute_dtype", "autocast", "packed")
 _STEPS = "gradient_accumulation"
+SMALLER = "FIT"  # the code of findings that are asked for here alone, and have no page
 _METHOD = ("method", "quantization", "lora", "seq_len", "completion_len", "prompt_len")
 _NF4: Changes = (("method", "qlora"), ("quantization", Quantization(bits=4, type="nf4")))
 
@@ -179,11 +180,13 @@ def candidates(run: Run, findings: Iterable[Finding]) -> tuple[Measure, ...]:
     A change that lowers no phase of the run, neither alone nor after all others, is left out.
     """
     found: dict[Changes, Measure] = {}
+    batches = {changes for _, changes in _smaller_batches(run.known)}
     for finding in findings:
         changes = run.settled(effect_of(finding, run.known))
-        if not changes:
-            continue
         one = _measure(finding, changes)
+        written = changes in batches and one.kind is not Applicability.DISPLAY
+        if not changes or (finding.code == SMALLER and not written):
+            continue
         known = found.get(changes)
         found[changes] = one if known is None else _joined(known, one)
     keys = {key for changes in found for key, _ in changes}
@@ -198,8 +201,8 @@ def _measure(finding: Finding, changes: Changes) -> Measure:
     if made is None:
         return Measure(finding.message, changes, Applicability.DISPLAY, (finding.code,))
     kind = made.applicability if made.edits else Applicability.DISPLAY
-    pair = ((finding.code, made.message),)
-    return Measure(made.message, changes, kind, (finding.code,), pair)
+    codes = () if finding.code == SMALLER else (finding.code,)
+    return Measure(made.message, changes, kind, codes, ((finding.code, made.message),))
 
 
 def _joined(one: Measure, other: Measure) -> Measure:
@@ -213,17 +216,26 @@ def _joined(one: Measure, other: Measure) -> Measure:
     )
 
 
+def smaller(rows: int, steps: int) -> Iterator[tuple[int, int]]:
+    """Yield fewer rows at once, and the accumulation with which a batch has as many as before."""
+    for fewer in sorted({rows // 2, rows // 4, rows // 8, 1} - {0, rows}, reverse=True):
+        if rows % fewer == 0:
+            yield fewer, steps * rows // fewer
+
+
+def _smaller_batches(known: Settings) -> Iterator[tuple[str, Changes]]:
+    if kind_of(known.trainer).generates:
+        return
+    for fewer, more in smaller(known.micro_batch or 1, known.gradient_accumulation or 1):
+        yield (
+            f"Use micro-batches of {fewer} and accumulate {more}: the same batch",
+            ((_STEPS, more), ("micro_batch", fewer)),
+        )
+
+
 def _by_hand(known: Settings) -> Iterator[tuple[str, Changes]]:
     """What a person may do where the rules have nothing left."""
-    rows, steps = known.micro_batch or 1, known.gradient_accumulation or 1
-    smaller = {rows // 2, rows // 4, 1} if not kind_of(known.trainer).generates else set()
-    for fewer in sorted(smaller - {0, rows}, reverse=True):
-        if rows % fewer == 0:
-            more = steps * rows // fewer
-            yield (
-                f"Use micro-batches of {fewer} and accumulate {more}: the same batch",
-                ((_STEPS, more), ("micro_batch", fewer)),
-            )
+    yield from _smaller_batches(known)
     if known.checkpointing == "none":
         yield "Checkpoint activations", (("checkpointing", "full"),)
     if known.loss == "full_logits":

@@ -232,7 +232,7 @@ class _Files:
             prefilter = filters.get(job.codes)
             if prefilter is None:
                 prefilter = filters[job.codes] = Prefilter(rule_files.load(job.codes))
-            if is_recipe or job.named or _is_asked(job.path, data, prefilter):
+            if is_recipe or job.named or job.only or _is_asked(job.path, data, prefilter):
                 self.selected.append(index)
                 if self._fixing:
                     self.stamps[index] = stamp
@@ -252,7 +252,9 @@ class _Files:
         if known is None:
             self._keys[index] = key
             return False
-        if self._fixing and any(is_wanted(each, job.unsafe_fixes) for each in known.findings):
+        if self._fixing and (
+            job.only or any(is_wanted(each, job.unsafe_fixes) for each in known.findings)
+        ):
             return False
         self.known[index] = known
         return True
@@ -263,7 +265,7 @@ class _Files:
             return
         for index, key in self._keys.items():
             job, result = self.jobs[index], results.get(index) or self.known[index]
-            if not _is_defect(result):
+            if job.only is None and not _is_defect(result):
                 target = self._targets.key(job.place, job.target) if index in results else None
                 self._cache.put(job.place, key, self._show_fixes, target, result)
         self._cache.save()

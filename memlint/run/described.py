@@ -20,6 +20,7 @@ from memlint.run.command_lines import Launches
 from memlint.run.commanded import CommandReader, Tables, settings_of_run
 from memlint.run.engine import Asked, Options, check_source
 from memlint.run.recipes import check_recipe_source, recipes_of, why_passed_over
+from memlint.run.smaller_batches import RULE as SMALLER
 from memlint.source import Source
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
@@ -183,7 +184,8 @@ class _Reader:
 
 
 def _rules(codes: Iterable[str] | None) -> tuple[Rule, ...]:
-    return registry.load(registry.selected(_ALL) if codes is None else codes)
+    """The rules of these codes, or all, with the one that ``--fit`` alone asks."""
+    return (*registry.load(registry.selected(_ALL) if codes is None else codes), SMALLER)
 
 
 def _pass_over(rule: Rule, error: Exception) -> None:

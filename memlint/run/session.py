@@ -68,7 +68,7 @@ class Session:
 
     def __init__(self, show_fixes: bool = False) -> None:
         self._show_fixes = show_fixes
-        self._rules: dict[frozenset[str], _Rules] = {}
+        self._rules: dict[tuple[frozenset[str], bool], _Rules] = {}
         self._targets = Targets()
         self._modules: Modules | None = None
         self._launches: Launches | None = None
@@ -116,6 +116,8 @@ class Session:
     def _fix(self, job: Job, data: bytes) -> FixResult:
         rules = self._selected(job)
         checked = self._checked(job, data, rules)
+        if job.only is not None:
+            checked = checked._replace(findings=_only(checked.findings, job.only))
         result = checked.result(rules.rules, show_broken=rules.broken_files)
         source = checked.source
         if source is None or not any(is_wanted(each, job.unsafe_fixes) for each in result.findings):
@@ -266,12 +268,17 @@ class Session:
         return self._runs.at(job.place)
 
     def _selected(self, job: Job) -> _Rules:
-        known = self._rules.get(job.codes)
+        fits = job.only is not None
+        known = self._rules.get((job.codes, fits))
         if known is None:
             loaded = rule_files.load(job.codes)
+            if fits:
+                from memlint.run.smaller_batches import RULE
+
+                loaded = (*loaded, RULE)
             unused = UNUSED_SUPPRESSION.code in job.codes
             broken = BROKEN_FILE.code in job.codes
-            known = self._rules[job.codes] = _Rules(loaded, Prefilter(loaded), unused, broken)
+            known = self._rules[job.codes, fits] = _Rules(loaded, Prefilter(loaded), unused, broken)
         return known
 
 
@@ -280,11 +287,14 @@ def _pass_over(rule: Rule, error: Exception) -> None:
 
 
 def _only(findings: Sequence[Finding], wanted: frozenset[tuple[str, str]]) -> list[Finding]:
-    """The findings, those with another fix as advice."""
-    return [
+    """The findings, those with another fix as advice, smaller batches where they are chosen."""
+    from memlint.memory.fit import SMALLER
+
+    kept = [
         each if each.fix is None or (each.code, each.fix.message) in wanted else each.as_advice()
         for each in findings
     ]
+    return [each for each in kept if each.code != SMALLER or (each.fix and each.fix.edits)]
 
 
 class CheckWork:

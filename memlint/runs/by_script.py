@@ -210,8 +210,12 @@ class ConfigRun(ScriptRun):
         if name not in OPTIONS or self.config is None:
             return super()._write_row(name, value)
         option = OPTIONS[name]
-        edits = set_option(self.script, self.config, option, str(value))
-        message = f"Set `{option}={value}`"
+        given = self.config.setting("deepspeed")
+        # What a file of DeepSpeed says of the batch has to agree.
+        tied = given.given is True and not given.is_none
+        tied = tied or self.script.launcher.engine == "deepspeed"
+        edits = None if tied else set_option(self.script, self.config, option, str(value))
+        message = f"Set `{option}={value}`" + ", as DeepSpeed's file has it" * tied
         return Change({name: value}, message, edits, not self._counts_tokens_alike)
 
     @property

@@ -108,6 +108,16 @@ def _leave_out(recipe: Recipe) -> str:
 _PINNED = Option("dataloader_pin_memory", "pinned", unsafe=True)
 
 
+def _times(value: object) -> object:
+    """A number of times; once where none is given."""
+    return 1 if value is None else _number(value)
+
+
+def _has_deepspeed(recipe: Recipe) -> bool:
+    """True if a file of DeepSpeed may say the batch as well, which has to agree."""
+    return recipe.has("deepspeed")
+
+
 def _names(value: object) -> object:
     """Names in a list, or in a text with commas."""
     if isinstance(value, str):
@@ -316,7 +326,8 @@ _AXOLOTL = (
         unsure=_has_small_states,
         unsafe=True,
     ),
-    Option("micro_batch_size", "micro_batch", _number),
+    Option("micro_batch_size", "micro_batch", _number, kept=_has_deepspeed),
+    Option("gradient_accumulation_steps", "gradient_accumulation", _times, unsafe=True),
     Option(
         "sample_packing",
         "packed",
@@ -422,7 +433,8 @@ _LLAMA_FACTORY = (
         ),
         unsafe=True,
     ),
-    Option("per_device_train_batch_size", "micro_batch", _number),
+    Option("per_device_train_batch_size", "micro_batch", _number, kept=_has_deepspeed),
+    Option("gradient_accumulation_steps", "gradient_accumulation", _times, unsafe=True),
     Option(
         "packing",
         "packed",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import combinations
 from pathlib import Path
 
@@ -22,11 +23,11 @@ from datasets import load_dataset
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-1.5B", dtype="bfloat16")
-args = TrainingArguments(output_dir="out", per_device_train_batch_size=8, bf16=True)
+args = TrainingArguments(output_dir="out", per_device_train_batch_size=1, bf16=True)
 trainer = Trainer(model=model, args=args, train_dataset=load_dataset("a", split="train"))
 trainer.train()
 """
-COMMON = ["--gpu", "rtx4090-24gb", "--assume", "seq_len=1024", "--target", "newest"]
+COMMON = ["--gpu", "rtx4090-24gb", "--assume", "seq_len=8192", "--target", "newest"]
 CALL = Span(0, 1)
 
 
@@ -159,5 +160,163 @@ def test_fit_says_what_it_needs(
     run(["estimate", "--fit", "train.py", *COMMON])
     shown = capsys.readouterr().out
     assert "MEM301  safe" in shown
-    assert "`memlint fix --fit --gpu rtx4090-24gb --assume seq_len=1024 train.py`" in shown
+    assert "`memlint fix --fit --gpu rtx4090-24gb --assume seq_len=8192 train.py`" in shown
     assert "then fit: micro-batches up to" in shown
+
+
+# -- the batch, in fewer rows at once --------------------------------------------------------------
+
+PLAIN = """\
+from datasets import load_dataset
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-3.1-8B", dtype="bfloat16")
+args = SFTConfig(
+    output_dir="out", per_device_train_batch_size=24, gradient_accumulation_steps=2,
+    max_length=3072, bf16=True, activation_checkpointing=True,
+)
+adapter = LoraConfig(r=16, target_modules=["q_proj", "v_proj"])
+data = load_dataset("own/rows", split="train")
+SFTTrainer(model, args=args, train_dataset=data, peft_config=adapter).train()
+"""
+KEYS = """\
+model_name_or_path: meta-llama/Llama-3.1-8B
+dtype: bfloat16
+dataset_name: own/rows
+per_device_train_batch_size: 24
+gradient_accumulation_steps: 2
+max_length: 3072
+use_peft: true
+lora_r: 16
+lora_target_modules: [q_proj, v_proj]
+bf16: true
+activation_checkpointing: true
+learning_rate: 1.0e-4
+output_dir: out
+"""
+FLAGS = (
+    "trl sft --model_name_or_path meta-llama/Llama-3.1-8B --dtype bfloat16 --use_peft --lora_r 16 "
+    "--dataset_name own/rows --per_device_train_batch_size 24 --gradient_accumulation_steps 2 "
+    "--max_length 3072 --bf16 true --activation_checkpointing true --learning_rate 1e-4 "
+    "--output_dir out\n"
+)
+AXOLOTL = """\
+base_model: NousResearch/Meta-Llama-3-8B
+adapter: lora
+lora_r: 16
+lora_target_modules: [q_proj, v_proj]
+datasets:
+  - path: own/rows
+    type: alpaca
+sequence_len: 2048
+micro_batch_size: 24
+gradient_accumulation_steps: 2
+optimizer: adamw_torch
+bf16: auto
+cut_cross_entropy: true
+gradient_checkpointing: true
+attn_implementation: flash_attention_2
+learning_rate: 0.0002
+num_epochs: 1
+output_dir: out
+"""
+TORCHTUNE = """\
+model:
+  _component_: torchtune.models.llama3_1.lora_llama3_1_8b
+  lora_attn_modules: [q_proj, v_proj]
+  lora_rank: 8
+tokenizer:
+  _component_: torchtune.models.llama3.llama3_tokenizer
+  path: /models/llama/tokenizer.model
+  max_seq_len: 2048
+dataset:
+  _component_: torchtune.datasets.alpaca_dataset
+  packed: true
+optimizer:
+  _component_: torch.optim.AdamW
+loss:
+  _component_: torchtune.modules.loss.LinearCrossEntropyLoss
+batch_size: 24
+gradient_accumulation_steps: 2
+enable_activation_checkpointing: true
+enable_activation_offloading: true
+dtype: bf16
+device: cuda
+"""
+WRITTEN = {
+    "train.py": (PLAIN, r"batch_size=(\d+)", r"accumulation_steps=(\d+)"),
+    "sft.yaml": (KEYS, r"batch_size: (\d+)", r"accumulation_steps: (\d+)"),
+    "start.sh": (FLAGS, r"batch_size (\d+)", r"accumulation_steps (\d+)"),
+    "axolotl.yaml": (AXOLOTL, r"micro_batch_size: (\d+)", r"accumulation_steps: (\d+)"),
+    "tune.yaml": (TORCHTUNE, r"batch_size: (\d+)", r"accumulation_steps: (\d+)"),
+}
+ON = ["--gpu", "rtx4090-24gb", "--target", "newest"]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_fewer_rows_are_written_with_the_accumulation_that_keeps_the_batch(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text, rows, steps = WRITTEN[name]
+    Path("pyproject.toml").touch()
+    Path(name).write_text(text)
+    assert run(["estimate", "--fit", *ON, name]) == 0
+    said = capsys.readouterr().out
+    assert "by hand" not in said
+    assert f"memlint fix --fit --gpu rtx4090-24gb {name}" in said
+    run(["fix", "--fit", *ON, name])
+    assert "Fixed 1 finding in 1 file" in capsys.readouterr().err
+    changed = Path(name).read_text()
+    fewer, more = (int(re.findall(one, changed)[0]) for one in (rows, steps))
+    assert fewer < 24
+    assert fewer * more == 48
+    # Nothing else is touched, it fits now, and nothing is left to do.
+    assert len(changed.split("\n")) == len(text.split("\n"))
+    assert run(["estimate", *ON, name]) == 0
+    run(["fix", "--fit", *ON, name])
+    assert Path(name).read_text() == changed
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("train.py", PLAIN.replace("bf16=True", 'bf16=True, deepspeed="zero.json"')),
+        ("axolotl.yaml", AXOLOTL + "deepspeed: zero.json\n"),
+    ],
+)
+def test_a_batch_that_deepspeed_may_name_as_well_is_changed_by_hand(
+    name: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / name).write_text(text)
+    run(["estimate", "--fit", *ON, str(tmp_path / name)])
+    said = capsys.readouterr().out
+    assert re.search(r"- +by hand +Use micro-batches of \d+ and accumulate \d+", said)
+    run(["fix", "--fit", *ON, str(tmp_path / name)])
+    assert (tmp_path / name).read_text() == text
+
+
+def test_what_fits_is_not_asked_of_a_check_and_leaves_its_results_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pyproject.toml").touch()
+    Path("train.py").write_text(PLAIN)
+    checked = ["check", "--output-format", "json", "--select", "ALL", *ON, "train.py"]
+    run([*checked, "--no-cache"])
+    before = json.loads(capsys.readouterr().out)
+    assert not any(each["code"] == "FIT" for each in before)
+    run(["fix", "--fit", "--select", "ALL", "--diff", *ON, "train.py"])
+    assert "+    output_dir" in capsys.readouterr().out
+    run(checked)
+    assert json.loads(capsys.readouterr().out) == before
+
+
+def test_groups_of_completions_are_not_cut() -> None:
+    online = {"trainer": "trl.GRPOTrainer", "micro_batch": 16, "prompt_len": 512}
+    batch = (("micro_batch", 4), ("gradient_accumulation", 4))
+    found = candidates(made(**online), [finding("FIT", Applicability.SAFE, *batch)])
+    assert not any("micro_batch" in dict(each.changes) for each in found)
