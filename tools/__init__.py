@@ -1,0 +1,1 @@
+"""What is run by hand: nothing here is part of the package."""
