@@ -158,11 +158,9 @@ def module_of(
 
 def _may_have_forward(run: Interpreter, receiver: Value, invocation: Invocation) -> bool:
     """True if ``receiver.forward(...)`` may be a module's forward pass."""
-    if is_module(receiver):
+    if is_module(receiver) or modes.is_known_module(run, receiver):
         return True
-    if isinstance(receiver, Symbol) and not modes.is_known_module(run, receiver):
-        return False
-    return isinstance(receiver, Opaque) or _is_used_as_model(run, invocation)
+    return not isinstance(receiver, Symbol) and _is_used_as_model(run, invocation)
 
 
 def _may_be_called(run: Interpreter, callee: Value, invocation: Invocation) -> bool:
