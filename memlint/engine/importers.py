@@ -19,9 +19,8 @@ _MAX_BYTES = 300_000
 _MAX_HOPS = 4
 _SKIPPED = frozenset({"tests", "test", "node_modules", "site-packages", "venv", "env", "build"})
 _IMPORT = re.compile(
-    r"(?:^|;)[ \t]*+(?:from[ \t]++(\.*+[\w.]*+)[ \t]*+import[ \t]*+(\([^)]{0,2000}+\)|[^\n;#]*+)"
-    r"|import[ \t]++([\w., ]++))",
-    re.MULTILINE,
+    r"[ \t]*+(?:from[ \t]++(\.*+[\w.]*+)[ \t]*+import[ \t]*+(\([^)]{0,2000}+\)|[^\n;#]*+)"
+    r"|import[ \t]++([\w., ]++))"
 )
 _NAME = re.compile(r"\b(\w++)(?:\s++as\s++\w++)?+\s*+(?:,|$|\))")
 _MAIN = "__main__"
@@ -104,12 +103,18 @@ def _text(path: str) -> str:
 
 def _imports(text: str) -> Iterator[tuple[str, str]]:
     """Yield the modules that a file imports, relative ones with their dots, and what of them."""
-    for match in _IMPORT.finditer(text):
-        module, names, plain = match.groups()
-        if plain is None:
-            yield module, names
-        else:
-            yield from ((part.strip().partition(" ")[0], "") for part in plain.split(","))
+    at = end = 0
+    while (at := text.find("import", at)) >= 0:
+        start = max(text.rfind("\n", 0, at), text.rfind(";", 0, at)) + 1
+        match = _IMPORT.match(text, start) if start >= end else None
+        at += len("import")
+        if match is not None:
+            end = match.end()
+            module, names, plain = match.groups()
+            if plain is None:
+                yield module, names
+            else:
+                yield from ((part.strip().partition(" ")[0], "") for part in plain.split(","))
 
 
 def _targets(imported: tuple[str, str], path: str, locate: Locate) -> Iterator[str | None]:

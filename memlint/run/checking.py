@@ -273,7 +273,7 @@ class _Files:
 
 def _is_asked(path: str, data: bytes, prefilter: Prefilter) -> bool:
     """True if a script or a notebook may hold what a rule looks for."""
-    named = b"memlint:" in data or prefilter.any_asked(data)
+    named = b"memlint:" in data or next(prefilter.asked(data), None) is not None
     return named or is_notebook_of_commands(path, data)
 
 

@@ -98,7 +98,7 @@ def examine(
     failed; without it the exception goes through.
     """
     by_code, pricing = options.get("by_code"), options.get("pricing")
-    selected = (options.get("prefilter") or Prefilter(rules)).selected(source.data)
+    selected = list((options.get("prefilter") or Prefilter(rules)).asked(source.data))
     waiting = [rule for rule in selected if is_unrequested(rule, by_code)]
     chosen = [rule for rule in selected if rule not in waiting]
     # Rules on request also run where the run does not fit the GPU that the user names.

@@ -25,15 +25,8 @@ class Prefilter:
         different = {words for _, triggers in self._rules for words in triggers}
         self._words = {words: _shortest(words) for words in different}
 
-    def selected(self, data: bytes) -> list[Rule]:
-        """The rules of whose trigger words ``data`` has one of each set."""
-        return list(self._asked(data))
-
-    def any_asked(self, data: bytes) -> bool:
-        """True if ``selected`` is not empty; stops at the first rule."""
-        return next(self._asked(data), None) is not None
-
-    def _asked(self, data: bytes) -> Iterator[Rule]:
+    def asked(self, data: bytes) -> Iterator[Rule]:
+        """Yield the rules of whose trigger words ``data`` has one of each set."""
         sets: dict[frozenset[str] | tuple[str, ...], bool] = {}
         seen: dict[bytes, bool] = {}
         own: bool | None = None

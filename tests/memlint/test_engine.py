@@ -34,18 +34,18 @@ def check(data: bytes, path: str = "a.py", **options: Any) -> FileResult:
 
 def test_only_rules_with_a_trigger_are_asked() -> None:
     rules = Prefilter(RULES)
-    assert rules.selected(b"beta and gamma") == [BETA, GAMMA]
-    assert rules.selected(b"x = delta") == []
-    assert Prefilter([]).selected(b"anything") == []
+    assert list(rules.asked(b"beta and gamma")) == [BETA, GAMMA]
+    assert list(rules.asked(b"x = delta")) == []
+    assert not any(Prefilter([]).asked(b"anything"))
 
 
 def test_a_word_of_each_set_is_needed() -> None:
     both = ALPHA._replace(triggers=(frozenset({"alpha", "alphabet"}), frozenset({"psi", "chi"})))
     rules = Prefilter([both, BETA])
-    assert rules.selected(b"alphabet chi") == [both]
-    assert rules.selected(b"alpha psi beta") == [both, BETA]
-    assert rules.selected(b"alphabet beta") == [BETA]
-    assert rules.selected(b"chi psi") == []
+    assert list(rules.asked(b"alphabet chi")) == [both]
+    assert list(rules.asked(b"alpha psi beta")) == [both, BETA]
+    assert list(rules.asked(b"alphabet beta")) == [BETA]
+    assert list(rules.asked(b"chi psi")) == []
 
 
 def test_no_model_is_built_if_no_rule_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ def test_finds_what_the_marks_say_and_fixes_it(case: Case, target: str) -> None:
     assert [
         (source.location(finding.span.start).row, finding.level.value) for finding in findings
     ] == [(row, level or RULES[case.code].level.value) for row, level in case.expected]
-    asked = Prefilter([RULES[case.code]]).any_asked(case.text.encode())
+    asked = list(Prefilter([RULES[case.code]]).asked(case.text.encode()))
     assert asked, "no trigger word of the rule is in this script: it can never fail"
     _leads_to_the_twin(fix(unsafe=True), case)
     _leaves_unsafe_fixes_undone(fix(unsafe=False), case, findings)
