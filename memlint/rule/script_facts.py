@@ -8,7 +8,6 @@ from memlint.engine.forwards import Certainty
 from memlint.engine.growth import starts_of
 from memlint.engine.tensors import Output, Positions, Role, Tensor
 from memlint.engine.values import Function
-from memlint.flow.events import events_of
 from memlint.flow.reach import Reach
 from memlint.script.datasets import Dataset, may_shorten_rows
 from memlint.script.encodings import taken_for_ids

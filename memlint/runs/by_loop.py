@@ -6,6 +6,7 @@ A loop rests on a model that a step certainly trains (``script.loop_models``).
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from functools import cached_property
 
 from memlint.engine.guards import conditions_of_calls
@@ -79,6 +80,15 @@ def loaders_of_training(script: Script) -> list[Dataset]:
 
 class StepRun(ScriptRun):
     """What the steps of a script train, from one of their loaders or from any."""
+
+    by_hand: Mapping[str, str] = {
+        **ScriptRun.by_hand,
+        "vllm_share": f"Pass `{_SHARE}={{}}`, or let it sleep while the loop trains",
+        "vllm_sleep": (
+            "Pass `enable_sleep_mode={}`, call `sleep()` before each training step and `wake_up()` "
+            "before generation"
+        ),
+    }
 
     def __init__(self, script: Script, loader: Dataset | None = None) -> None:
         self.script = script
@@ -167,10 +177,6 @@ class StepRun(ScriptRun):
         span = span_in(self.script, share.node if share.node is not None else engine.node.func)
         return Field(value, span, f"`{_SHARE}={value}`{by}")
 
-    def write_vllm_share(self, value: float) -> Change:
-        """By hand."""
-        return Change({}, f"Pass `{_SHARE}={value}`, or let it sleep while the loop trains")
-
     def read_vllm_sleep(self) -> Field:
         """Off where the engine is not told that it will sleep."""
         script, engine = self.script, self._engine
@@ -179,14 +185,6 @@ class StepRun(ScriptRun):
         sleeps = script.method_calls_anywhere("sleep") and script.method_calls_anywhere("wake_up")
         return Field(None if sleeps else False, span_in(script, engine.node.func))
 
-    def write_vllm_sleep(self, value: bool) -> Change:
-        """By hand."""
-        message = (
-            f"Pass `enable_sleep_mode={value}`, call `sleep()` before each training step and "
-            "`wake_up()` before generation"
-        )
-        return Change({"vllm_sleep": value}, message)
-
     def read_gradient_accumulation(self) -> Field:
         """How many backward passes a step of the optimizer has, where several are counted."""
         steps, script = self.script.accumulation, self.script
@@ -194,10 +192,6 @@ class StepRun(ScriptRun):
             # What only divides its loss means that many backward passes for each step.
             steps = script.loss_divisor
         return Field() if steps is None else Field(steps)
-
-    def write_gradient_accumulation(self, value: int) -> Change:
-        """By hand."""
-        return Change({"gradient_accumulation": value}, f"accumulate {value} times")
 
     def read_in_backward(self) -> Field:
         """On by a hook or a wrapper that steps there."""
@@ -209,8 +203,7 @@ class StepRun(ScriptRun):
     def write_in_backward(self, value: bool) -> Change:
         """By hand."""
         wrap = "Step each weight in backward: `OptimizerInBackward(optimizer)` of memlint_runtime"
-        changed = {"optimizer": "adamw_torch_in_backward"}
-        return Change(changed, wrap) if value else super().write_in_backward(value)
+        return Change({"in_backward": True}, wrap) if value else super().write_in_backward(value)
 
     def read_offloaded_gradients(self) -> Field:
         """By the option of torchao's optimizer, where no trainer has it."""
@@ -219,10 +212,6 @@ class StepRun(ScriptRun):
         calls = [one for one in script.method_calls("CPUOffloadOptimizer") if one not in taken]
         fields = (offloading(script, call) for call in calls)
         return next((one for one in fields if one.is_value(True)), Field())
-
-    def write_offloaded_gradients(self, value: bool) -> Change:
-        """By hand."""
-        return offload_gradients(value)
 
 
 class LoopRun(StepRun):
@@ -442,9 +431,3 @@ def offloading(script: Script, optimizer: Call) -> Field:
     if option.value is not True or option.is_overridable_default:
         return Field()
     return Field(True, span_in(script, option.node or optimizer.node.func))
-
-
-def offload_gradients(value: bool) -> Change:
-    """Return the advice for that option."""
-    message = f"Set `{_OFFLOADS}={value}`, or do not accumulate"
-    return Change({}, message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from memlint.runs.changes import set_option, together
@@ -41,6 +42,17 @@ class ScriptRun(TrainingRun):
     """What a trainer or a loop of a script trains."""
 
     script: Script
+    # What is advised where a change is made by hand, by field; ``{}`` stands for the value.
+    by_hand: Mapping[str, str] = {
+        "compile": "Set `torch_compile={}`, and pad to few lengths",
+        "gradient_accumulation": "accumulate {} times",
+        "offloaded_gradients": "Set `offload_gradients={}`, or do not accumulate",
+    }
+
+    def _write_row(self, name: str, value: object) -> Change:
+        if name not in self.by_hand:
+            return super()._write_row(name, value)
+        return Change({name: value}, self.by_hand[name].format(value))
 
     @property
     def trains_language_model(self) -> bool:
@@ -161,7 +173,7 @@ class ScriptRun(TrainingRun):
             "Use a larger micro-batch without accumulation, or an optimizer that steps after "
             "backward"
         )
-        return Change({}, message)
+        return Change({"in_backward": value}, message)
 
     def _keeps_gradients(self, place: Expression, dtype: str | None) -> Field:
         """That nothing steps in backward: the size of gradients has the dtype of their weights, or

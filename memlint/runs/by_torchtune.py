@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 
 from memlint.recipes.keys import component_takes
 from memlint.runs.by_loop import StepRun
@@ -28,6 +29,19 @@ _STEPS_BETWEEN = ("in_bwd", "InBackward", "post_accumulate")
 
 class TorchtuneRun(StepRun):
     """A model that torchtune builds and a loop of the script trains."""
+
+    by_hand: Mapping[str, str] = {
+        **StepRun.by_hand,
+        "compile": "Call `torchtune.training.compile_model(model)`",
+        "loss": (
+            f"Use `{CHUNKED_LOSS}` on the model's output and call "
+            "`model.set_num_output_chunks(loss.num_output_chunks)`"
+        ),
+        "packed": (
+            "Set `packed=True` with `padded_collate_packed`, and hand the model the batch's `mask` "
+            "and `input_pos`"
+        ),
+    }
 
     def __init__(self, script: Script, model: TorchtuneModel) -> None:
         super().__init__(script)
@@ -193,21 +207,9 @@ class TorchtuneRun(StepRun):
         said = "the loss takes the logits of all tokens at once"
         return Field("full_logits", span_in(script, calls[0].node.func), said)
 
-    def write_loss(self, value: str) -> Change:
-        """torchtune's loss, which the model has to know of."""
-        message = (
-            f"Use `{CHUNKED_LOSS}` on the model's output and call "
-            "`model.set_num_output_chunks(loss.num_output_chunks)`"
-        )
-        return Change({"loss": value}, message)
-
     def read_compile(self) -> Field:
         """Off where nothing is called so."""
         return self._of_model(UNSURE if self.script.may_use("compile") else False, "")
-
-    def write_compile(self, value: bool) -> Change:
-        """torchtune's function."""
-        return Change({"compile": value}, "Call `torchtune.training.compile_model(model)`")
 
     # -- what is done with it --------------------------------------------------------------------
 
@@ -293,11 +295,3 @@ class TorchtuneRun(StepRun):
                 node = packed.node if packed.given and packed.node is not None else call.node
                 return Field(False, span_in(script, node))
         return Field()
-
-    def write_packed(self, value: bool) -> Change:
-        """By hand: the model has to get the batch's mask."""
-        message = (
-            "Set `packed=True` with `padded_collate_packed`, and hand the model the batch's `mask` "
-            "and `input_pos`"
-        )
-        return Change({"packed": value}, message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Object
-from memlint.runs.by_loop import offload_gradients, offloading, optimizer_of
+from memlint.runs.by_loop import offloading, optimizer_of
 from memlint.runs.changes import set_item, set_option, together
 from memlint.runs.precision import (
     FLOAT32,
@@ -190,18 +190,12 @@ class TrainerRun(TrainerWithLoss):
         clipped = set_option(script, config, "max_grad_norm", "0") if config is not None else None
         edits = together(call.edits, clipped)
         message = f"{call.message}, with `max_grad_norm=0`" if edits else call.message
-        name = config.settled("optim").value if config is not None else None
-        changed = {"optimizer": f"{name}_in_backward"} if isinstance(name, str) else {}
-        return Change(changed, message, edits, True)
+        return Change({"in_backward": value}, message, edits, True)
 
     def read_offloaded_gradients(self) -> Field:
         """By the optimizer that it is given."""
         optimizer = optimizer_of(self.trainer)
         return offloading(self.script, optimizer) if optimizer is not None else Field()
-
-    def write_offloaded_gradients(self, value: bool) -> Change:
-        """By hand."""
-        return offload_gradients(value)
 
     # -- precision -------------------------------------------------------------------------------
 

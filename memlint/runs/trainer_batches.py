@@ -141,10 +141,6 @@ class FedTrainer(ConfigRun):
             return Field()
         return Field(False, span_in(script, config.node.func), f"trains for {length} uncompiled")
 
-    def write_compile(self, value: bool) -> Change:
-        """By hand: many lengths are compiled many times."""
-        return Change({}, f"Set `torch_compile={value}`, and pad to few lengths")
-
     def read_offload(self) -> Field:
         """``none`` where TRL trains on long rows and nothing is said of it."""
         script, config, trainer = self.script, self.config, self.trainer

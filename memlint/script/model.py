@@ -23,7 +23,6 @@ from memlint.script.datasets import datasets_of, streams_data
 from memlint.script.evaluation import frozen_modules_of
 from memlint.script.forward_passes import (
     all_forwards_of,
-    all_steps_of,
     forwards_of,
     steps_of,
 )
@@ -189,7 +188,6 @@ class Script(Host):
     all_forwards = cached_property(all_forwards_of)
     frozen_passes = cached_property(frozen_passes)
     steps = cached_property(steps_of)
-    all_steps = cached_property(all_steps_of)
     accumulation = cached_property(accumulation_of)
     loss_divisor = cached_property(loss_divisor_of)
     torchtune = cached_property(torchtune_model)
