@@ -56,13 +56,14 @@ class TrainerWithLoss(FedTrainer):
     def _write_option(self) -> Change:
         """What SFTTrainer has for it. Its versions that keep the logits read them for their
         metrics."""
-        script, config = self.script, self.config
-        losses = (script.api.choices(config.kind, "loss_type") or ()) if config else ()
+        api, trainer, config = self.script.api, self.trainer, self.config
+        losses = (api.choices(config.kind, "loss_type") or ()) if config else ()
         # Liger's has its own form of the other losses, and is refused beside the chunked one.
-        if "chunked_nll" in losses and self.trainer.settled("loss_type") == "nll":
+        if "chunked_nll" in losses and trainer.settled("loss_type") == "nll":
             return Change(_FUSED, 'Set `loss_type="chunked_nll"`')
-        if config is None or config.has_option("use_liger_kernel"):
-            return Change(_FUSED, "Set `use_liger_kernel=True`")
+        option, kind = "use_liger_kernel", api.config_of(trainer.kind) or ""
+        if config.has_option(option) if config else api.accepts(kind, option):
+            return Change(_FUSED, f"Set `{option}=True`")
         return Change(_FUSED, "Upgrade TRL: later releases compute this loss in chunks")
 
 
