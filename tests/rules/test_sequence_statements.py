@@ -39,8 +39,10 @@ TOKENIZERS = (
 def test_a_chat_template_that_makes_text_tokenizes_nothing(tokenizer: str) -> None:
     call = '{"text": tokenizer.apply_chat_template(row["messages"], tokenize=False)}'
     assert found(TOKENIZED.format(tokenizer=tokenizer, call=call), "MEM101") == []
+    # A name alone makes no tokenizer: only the first is known to be one.
     call = 'tokenizer(row["text"])'
-    assert len(found(TOKENIZED.format(tokenizer=tokenizer, call=call), "MEM101")) == 1
+    known = 1 if tokenizer == TOKENIZERS[0] else 0
+    assert len(found(TOKENIZED.format(tokenizer=tokenizer, call=call), "MEM101")) == known
 
 
 PADDED = """\
