@@ -23,7 +23,7 @@ _OF_MODULES = frozenset(
 _INPUTS = frozenset({"input_ids", "inputs_embeds", "attention_mask", "labels", None})
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=16)  # the files of one script: trees are large
 def calls_of_models(tree: ast.Module) -> frozenset[ast.Call]:
     """Return the calls in a file whose callee is used as a model."""
     modules: set[str] = set()

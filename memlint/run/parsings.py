@@ -138,7 +138,8 @@ def _loads(data: bytes) -> Iterator[Parsing]:
 def _lines_with(data: bytes, words: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     """Yield the lines that hold one of some words, with their rows."""
     data += b"\n"
-    places = (m.start() for word in words if word in data for m in re.finditer(word, data))
+    present = (re.escape(word) for word in words if word in data)
+    places = (found.start() for word in present for found in re.finditer(word, data))
     for at in sorted({data.rfind(b"\n", 0, place) + 1 for place in places}):
         yield data.count(b"\n", 0, at) + 1, data[at : data.find(b"\n", at)]
 

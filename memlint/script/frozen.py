@@ -94,4 +94,8 @@ def _place(script: Host, forward: Forward, run: ForwardRun, touched: set[int]) -
     if not any(_root(one) in touched for one in forward.runs):
         return forward.node
     call = script._call_leading_to(run)
-    return call.node if call is not None else None
+    if call is None:
+        return None
+    # ``self.train_epoch(...)`` of a trainer that several scripts make: trained in one, in all.
+    also = [script._call_leading_to(one) for one in forward.runs if _root(one) in touched]
+    return None if any(one and one.node is call.node for one in also) else call.node

@@ -117,9 +117,10 @@ def _more_than_one(script: Host, call: Call, name: str) -> Iterator[int | None]:
         elif (
             setting.value is UNSURE
             and keyword is not None
-            and re.search(_COUNTS, script.text(keyword.value))
+            and re.search(_COUNTS, script.text(keyword.value).replace("num_return_sequences", ""))
         ):
-            # ``num_return_sequences=args.group_size``
+            # ``num_return_sequences=args.group_size``; a variable of the keyword's own name, whose
+            # default is one, says nothing.
             yield None
 
 

@@ -39,6 +39,7 @@ TABLES = {
     "memlint.api.knowledge.families": ("_FAMILIES", "_WHOLE", "_REFUSED"),
     "memlint.api.knowledge.sizes": ("_WRITTEN", "_WORDS"),
     "memlint.memory.oom_frames": ("_FRAMES", "_PHASES"),
+    "memlint.proof.stand_ins.tiny_models": ("_FAMILIES",),
     "memlint.project.checkouts": (
         *("_PROJECT_NAME", "_SETUP_NAME", "_SETUP_VERSION", "_PROJECT_VERSION"),
     ),
@@ -57,7 +58,9 @@ OF_TABLES = {
         "re.search(pattern, text)",
         "re.search(_SETUP_VERSION if name == 'setup.py' else _PROJECT_VERSION, text)",
     ),
+    "memlint.proof.stand_ins.tiny_models": ("re.search(pattern, name.lower())",),
     # Of names, which are escaped.
+    "memlint.run.parsings": ("re.finditer(word, data)",),
     "memlint.fix.untouched": (
         r"re.findall(b'\\b%s[\\s\\\\]+as[\\s\\\\]+(\\w+)' % name, data)",
         r"re.compile(b'\\b(?:%s)\\b' % b'|'.join([b'import', *said]))",

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from memlint.rule import facts
+from memlint.flow.events import events_of
 from memlint.script import Certainty, EventKind, Forward, Script
 from tests.memlint.script.scripts import read
 
@@ -116,7 +116,7 @@ IN_STEP_UNKNOWN = {
     "one of several": """
         net_model = load(3) if a else load(4)
         for batch in loader:
-            net_model(batch).loss.backward()
+            net_model(**batch).loss.backward()
     """,
     "wrapped on one path": """
         from mine import load
@@ -127,7 +127,7 @@ IN_STEP_UNKNOWN = {
         if a:
             net_model = DistributedDataParallel(net_model)
         for batch in loader:
-            net_model(batch).loss.backward()
+            net_model(**batch).loss.backward()
     """,
     "by a method that is called for evaluation, too": """
         class Trainer:
@@ -228,7 +228,7 @@ GRADIENTS: dict[str, tuple[str, bool | None]] = {
     ),
     "in a library's evaluation hook": (
         "from transformers import Trainer\nclass T(Trainer):\n"
-        "    def prediction_step(self, model, inputs):\n        model(**inputs)\n",
+        "    def prediction_step(self, model, inputs):\n        return model(**inputs).logits\n",
         None,
     ),
 }
@@ -278,7 +278,7 @@ def test_mode_of_the_module(case: str) -> None:
 
 def test_certainty() -> None:
     assert marked("model(ids)").certainty is Certainty.DEFINITE
-    assert marked("def f(model):\n    return model(ids)").certainty is Certainty.POSSIBLE
+    assert marked("def f(model):\n    return model(ids).logits").certainty is Certainty.POSSIBLE
     known = marked("def f(net):\n    net.eval()\n    return net(ids)")
     assert known.certainty is Certainty.DEFINITE
     assert not script_of("def f(fn):\n    return fn(ids)").forwards
@@ -286,7 +286,7 @@ def test_certainty() -> None:
 
 def test_functions_that_are_called_and_those_that_are_not() -> None:
     assert marked("def f(m):\n    m(ids)\nf(model)").called
-    assert not marked("def f(model):\n    model(ids)").called
+    assert not marked("def f(model):\n    return model(ids).logits").called
 
 
 def test_autocast_dtype() -> None:
@@ -327,7 +327,7 @@ def test_events_are_in_order() -> None:
             optimizer.zero_grad()
         model.save_pretrained("out")
     """)
-    kinds = [event.kind for event in facts.events_of(script)]
+    kinds = [event.kind for event in events_of(script)]
     assert kinds == [
         EventKind.LOAD,
         EventKind.FORWARD,
