@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
+from memlint.source.bounded import read_regular
 from memlint.source.record import NamedTuple
 
 # A fix may move losses by so many times what one rounding of the weights does: sums in another
@@ -27,6 +28,7 @@ _TIMES = 8.0
 _LEAST = 1e-6
 # Above this a script does not repeat itself, and nothing can be said of a fix.
 _UNSTEADY = 0.02
+_MOST_BYTES = 10 << 20  # of what a run says of its steps
 
 
 class Job(NamedTuple):
@@ -151,8 +153,7 @@ def _run(job: Job, folder: str, text: str, nudge: bool) -> Run:
         finally:
             _end(process)
     try:
-        with open(result, encoding="utf-8") as file:
-            values: dict[str, Any] = json.load(file)
+        values: dict[str, Any] = json.loads(read_regular(result, _MOST_BYTES))
     except (OSError, ValueError):
         signalled = f" by signal {-process.returncode}" if process.returncode < 0 else ""
         return Run(f"ended{signalled} without a word", log=_tail(log))
