@@ -482,4 +482,6 @@ def _option(server: Server, document: Document, cell: int | None, line: int, col
 
 def serve() -> None:
     """Answer a client on standard input and output until it says goodbye."""
-    make_server().start_io()
+    # Streams of its own: pygls closes them, and the program flushes its own when it ends.
+    with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as answers:
+        make_server().start_io(requests, answers)
