@@ -66,6 +66,8 @@ def verify_command(
 
 def _fix(script: str, codes: Sequence[str], unsafe: bool, target: str) -> tuple[FixResult, str]:
     """Return what fixing the script comes to, and its text as it is."""
+    if os.name == "nt":
+        raise Usage("verify needs Linux or macOS: its runs are ended by their process group")
     if not script.endswith(".py"):
         raise Usage(f"{script}: give a Python script that trains")
     options = Common(Choice(), target, None, False, False, None, False, True)
@@ -118,7 +120,7 @@ def _lines(fixed: FixResult, verified: Verified) -> Sequence[str]:
     lines = [visible(line) for line in dict.fromkeys(lines)]
     if before.error or not before.losses:
         why = before.error or "no loss was seen: nothing called `backward`"
-        return [*lines, f"not verified: the script itself: {visible(why)}", *_log(before)]
+        return [*lines, f"not verified: the script itself: {visible(why)}", *_alone(verified)]
     if after.error:
         return [*lines, f"STOPS: the fixed script: {visible(after.error)}", *_log(after)]
     lines.append(f"{'':14}{'as it is':>14}{'fixed':>14}")
@@ -135,6 +137,15 @@ def _lines(fixed: FixResult, verified: Verified) -> Sequence[str]:
     ]
     lines.append(_verdict(verified))
     return lines
+
+
+def _alone(verified: Verified) -> list[str]:
+    """Return what the fixed script does where the script itself has nothing to compare it with."""
+    after = verified.after
+    if not after.losses or after.error:
+        return _log(verified.before)
+    losses = ", ".join(f"{loss:.6f}" for loss in after.losses)
+    return [f"the fixed script took {plural(after.steps, 'step')}: losses {losses}"]
 
 
 def _measured(before: Run, after: Run) -> list[tuple[str, float, float, str]]:

@@ -20,17 +20,18 @@ _OF_MODULES = frozenset(
         *("load_state_dict", "print_trainable_parameters", "no_sync", "train", "eval"),
     }
 )
+_SPEAKING = frozenset({ast.Assign, ast.Attribute, ast.Call})
 _INPUTS = frozenset({"input_ids", "inputs_embeds", "attention_mask", "labels", None})
 
 
-@lru_cache(maxsize=16)  # the files of one script: trees are large
+@lru_cache(maxsize=64)  # the files of one script: trees are large
 def calls_of_models(tree: ast.Module) -> frozenset[ast.Call]:
     """Return the calls in a file whose callee is used as a model."""
     modules: set[str] = set()
     results: dict[str, set[str]] = {"logits": set(), "loss": set()}
     found: set[ast.Call] = set()
     calls: list[tuple[ast.Call, str]] = []
-    for node in walk([tree]):
+    for node in filter(_can_tell, walk([tree])):
         match node:
             case ast.Call(func=ast.Attribute(value=holder, attr=method)) if method in _OF_MODULES:
                 modules.add(_key(holder))
@@ -50,6 +51,10 @@ def calls_of_models(tree: ast.Module) -> frozenset[ast.Call]:
         ):
             found.add(call)
     return frozenset(found)
+
+
+def _can_tell(node: ast.AST) -> bool:
+    return node.__class__ in _SPEAKING
 
 
 def _gets_inputs(call: ast.Call) -> bool:

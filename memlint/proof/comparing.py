@@ -97,15 +97,15 @@ class Verified(NamedTuple):
 
 def verify(job: Job, before: str, after: str) -> Verified:
     """Run ``before``, the script's text, and ``after``, its fixed text. Leaves nothing behind."""
-    runs = []
+    runs: list[Run] = []
     with tempfile.TemporaryDirectory(prefix="memlint-verify-") as scratch:
         for name, text, nudge in (
             ("before", before, False), ("nudged", before, True), ("after", after, False)
         ):  # fmt: skip
+            if nudge and runs[0].error:
+                runs.append(Run())  # nothing to measure noise by
+                continue
             runs.append(_run(job, os.path.join(scratch, name), text, nudge))
-            if runs[0].error:
-                runs += [Run()] * (3 - len(runs))
-                break
     first, second, third = runs
     return Verified(first, second, third, _distance(first, second), _distance(first, third))
 

@@ -84,6 +84,14 @@ def test_a_rewrite_that_stops_the_script_is_caught(tmp_path: Path) -> None:
     assert shorter.verdict == "stops"
 
 
+def test_a_script_that_stops_and_its_fixed_version(tmp_path: Path) -> None:
+    """There is nothing to compare, but what the fixed one does is told."""
+    verified = run(tmp_path, LOOP.replace("set_to_none", "set_to_nothing"), LOOP)
+    assert verified.verdict == "no answer"
+    assert "TypeError" in verified.before.error
+    assert len(verified.after.losses) == 3
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize(
     ("text", "words"),
