@@ -13,8 +13,9 @@ import click
 from memlint.cli.inputs import Usage, check_targets, gather
 from memlint.cli.options import Common
 from memlint.proof.comparing import Job, Run, Verified, sample_columns, verify
-from memlint.reports.readable import plural, saving_words
+from memlint.reports.readable import finding_place, plural, saving_words
 from memlint.reports.style import shown_path, visible
+from memlint.rule.file_rules import BROKEN_FILE
 from memlint.rule.registry import Choice
 from memlint.run.results import FixResult
 from memlint.run.session import Session
@@ -85,6 +86,9 @@ def _fix(script: str, codes: Sequence[str], unsafe: bool, target: str) -> tuple[
     result = Session().fix(jobs[0]._replace(unsafe_fixes=unsafe), data)
     for diagnostic in result.diagnostics:
         raise Usage(f"{script}: {diagnostic.message}")
+    for finding in result.checked.findings:
+        if finding.code == BROKEN_FILE.code:
+            raise Usage(f"{finding_place(finding)}: {finding.message}")
     return result, text
 
 
@@ -171,7 +175,10 @@ def _verdict(verified: Verified) -> str:
         case "stops":
             steps = f"{verified.after.steps} of {verified.before.steps} steps"
             return f"STOPS: the fixed script took {steps}"
-    return f"not verified: the script does not repeat itself: {noise} apart in two runs"
+    return (
+        f"not verified: {told}; the script does not repeat itself, or its losses hang on each "
+        "rounding (fix its seed, or verify it in float32)"
+    )
 
 
 def _share(value: float) -> str:

@@ -26,7 +26,8 @@ from memlint.source.record import NamedTuple
 # order round several times.
 _TIMES = 8.0
 _LEAST = 1e-6
-# Above this a script does not repeat itself, and nothing can be said of a fix.
+# Where one rounding moves a script further than this, or it does not repeat itself, nothing can be
+# said of what a fix moves.
 _UNSTEADY = 0.02
 _MOST_BYTES = 10 << 20  # of what a run says of its steps
 
@@ -90,6 +91,8 @@ class Verified(NamedTuple):
             return "no answer"
         if self.after.error or self.after.steps < self.before.steps:
             return "stops"
+        if self.moved <= _LEAST:
+            return "same"
         if self.noise > _UNSTEADY:
             return "no answer"
         return "same" if self.moved <= self.allowed else "moved"

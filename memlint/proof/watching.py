@@ -20,8 +20,8 @@ class Enough(BaseException):
 class Watch:
     """Counts the steps of this process and ends it after ``most`` of them.
 
-    nudge: move every weight that is trained by one rounding before the first step, to learn how
-    far rounding alone moves the losses.
+    nudge: move every weight that is trained by one rounding, up or down, before the first step, to
+    learn how far rounding alone moves the losses.
     """
 
     def __init__(self, most: int, nudge: bool = False) -> None:
@@ -101,13 +101,20 @@ class Watch:
 
         real_init = torch.optim.Optimizer.__init__
 
+        def nudge(parameter: Any) -> None:
+            # Up or down by chance: all of them up would be another scale, not rounding.
+            eps = torch.finfo(parameter.dtype).eps
+            chance = torch.Generator(parameter.device).manual_seed(parameter.numel())
+            up = torch.empty_like(parameter).bernoulli_(0.5, generator=chance)
+            parameter.mul_(up.mul_(2 * eps).add_(1 - eps))
+
         def init(optimizer: Any, *arguments: Any, **keywords: Any) -> None:
             real_init(optimizer, *arguments, **keywords)
             with torch.no_grad():
                 for group in optimizer.param_groups:
                     for parameter in group["params"]:
                         if parameter.is_floating_point():
-                            parameter.mul_(1 + torch.finfo(parameter.dtype).eps)
+                            nudge(parameter)
 
         torch.optim.Optimizer.__init__ = init
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from memlint.cli.main import run as main
 from memlint.proof.comparing import Job, Verified, sample_columns, verify
 from memlint.proof.overlay import Overlay
 
@@ -56,6 +57,16 @@ def test_sums_in_another_order_are_the_same(same: Verified) -> None:
     assert len(same.before.losses) == len(same.before.norms) == 3
     assert 0 < same.noise < 1e-4
     assert same.before.host > 2**20
+
+
+def test_sixteen_bits_round_more_and_are_compared_all_the_same(tmp_path: Path) -> None:
+    """One rounding is 0.8 % there; up for some weights and down for others, it is no new scale."""
+    text = LOOP.replace("optimizer = torch", "model.bfloat16()\noptimizer = torch")
+    text = text.replace("torch.randn(64, 8)", "torch.randn(64, 8).bfloat16()")
+    verified = run(tmp_path, text, f"{text}\n")
+    assert verified.moved == 0
+    assert verified.verdict == "same"
+    assert 1e-5 < verified.noise < 0.05
 
 
 @pytest.mark.matrix
@@ -213,6 +224,25 @@ def _wait_for_child(parent: int) -> int:
 )
 def test_rows_are_guessed(text: str, rows: str) -> None:
     assert sample_columns(text) == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.py", "from trl import SFTTrainer\ndef (", "a.py:2:5"),
+        ("a.sh", "trl sft", "give a Python script"),
+        ("none.py", None, "does not exist"),
+    ],
+)
+def test_what_cannot_be_verified_is_said(
+    name: str, text: str | None, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        Path(name).write_text(text)
+    assert main(["verify", name]) == 2
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.matrix
