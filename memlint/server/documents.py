@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memlint.adopt.ignoring import with_ignores
-from memlint.project.config import ConfigError, Settings, nearest, override
+from memlint.project.config import Settings, nearest, override
 from memlint.project.discover import Found, is_excluded
 from memlint.project.targets import Targets
-from memlint.recipes.files import is_recipe_file
-from memlint.recipes.files import may_hold_recipe as may_hold
+from memlint.recipes.files import is_recipe_file, may_hold_recipe
 from memlint.rule.registry import Choice
 from memlint.run.jobs import Job, plan
 from memlint.run.results import FileResult, Rendered
@@ -20,9 +19,6 @@ from memlint.run.session import Session
 from memlint.source.diagnostics import ReadError
 from memlint.source.reading import encode, read_source
 from memlint.source.record import NamedTuple
-
-# The editor's settings that take the place of the configuration's.
-OPTIONS = ("select", "ignore", "target", "gpu", "assume", "runtime", "prices", "unsafe-fixes")
 
 
 class LineEdit(NamedTuple):
@@ -36,7 +32,8 @@ class LineEdit(NamedTuple):
 class Checker:
     """One session for all documents. Not for several threads at once.
 
-    options: the editor's settings, by their names in the configuration.
+    options: the editor's settings, by their names in the configuration: ``select``, ``ignore``,
+    ``target``, ``gpu``, ``assume``, ``runtime`` and ``prices``.
     """
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
@@ -56,16 +53,15 @@ class Checker:
 
     def settings(self, path: str) -> Settings:
         """Return the settings of the file at ``path``. Raises ``ConfigError``."""
-        found = nearest(os.path.dirname(path), self._settings)
-        given = {name: self._options[name] for name in OPTIONS if self._options.get(name)}
+        options = self._options
         return override(
-            found,
-            target=given.get("target"),
-            gpu=given.get("gpu"),
-            assume=tuple(given.get("assume", ())),
-            runtime=self._options.get("runtime"),
-            prices=self._options.get("prices"),
-            unsafe_fixes=self._options.get("unsafe-fixes"),
+            nearest(os.path.dirname(path), self._settings),
+            target=options.get("target") or None,
+            gpu=options.get("gpu") or None,
+            assume=tuple(options.get("assume") or ()),
+            runtime=options.get("runtime"),
+            prices=options.get("prices"),
+            unsafe_fixes=False,
         )
 
     def check(self, path: str, data: bytes) -> FileResult:
@@ -76,24 +72,20 @@ class Checker:
         job = self._job(path, data)
         return FileResult(path) if job is None else self._session.check(job, data)
 
-    def fix(self, path: str, data: bytes, unsafe: bool = False) -> bytes | None:
+    def fix(self, path: str, data: bytes) -> bytes | None:
         """Return the text once everything safe is fixed; None where nothing is."""
         job = self._job(path, data)
-        if job is None:
-            return None
-        return self._session.fix(job._replace(unsafe_fixes=unsafe), data).after
+        return None if job is None else self._session.fix(job, data).after
 
     def _job(self, path: str, data: bytes) -> Job | None:
         """Return what is asked of the file; None where it is excluded or none of ours."""
         settings = self.settings(path)
         if is_excluded(path, settings):
             return None
-        if is_recipe_file(path) and not may_hold(path, data):
+        if is_recipe_file(path) and not may_hold_recipe(path, data):
             return None
-        choice = Choice(
-            tuple(self._options.get("select") or ()) or None,
-            tuple(self._options.get("ignore") or ()),
-        )
+        select, ignore = (tuple(self._options.get(name) or ()) for name in ("select", "ignore"))
+        choice = Choice(select or None, ignore)
         return plan([Found(path, settings, absolute=path)], choice)[0]
 
 
@@ -144,6 +136,3 @@ def cells_of(data: bytes) -> list[str]:
     import json
 
     return ["".join(cell["source"]) for cell in json.loads(data)["cells"]]
-
-
-__all__ = ["Checker", "ConfigError", "LineEdit", "cells_of", "ignored", "line_edits", "notebook"]

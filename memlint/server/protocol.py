@@ -18,11 +18,11 @@ from pygls import uris
 from pygls.lsp.server import LanguageServer
 
 import memlint
+from memlint.project.config import ConfigError
 from memlint.reports.readable import footprint_line, saving_words
 from memlint.run.results import FileResult, Rendered
 from memlint.server.documents import (
     Checker,
-    ConfigError,
     cells_of,
     ignored,
     line_edits,
