@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Sequence
 
 import click
@@ -136,5 +135,5 @@ def _add_ignores(results: Iterable[FileResult], why: str) -> int:
         for problem in ignored.problems:
             status = 1
             click.echo(diagnostic_line(problem, Style(False)), err=True)
-    click.echo(f"Ignored {plural(count, 'finding')} in {plural(files, 'file')}.", file=sys.stdout)
+    click.echo(f"Ignored {plural(count, 'finding')} in {plural(files, 'file')}.")
     return status

@@ -22,7 +22,6 @@ from memlint.project.config import (
 from memlint.project.discover import Found, Skipped, discover, is_excluded
 from memlint.project.ignores import Patterns
 from memlint.recipes.files import is_recipe_file
-from memlint.reports.paths import relative
 from memlint.reports.style import visible
 from memlint.run.checking import Progress, is_maybe_recipe
 from memlint.run.jobs import Job, plan
@@ -127,6 +126,8 @@ def _included(found: list[Found], options: Common) -> list[Found]:
     """Return the files without those of ``--exclude``, relative to the working folder."""
     if not options.exclude:
         return found
+    from memlint.reports.paths import relative
+
     try:
         patterns = Patterns([pattern_below(os.getcwd(), each) for each in options.exclude])
     except ValueError as error:

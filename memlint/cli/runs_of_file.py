@@ -120,7 +120,9 @@ def _training_in(folder: str, target: str | None) -> Iterator[str]:
 
     tried = 0
     for file in discover([folder]):
-        if not isinstance(file, Found) or tried > _MOST_TRIED:
+        if tried > _MOST_TRIED:
+            return
+        if not isinstance(file, Found):
             continue
         try:
             data = read_regular(file.path, LIMIT)
