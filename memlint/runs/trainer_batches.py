@@ -92,8 +92,9 @@ class FedTrainer(ConfigRun):
     @property
     def _packs_by(self) -> Trainer | Config:
         """What says whether rows are packed: TRL once gave its trainer the option."""
-        by_trainer = self.config is None or self.trainer.setting("packing").given
-        return self.trainer if by_trainer or self.config is None else self.config
+        if self.config is None or self.trainer.setting("packing").given:
+            return self.trainer
+        return self.config
 
     def read_packed(self) -> Field:
         """True where rows are packed, or padding-free; False where TRL pads what it prepared."""
