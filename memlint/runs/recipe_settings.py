@@ -94,6 +94,8 @@ _ATTENTION = {
     "flex_attention": "flex_attention",
     "flash": "flash_attention_2",
 }
+# Words for checkpoints that wait in host memory.
+_OFFLOADED = ("offload", "unsloth")
 _AXOLOTL: Rows = (
     ("base_model", "model", _text),
     ("micro_batch_size", "micro_batch", count_in),
@@ -106,8 +108,9 @@ _AXOLOTL: Rows = (
     (
         "gradient_checkpointing",
         "checkpointing",
-        _word({True: "full", False: "none", **dict.fromkeys(("offload", "unsloth"), "full")}),
+        _word({True: "full", False: "none", **dict.fromkeys(_OFFLOADED, "full")}),
     ),
+    ("gradient_checkpointing", "offload", _word(dict.fromkeys(_OFFLOADED, "activations"))),
     ("activation_offloading", "offload", _if_on("activations")),
     ("flash_attention", "attention", _if_on("flash_attention_2")),
     ("sdp_attention", "attention", _if_on("sdpa")),

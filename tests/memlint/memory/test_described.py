@@ -217,6 +217,10 @@ VARIANTS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
         "bf16: auto\nplugins: [axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin]",
         {"loss": "liger"},
     ),
+    "checkpoints in host memory": (
+        AXOLOTL, "checkpointing: true", "checkpointing: offload",
+        {"checkpointing": "full", "offload": "activations"},
+    ),
     "FSDP": (
         AXOLOTL, "bf16: auto", "bf16: auto\nfsdp_version: 2\nfsdp_config:\n  offload_params: true",
         {"sharding": "fsdp2",
