@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
+from memlint.api import Api
 from memlint.cli.inputs import Usage
 from memlint.memory import SettingsError
 from memlint.memory.fit import Fitted, Measure, fit, run_of
@@ -19,11 +19,8 @@ from memlint.rule.findings import Applicability
 from memlint.run.described import Described, NoRunError, runs_in
 from memlint.run.jobs import Job
 from memlint.run.runs import Runs
+from memlint.source import Source
 from memlint.source.diagnostics import ReadError
-
-if TYPE_CHECKING:
-    from memlint.api import Api
-    from memlint.source import Source
 
 
 def jobs_that_fit(jobs: Sequence[Job]) -> list[Job]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import click
+from click.decorators import FC
 
 import memlint
 from memlint.cli.interrupts import Interrupted, Terminated
@@ -24,11 +26,6 @@ from memlint.cli.options import (
     read_options,
     shared_options,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from click.decorators import FC
 
 CLEAN, FOUND, BROKEN = 0, 1, 2
 

@@ -7,7 +7,7 @@ name that is there under an alias is used under it. Else there is a line of its 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -30,9 +30,6 @@ from memlint.fix.spans import Tree
 from memlint.fix.statement_edits import block_of, own_lines
 from memlint.source import Span
 from memlint.source.edits import AddImport, RemoveImport, RenameImport
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def import_sequence(tree: Tree, node: cst.ImportFrom) -> Sequence:

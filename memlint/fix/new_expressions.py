@@ -10,16 +10,13 @@ import io
 import os
 import re
 import tokenize
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 import libcst as cst
 
 from memlint.fix.outcome import FixError
 from memlint.fix.spans import Tree, parse
 from memlint.source import Span
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _LINE = re.compile(r"\r\n|\r|\n")
 _INDENT = re.compile(r"(?:    )*")

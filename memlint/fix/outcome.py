@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from memlint.source import Span
 from memlint.source.record import Record
-
-if TYPE_CHECKING:
-    from memlint.source import Span
 
 _NOTHING: Mapping[int, str] = {}
 

@@ -17,10 +17,11 @@ import ast
 import re
 import warnings
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import libcst as cst
 from libcst._nodes.internal import CodegenState
@@ -29,11 +30,7 @@ from memlint.fix.bulk import TooMuchError, without_bulk
 from memlint.fix.outcome import FixError
 from memlint.fix.untouched import without_untouched
 from memlint.source import Span
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from memlint.source.edits import Edit
+from memlint.source.edits import Edit
 
 # White space and line ends are most of a tree's nodes, and no edit speaks of them.
 _UNRECORDED = frozenset(

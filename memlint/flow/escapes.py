@@ -7,20 +7,14 @@ attribute. All other places where it stands may lead to code that reads any of i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
 
+from memlint.engine.nodes import CallNode, Expression
 from memlint.engine.project import is_elsewhere, is_library
-from memlint.engine.usage import Way
-from memlint.engine.values import Class, Function
+from memlint.engine.usage import Place, Usage, Way
+from memlint.engine.values import Class, Function, Object
 from memlint.flow.callables import SHOWS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from memlint.engine.nodes import CallNode, Expression
-    from memlint.engine.usage import Place, Usage
-    from memlint.engine.values import Object
-    from memlint.flow.evaluated import Evaluated
+from memlint.flow.evaluated import Evaluated
 
 _SEEN = frozenset({Way.DROPPED, Way.READ, Way.METHOD, Way.CALLED, Way.ITEM})
 

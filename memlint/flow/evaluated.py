@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 
+from memlint.api import Api
 from memlint.engine.constants import python_value
+from memlint.engine.interpreter import Interpreter
+from memlint.engine.nodes import Expression, Module, Node
 from memlint.engine.project import is_elsewhere
 from memlint.engine.scopes import Flow
 from memlint.engine.tensors import Tensor, Use, known_tensors
 from memlint.engine.tree import Tree
 from memlint.engine.usage import Usage, usage_of
-from memlint.engine.values import UNKNOWN, Object, Symbol, Value, options
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from memlint.api import Api
-    from memlint.engine.interpreter import Interpreter
-    from memlint.engine.nodes import Expression, Module, Node
-    from memlint.engine.values import Invocation
-    from memlint.source import Source
+from memlint.engine.values import UNKNOWN, Invocation, Object, Symbol, Value, options
+from memlint.source import Source
 
 _BACKWARD = ("backward", "manual_backward")
 

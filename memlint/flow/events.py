@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from memlint.engine.name_uses import Turn, is_turn
-from memlint.engine.nodes import call_itself, holder_of, last_name
+from memlint.engine.nodes import CallNode, Node, call_itself, holder_of, last_name
 from memlint.engine.tensors import Output, Tensor
 from memlint.engine.values import Invocation, Object, options
-from memlint.flow.evaluated import query
+from memlint.flow.evaluated import Evaluated, query
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import CallNode, Node
-    from memlint.flow.evaluated import Evaluated
 
 
 class EventKind(StrEnum):

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
+from memlint.engine.nodes import Node
 from memlint.engine.usage import Place, Usage, Way
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from memlint.engine.nodes import Node
-    from memlint.flow.evaluated import Evaluated
+from memlint.flow.evaluated import Evaluated
 
 
 def uses_of(

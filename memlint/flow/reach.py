@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from memlint.engine.name_uses import is_local
-from memlint.engine.nodes import called_name, holder_of, is_lambda
+from memlint.engine.nodes import (
+    CallNode,
+    Definition,
+    Expression,
+    Node,
+    called_name,
+    holder_of,
+    is_lambda,
+)
 from memlint.engine.project import is_elsewhere
 from memlint.engine.usage import Place, Usage, Way, parameter_of, places_of
 from memlint.engine.values import Class, Function, Object, Symbol, Value, options
 from memlint.flow import callables
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import CallNode, Definition, Expression, Node
-    from memlint.flow.evaluated import Evaluated
+from memlint.flow.evaluated import Evaluated
 
 
 class Reach(IntEnum):

@@ -7,14 +7,11 @@ or a script runs with what its first lines installed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from memlint.project.manifests import declared_in_strings
 from memlint.project.requirements import installs
+from memlint.source import Source
 from memlint.source.patterns import lazy_pattern
-
-if TYPE_CHECKING:
-    from memlint.source import Source
 
 _OPENING = "# /// script"
 _CLOSING = "# ///"

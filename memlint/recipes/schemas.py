@@ -9,14 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
 
+from memlint.api import Api
 from memlint.api.tables import Table, holds, table
 from memlint.api.versions import parse_version
 from memlint.source.record import Record
-
-if TYPE_CHECKING:
-    from memlint.api import Api
 
 KINDS = ("torchtune", "llamafactory", "axolotl")
 

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from memlint.api import Api
 from memlint.api.signatures import Expression
 from memlint.engine.constants import MISSING, UNSURE, unified
+from memlint.engine.forwards import ForwardRun
 from memlint.engine.groups import takes_all
 from memlint.engine.growth import stores_in
 from memlint.engine.guards import is_off_by_default
+from memlint.engine.interpreter import Interpreter
 from memlint.engine.modes import in_evaluation_hook
-from memlint.engine.nodes import call_itself
+from memlint.engine.nodes import (
+    CallNode,
+    ClassNode,
+    ImportName,
+    ImportNode,
+    Keyword,
+    Module,
+    Node,
+    call_itself,
+)
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import (
     ABSENT,
     Binding,
     How,
+    Invocation,
     Object,
     Provenance,
     Value,
@@ -28,24 +42,7 @@ from memlint.engine.values import (
 from memlint.flow.evaluated import Evaluated
 from memlint.script.call_settings import Setting, setting_of
 from memlint.script.launcher import Launcher
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from memlint.api import Api
-    from memlint.engine.forwards import ForwardRun
-    from memlint.engine.interpreter import Interpreter
-    from memlint.engine.nodes import (
-        CallNode,
-        ClassNode,
-        ImportName,
-        ImportNode,
-        Keyword,
-        Module,
-        Node,
-    )
-    from memlint.engine.values import Invocation
-    from memlint.source import Source, Span
+from memlint.source import Source, Span
 
 
 class Call:

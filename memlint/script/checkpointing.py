@@ -6,15 +6,11 @@ for quantized weights alone, and only where ``use_gradient_checkpointing`` is le
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from memlint.engine.values import Object, Value
 from memlint.script.call_settings import MISSING
+from memlint.script.called import Call, Called
 from memlint.script.guesses import may_use
 from memlint.script.loaded_models import ModelFacts, is_about, model_facts
-
-if TYPE_CHECKING:
-    from memlint.script.called import Call, Called
 
 # The option and its new name: where both are given the new one wins.
 SWITCHES = ("activation_checkpointing", "gradient_checkpointing")

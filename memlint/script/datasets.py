@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from memlint.engine.definitions import methods_of
 from memlint.engine.growth import source_of
-from memlint.engine.nodes import holder_of
+from memlint.engine.nodes import CallNode, Expression, holder_of
 from memlint.engine.preparing import speaks_of_lengths
 from memlint.engine.project import is_elsewhere
 from memlint.engine.rows import KEEPS_ROWS, Rows
@@ -22,6 +21,7 @@ from memlint.engine.values import (
     Constant,
     Function,
     FunctionNode,
+    Invocation,
     Object,
     Sequence,
     Symbol,
@@ -32,18 +32,13 @@ from memlint.engine.values import (
 from memlint.flow.evaluated import query
 from memlint.script.call_settings import Setting
 from memlint.script.called import Call
-from memlint.script.calls import Trainer
+from memlint.script.calls import Host, Trainer
 from memlint.script.lengths import Effect, Lengths, effects_of, is_named_for_blocks, padding_effects
 from memlint.script.purpose import Purpose, purpose_of_loader, purposes_of_loader
 from memlint.script.setups import all_trainers_of
 from memlint.source import Span
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import CallNode, Expression
-    from memlint.engine.values import Invocation
-    from memlint.script.calls import Host
 
 
 class Preparation(NamedTuple):

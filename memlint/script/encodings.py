@@ -8,15 +8,12 @@ element an ``Encoding``, and it has no operators and no methods of tensors. Sour
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from memlint.engine.nodes import CallNode, Expression, holder_of
 from memlint.engine.usage import Usage, Way
 from memlint.engine.values import Object, Value, options
 from memlint.script.called import Call
-
-if TYPE_CHECKING:
-    from memlint.script.calls import Host
+from memlint.script.calls import Host
 
 # Methods that give the mapping back.
 _SAME = frozenset({"to", "pin_memory"})

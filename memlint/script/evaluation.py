@@ -6,22 +6,26 @@ and no backward pass or other derivative follows before training mode comes back
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from memlint.engine.forwards import ForwardRun
 from memlint.engine.guards import asserts, blocks_around, calls_of_plain
 from memlint.engine.modes import module_root
 from memlint.engine.name_uses import is_loop
-from memlint.engine.nodes import called_name, calls_in, holder_of
+from memlint.engine.nodes import (
+    CallNode,
+    Definition,
+    Expression,
+    Node,
+    Statement,
+    called_name,
+    calls_in,
+    holder_of,
+)
 from memlint.engine.values import Invocation, Object, Opaque, Value, options
 from memlint.flow.evaluated import query
 from memlint.flow.events import EventKind, events_of
+from memlint.script.calls import Host
 from memlint.script.forward_passes import Forward, forward_at, forwards_of
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import CallNode, Definition, Expression, Node, Statement
-    from memlint.script.calls import Host
 
 # Trainers and Lightning call these in modes of their own, or differentiate through them.
 _HOOKS = frozenset(

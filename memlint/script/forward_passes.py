@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from memlint.engine.answers import agreed, any_of
 from memlint.engine.forwards import Certainty, ForwardRun
 from memlint.engine.growth import target_named
 from memlint.engine.name_uses import Turn, is_loop
-from memlint.engine.nodes import Statement
+from memlint.engine.nodes import CallNode, Definition, Node, Statement
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Output, Tensor
 from memlint.engine.usage import Way
@@ -23,6 +22,7 @@ from memlint.flow.escapes import members_read
 from memlint.flow.evaluated import query
 from memlint.flow.events import EventKind, events_of, loops_of
 from memlint.script.called import Call
+from memlint.script.calls import Host
 from memlint.script.loaded_models import (
     ModelFacts,
     is_language_model,
@@ -37,10 +37,6 @@ from memlint.script.owners import (
 )
 from memlint.source import Span
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import CallNode, Definition, Node, Statement
-    from memlint.script.calls import Host
 
 
 class Forward:

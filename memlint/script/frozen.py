@@ -6,20 +6,15 @@ another model of the step are. Nothing trains it, so that a graph of its forward
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from memlint.engine.forwards import Certainty, ForwardRun
 from memlint.engine.modes import module_root
+from memlint.engine.nodes import Node
 from memlint.engine.tensors import tensors_in
 from memlint.engine.values import Object, options
 from memlint.flow.evaluated import query
-from memlint.script.forward_passes import steps_of
+from memlint.script.calls import Host
+from memlint.script.forward_passes import Forward, Step, steps_of
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import Node
-    from memlint.script.calls import Host
-    from memlint.script.forward_passes import Forward, Step
 
 _ASKS = ("parameters", "named_parameters", "requires_grad_", "state_dict", "load_state_dict")
 

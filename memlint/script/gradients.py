@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from memlint.engine.growth import changes_in_place, divisors_of
 from memlint.engine.guards import conditions_of_calls, moduli_in
 from memlint.engine.modes import is_off_around
-from memlint.engine.nodes import called_name, calls_in, holder_of
+from memlint.engine.nodes import CallNode, Expression, called_name, calls_in, holder_of
 from memlint.engine.usage import Way
 from memlint.engine.values import Function, Value
 from memlint.flow.evaluated import query
+from memlint.script.calls import Host
 from memlint.script.forward_passes import steps_of
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import CallNode, Expression
-    from memlint.script.calls import Host
 
 # Captured graphs write into the gradients that they were captured with.
 _GRAPHS = frozenset({"CUDAGraph", "graph", "make_graphed_callables"})

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from memlint.engine.constants import unified
 from memlint.engine.growth import (
@@ -31,28 +30,24 @@ from memlint.engine.growth import (
     terms_of,
 )
 from memlint.engine.modes import is_off_around
-from memlint.engine.nodes import arguments_of, holder_of
+from memlint.engine.name_uses import Loop
+from memlint.engine.nodes import CallNode, Definition, Expression, Node, arguments_of, holder_of
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Role, Tensor, tensors_in
 from memlint.engine.usage import places_in, places_of
-from memlint.engine.values import Object, options
+from memlint.engine.values import Invocation, Object, options
 from memlint.flow.callables import EMPTIES, HOOKS, KEEPS_GRAPH
 from memlint.flow.evaluated import query
 from memlint.flow.events import EventKind, events_of
 from memlint.flow.reach import Reach, Search
+from memlint.script.called import Call
+from memlint.script.calls import Host
 from memlint.script.evaluation import evaluations_of
+from memlint.script.forward_passes import Step
 from memlint.script.guesses import may_use
 from memlint.script.reads import forward_of
 from memlint.script.setups import may_train
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.engine.name_uses import Loop
-    from memlint.engine.nodes import CallNode, Definition, Expression, Node
-    from memlint.engine.values import Invocation
-    from memlint.script.called import Call
-    from memlint.script.calls import Host
-    from memlint.script.forward_passes import Step
 
 # Arguments of a backward pass that let another one follow.
 _KEEPING = ("retain_graph", "create_graph")

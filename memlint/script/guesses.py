@@ -9,14 +9,11 @@ what the script calls its own variables, unless the function says so.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from memlint.engine.definitions import words_of_code
+from memlint.engine.nodes import Expression, Node
 from memlint.flow.evaluated import query
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import Expression, Node
-    from memlint.script.called import Called
+from memlint.script.called import Called
 
 # The words of a name: ``eval`` and ``Rows`` of ``eval_Rows``, ``evalRows``.
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

@@ -6,19 +6,14 @@ steps are trained.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from memlint.engine.guards import survivable
-from memlint.engine.nodes import called_name, calls_in
+from memlint.engine.nodes import Node, called_name, calls_in
 from memlint.engine.project import is_elsewhere
 from memlint.flow.evaluated import query
+from memlint.script.calls import Host
 from memlint.script.forward_passes import forwards_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from memlint.engine.nodes import Node
-    from memlint.script.calls import Host
 
 # Methods that run a backward pass, or a whole training.
 _TRAINING = frozenset({"train", "fit", "training_step", "manual_backward"})

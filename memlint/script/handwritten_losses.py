@@ -12,10 +12,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from memlint.engine.growth import contents_of
-from memlint.engine.nodes import call_itself, key_of
+from memlint.engine.nodes import CallNode, Expression, Node, call_itself, key_of
 from memlint.engine.operations import MEASURES, PICKS, TOKEN_LOGPROBS
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import (
@@ -28,16 +27,13 @@ from memlint.engine.values import Object, options
 from memlint.flow.callables import PASSES_NUMBERS
 from memlint.flow.evaluated import query
 from memlint.script.called import Call
+from memlint.script.calls import Host
 from memlint.script.forward_passes import all_steps_of
 from memlint.script.gradients import without_gradients
 from memlint.script.loaded_models import loads_classifier
 from memlint.script.reads import forward_of, is_vocabulary_wide
 from memlint.script.setups import all_training_of
 from memlint.source import Span
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import CallNode, Expression, Node
-    from memlint.script.calls import Host
 
 
 class LossForm(StrEnum):

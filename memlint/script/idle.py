@@ -7,25 +7,19 @@ momentum and decay. So the two are the same only where no weight is ever idle.
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from memlint.engine.growth import operands_in
-from memlint.engine.nodes import arguments_of, last_name
+from memlint.engine.nodes import CallNode, Expression, arguments_of, last_name
 from memlint.engine.project import is_elsewhere, is_library
 from memlint.engine.usage import Way
 from memlint.engine.values import Class, Function, options
 from memlint.flow.evaluated import query
+from memlint.script.calls import Host
 from memlint.script.forward_passes import steps_of
 from memlint.script.guesses import may_use
 from memlint.script.loaded_models import model_facts
-from memlint.script.loop_models import loop_models_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from memlint.engine.nodes import CallNode, Expression
-    from memlint.script.calls import Host
-    from memlint.script.loop_models import LoopModel
+from memlint.script.loop_models import LoopModel, loop_models_of
 
 _WEIGHTS = frozenset({"parameters", "named_parameters"})
 _HOLDING = _WEIGHTS | {"modules", "param_groups"}

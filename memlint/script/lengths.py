@@ -8,20 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-from memlint.engine.nodes import called_name, holder_of, last_name
+from memlint.engine.nodes import Definition, Expression, Node, called_name, holder_of, last_name
 from memlint.engine.preparing import cuts_of, joins_and_cuts
 from memlint.engine.values import Function, FunctionNode, Invocation, options
 from memlint.flow.evaluated import query
 from memlint.script.called import Call, Called
+from memlint.script.calls import Host
 from memlint.script.guesses import may_be_tokenizer
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import Definition, Expression, Node
-    from memlint.script.calls import Host
 
 
 class Lengths(StrEnum):

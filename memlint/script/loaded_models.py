@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import itertools
-from typing import TYPE_CHECKING
 
 from memlint.api.knowledge.families import Family, family
 from memlint.engine.answers import agreed, any_of
@@ -12,10 +11,8 @@ from memlint.engine.modes import module_root
 from memlint.engine.values import Absent, Constant, Object, Unknown, Value, options
 from memlint.flow.evaluated import query
 from memlint.script.call_settings import UNSURE, Setting, python_value
+from memlint.script.called import Call, Called
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.script.called import Call, Called
 
 _PEFT = ("get_peft_model", "PeftModel", "PeftMixedModel", "AutoPeftModel")
 _KBIT = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")

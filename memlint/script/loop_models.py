@@ -7,7 +7,6 @@ it is frozen: a reference, a teacher.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from memlint.engine.forwards import ForwardRun
 from memlint.engine.modes import module_root
@@ -15,14 +14,11 @@ from memlint.engine.project import is_elsewhere
 from memlint.engine.values import ABSENT, Object, options
 from memlint.flow.evaluated import query
 from memlint.script.called import Call
-from memlint.script.forward_passes import all_steps_of
+from memlint.script.calls import Host
+from memlint.script.forward_passes import Forward, Step, all_steps_of
 from memlint.script.frozen import frozen_passes
 from memlint.script.loaded_models import ModelFacts, is_language_model, model_facts
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.script.calls import Host
-    from memlint.script.forward_passes import Forward, Step
 
 
 class LoopModel(NamedTuple):

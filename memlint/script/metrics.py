@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from memlint.engine.growth import own_object
-from memlint.engine.nodes import arguments_of
+from memlint.engine.nodes import CallNode, Definition, Expression, arguments_of
 from memlint.engine.usage import Usage, Way
 from memlint.engine.values import Function
+from memlint.script.calls import Host, Trainer
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import CallNode, Definition, Expression
-    from memlint.script.calls import Host, Trainer
 
 _LAST = (-1, 2)
 _PAIR = 2

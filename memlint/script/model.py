@@ -10,8 +10,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from memlint.api import Api
 from memlint.engine.command_line import CommandLine, Given
 from memlint.engine.interpreter import Interpreter
 from memlint.engine.project import Project, is_elsewhere
@@ -105,9 +105,6 @@ from memlint.script.weight_precision import (
 )
 from memlint.source import Source
 from memlint.source.parsing import parse_python
-
-if TYPE_CHECKING:
-    from memlint.api import Api
 
 _EFFECTS = known_effects()
 

@@ -5,18 +5,13 @@ An output that is handed to code out of sight may be read there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from memlint.engine.growth import ConfigAssignment, config_assignments_in
-from memlint.engine.nodes import last_name, literal_of
+from memlint.engine.nodes import CallNode, last_name, literal_of
 from memlint.engine.tensors import Output
 from memlint.engine.usage import Usage, Way
 from memlint.engine.values import options
+from memlint.script.calls import Host
 from memlint.script.guesses import is_output_name
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import CallNode
-    from memlint.script.calls import Host
 
 _HANDED_ON = (Way.RETURNED, Way.HELD, Way.GIVEN)
 

@@ -7,20 +7,16 @@ TRL from some release on and the runtime do not make them; Unsloth and remote co
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from memlint.engine.definitions import defines_method
 from memlint.engine.values import Object, Value, options
 from memlint.flow.evaluated import query
 from memlint.script import checkpointing
 from memlint.script.called import Call
-from memlint.script.calls import Config, Trainer
+from memlint.script.calls import Config, Host, Trainer
 from memlint.script.loaded_models import ModelFacts, chain_of, is_about, model_facts
 from memlint.script.packing import ATTENTION_SETTERS
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.script.calls import Host
 
 
 class Owner(StrEnum):

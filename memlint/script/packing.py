@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from memlint.flow.evaluated import query
-
-if TYPE_CHECKING:
-    from memlint.script.calls import Host
+from memlint.script.calls import Host
 
 _PROMPT_LEARNING = (
     *("peft.CPTConfig", "peft.MultitaskPromptTuningConfig", "peft.PrefixTuningConfig"),

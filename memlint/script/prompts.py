@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from memlint.engine.growth import products_in
-from memlint.engine.nodes import called_name, holder_of
+from memlint.engine.nodes import CallNode, Expression, called_name, holder_of
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Positions, Role
 from memlint.engine.usage import Way
@@ -16,16 +15,12 @@ from memlint.flow.evaluated import query
 from memlint.flow.following import uses_of
 from memlint.script.call_settings import UNSURE
 from memlint.script.called import Call
-from memlint.script.calls import Trainer
+from memlint.script.calls import Host, Trainer
 from memlint.script.lengths import is_tokenizer_call
 from memlint.script.reads import is_vocabulary_wide
 from memlint.script.script_kind import uses_vision
 from memlint.script.setups import training_of
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import CallNode, Expression
-    from memlint.script.calls import Host
 
 
 def repeating_trainers(script: Host, *kinds: str, with_images: bool = False) -> tuple[Trainer, ...]:

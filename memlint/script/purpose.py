@@ -10,17 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
+from memlint.engine.nodes import CallNode, Node
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Object, Value, options
 from memlint.flow.events import events_of, loops_of
 from memlint.script.called import Call
+from memlint.script.calls import Host
 from memlint.script.forward_passes import all_forwards_of, all_steps_of
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import CallNode, Node
-    from memlint.script.calls import Host
 
 
 def tests_of(script: Host) -> list[Node]:

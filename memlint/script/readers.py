@@ -7,27 +7,22 @@ batches or calls the model itself then sees something else. What goes out of sig
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from memlint.engine.growth import bound_names
 from memlint.engine.guards import decides_around
-from memlint.engine.nodes import arguments_of, holder_of_item
+from memlint.engine.nodes import CallNode, Expression, Node, arguments_of, holder_of_item
 from memlint.engine.tensors import Output
 from memlint.engine.usage import Way
 from memlint.engine.values import Object, Sequence, Value, options
 from memlint.flow.escapes import members_read
 from memlint.script.call_settings import MISSING
-from memlint.script.forward_passes import all_forwards_of
+from memlint.script.calls import Host, Trainer
+from memlint.script.forward_passes import Forward, all_forwards_of
 from memlint.script.guesses import may_use
 from memlint.script.loaded_models import model_facts
 from memlint.script.reads import fields_read
 from memlint.script.setups import calls_on_trainer, trainer_uses
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import CallNode, Expression, Node
-    from memlint.script.calls import Host, Trainer
-    from memlint.script.forward_passes import Forward
 
 # What is read off a trainer and does not depend on how its batches are laid out: `predict` keeps
 # its rows without padding.

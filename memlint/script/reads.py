@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from memlint.engine.nodes import arguments_of, key_of
+from memlint.engine.forwards import ForwardRun
+from memlint.engine.nodes import Expression, Node, arguments_of, key_of
 from memlint.engine.operations import MEASURES
 from memlint.engine.tensors import Positions, Role, Tensor, Width
 from memlint.engine.usage import Way
@@ -12,14 +11,9 @@ from memlint.engine.values import Constant, Object, Value, options
 from memlint.flow.callables import BY_POSITION
 from memlint.flow.escapes import goes_out_of_sight
 from memlint.flow.following import uses_of
-from memlint.script.forward_passes import forward_at, forwards_of
+from memlint.script.calls import Host
+from memlint.script.forward_passes import Forward, forward_at, forwards_of
 from memlint.source.patterns import lazy_pattern
-
-if TYPE_CHECKING:
-    from memlint.engine.forwards import ForwardRun
-    from memlint.engine.nodes import Expression, Node
-    from memlint.script.calls import Host
-    from memlint.script.forward_passes import Forward
 
 # Of slices as they are written, without spaces: ``logits[:, -1]``, ``[:, :-1]``, ``[:, start:]``.
 _LAST = lazy_pattern(r"[^,]+,-1:?(,.*)?")

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-from memlint.engine.nodes import called_name, holder_of
+from memlint.engine.nodes import CallNode, Expression, Node, called_name, holder_of
 from memlint.engine.usage import Usage, Way
 from memlint.engine.values import Absent, Constant, Function, Object, Value, options
 from memlint.flow.callables import ENTRIES, SHOWS
 from memlint.flow.following import uses_of
 from memlint.script.called import Call
+from memlint.script.calls import Host
 from memlint.source.patterns import lazy_pattern
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import CallNode, Expression, Node
-    from memlint.script.calls import Host
 
 
 class Fate(StrEnum):

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from memlint.engine.values import Function
+from memlint.script.calls import Host
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.script.calls import Host
 
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from memlint.engine.nodes import called_name, calls_in, holder_of
+from memlint.engine.nodes import Expression, Node, called_name, calls_in, holder_of
 from memlint.engine.rows import Rows
 from memlint.engine.usage import Usage, Way
 from memlint.flow.callables import EVALUATES, GENERATES, RETURNS_ROWS, SHOWS, STEPS
 from memlint.flow.following import uses_of
+from memlint.script.calls import Host
 from memlint.script.datasets import all_datasets_of
 from memlint.script.purpose import Purpose, purpose_of_loop
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import Expression, Node
-    from memlint.script.calls import Host
-
 
 Purposes = set[Purpose]
 _DEPTH = 5

@@ -5,20 +5,16 @@ from __future__ import annotations
 import ast
 import re
 from functools import partial
-from typing import TYPE_CHECKING
 
-from memlint.engine.values import Constant, Object, Symbol, Value, merge, options
+from memlint.engine.values import Constant, Invocation, Object, Symbol, Value, merge, options
 from memlint.flow.evaluated import query
+from memlint.script.called import Call
+from memlint.script.calls import Host
 from memlint.script.checkpointing import KBIT_PREPARATION, METHODS, switched_on, turns_on
 from memlint.script.forward_passes import all_steps_of
 from memlint.script.loaded_models import calls_on, is_language_model, model_loads_of
 from memlint.script.restoring import names_of_device
 from memlint.script.setups import all_configs_of, all_trainers_of, all_training_of
-
-if TYPE_CHECKING:
-    from memlint.engine.values import Invocation
-    from memlint.script.called import Call
-    from memlint.script.calls import Host
 
 _NOT_CUDA = ("cpu", "mps", "xla", "hpu")
 # Devices of machines that have no CUDA.

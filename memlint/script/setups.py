@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 from memlint.api.successors import Replace
 from memlint.engine.definitions import defines_method
@@ -12,13 +11,10 @@ from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Invocation, Object, Symbol, Value, options
 from memlint.flow.evaluated import query
 from memlint.script.called import Call
-from memlint.script.calls import Config, Trainer
+from memlint.script.calls import Config, Host, Trainer
 from memlint.script.forward_passes import all_steps_of
 from memlint.script.trainers import TrainerUse, uses_by_trainer
 from memlint.script.training_loops import loops_of
-
-if TYPE_CHECKING:
-    from memlint.script.calls import Host
 
 # Whose classes configurations and trainers are, their stand-ins included.
 _LIBRARIES = ("transformers.", "trl.", "memlint_runtime.")

@@ -6,18 +6,12 @@ import ast
 import builtins
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from memlint.engine.imported import project_value
-from memlint.engine.nodes import holder_of, last_name, literal_of, targets_of, walk
-from memlint.engine.usage import Way, parameter_of, places_of
-from memlint.engine.values import Function, Object, Symbol, options
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import Node
-    from memlint.engine.usage import Usage
-    from memlint.engine.values import Value
-    from memlint.script.calls import Host
+from memlint.engine.nodes import Node, holder_of, last_name, literal_of, targets_of, walk
+from memlint.engine.usage import Usage, Way, parameter_of, places_of
+from memlint.engine.values import Function, Object, Symbol, Value, options
+from memlint.script.calls import Host
 
 # What is of these asks no dict of a script for an option of a trainer's.
 _LIBRARIES = sys.stdlib_module_names | {

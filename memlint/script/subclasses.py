@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from memlint.engine.definitions import keywords_kept
-
-if TYPE_CHECKING:
-    from memlint.script.called import Call
+from memlint.script.called import Call
 
 
 def kept_by_subclass(call: Call) -> frozenset[str] | None:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from memlint.engine import preparing
-from memlint.engine.nodes import called_name, calls_in, holder_of, is_lambda, targets_of
+from memlint.engine.nodes import (
+    CallNode,
+    Definition,
+    called_name,
+    calls_in,
+    holder_of,
+    is_lambda,
+    targets_of,
+)
 from memlint.engine.project import is_elsewhere
 from memlint.engine.usage import Usage, Way
 from memlint.engine.values import FunctionNode, Object
@@ -15,6 +22,7 @@ from memlint.flow.callables import MAPS, SHOWS
 from memlint.flow.evaluated import query
 from memlint.flow.following import uses_of
 from memlint.script.called import Call
+from memlint.script.calls import Host, Trainer
 from memlint.script.datasets import all_datasets_of, datasets_of
 from memlint.script.guesses import is_held_out_name, may_be_held_out
 from memlint.script.lengths import FROM_TEXT, TOKENIZING_METHODS, is_tokenizer_call
@@ -22,10 +30,6 @@ from memlint.script.loaded_models import model_facts
 from memlint.script.purpose import Purpose
 from memlint.script.row_uses import are_trained_on, purpose_of
 from memlint.script.setups import trains
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import CallNode, Definition
-    from memlint.script.calls import Host, Trainer
 
 _COLLATORS = frozenset({"collate_fn", "data_collator"})
 _SHORTENING = ("truncated", "cut into blocks", "filtered by length", "unknown")

@@ -9,19 +9,16 @@ them, say the rest in calls: ``set_activation_checkpointing``, ``OffloadActivati
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from memlint.flow.evaluated import query
 from memlint.script.call_settings import UNSURE
+from memlint.script.called import Call
+from memlint.script.calls import Host
 from memlint.script.forward_passes import steps_of
 from memlint.script.guesses import may_use
 from memlint.script.script_kind import on_gpu
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.script.called import Call
-    from memlint.script.calls import Host
 
 _BUILDER = lazy_pattern(
     r"(?P<package>torchtune\.models\.\w+)\.(?P<name>\w+?(?:_\d+b|_mini)(?:_base|_instruct)?)"

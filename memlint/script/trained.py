@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from memlint.engine.forwards import Certainty
+from memlint.engine.nodes import Node
 from memlint.engine.project import are_of_one_file, is_elsewhere
-from memlint.engine.values import Object
+from memlint.engine.values import Invocation, Object
 from memlint.flow.evaluated import query
 from memlint.flow.events import Event, EventKind, events_of
 from memlint.script.call_settings import Setting
 from memlint.script.called import Call
-from memlint.script.calls import Config, Trainer
+from memlint.script.calls import Config, Host, Trainer
 from memlint.script.forward_passes import Forward, forwards_of, steps_of
 from memlint.script.loaded_models import ModelFacts
 from memlint.script.setups import all_configs_of, trainer_overrides, training_of
 from memlint.script.weight_precision import loaded_dtype, weights_dtype
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import Node
-    from memlint.engine.values import Invocation
-    from memlint.script.calls import Host
 
 # What shards a model's weights, gradients or optimizer states over several GPUs.
 _SHARDING_CALLS = (

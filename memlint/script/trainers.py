@@ -7,14 +7,11 @@ what rules report of training is not its fault. Whatever is unknown counts as tr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
+from memlint.engine.nodes import Node
 from memlint.engine.values import Invocation, Object, Sequence, Value, options
+from memlint.script.called import Call
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import Node
-    from memlint.script.called import Call
 
 # Methods of trainers after which nothing has been learned.
 _WITHOUT_TRAINING = frozenset(

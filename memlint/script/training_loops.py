@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
-from memlint.engine.nodes import holder_of
+from memlint.engine.name_uses import Loop as LoopNode
+from memlint.engine.nodes import Node, holder_of
 from memlint.flow.evaluated import query
 from memlint.script.called import Call
+from memlint.script.calls import Host
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.engine.name_uses import Loop as LoopNode
-    from memlint.engine.nodes import Node
-    from memlint.script.calls import Host
 
 
 class Loop(NamedTuple):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from memlint.engine.guards import calls_after_failure, looked_up_in, minds_versions
+from memlint.engine.nodes import Node
+from memlint.script.called import Call
+from memlint.script.calls import Host
 from memlint.script.guesses import may_ask_for_a_version
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import Node
-    from memlint.script.called import Call
-    from memlint.script.calls import Host
 
 _SIGNATURES = ("inspect.signature", "inspect.getfullargspec", "dataclasses.fields")
 

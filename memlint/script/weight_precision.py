@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from memlint.engine.values import Object, Symbol
 from memlint.script.call_settings import MISSING, UNSURE, Setting
 from memlint.script.called import Call
-from memlint.script.calls import Trainer
+from memlint.script.calls import Host, Trainer
 from memlint.script.forward_passes import all_forwards_of
 from memlint.script.loaded_models import ModelFacts, calls_on, is_language_model, is_quantized
 from memlint.script.setups import all_training_of
-
-if TYPE_CHECKING:
-    from memlint.script.calls import Host
 
 # The option that says in which precision weights are loaded, newest name first.
 DTYPE_OPTIONS = ("dtype", "torch_dtype")

@@ -11,11 +11,8 @@ import codecs
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import BinaryIO
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
 LIMIT = 8 << 20
 _FLAGS = (

@@ -17,9 +17,7 @@ from functools import cache
 from operator import itemgetter
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
-
-if TYPE_CHECKING:
-    from typing import NamedTuple as NamedTuple
+from typing import NamedTuple as NamedTuple
 
 
 @dataclass_transform(frozen_default=True)
