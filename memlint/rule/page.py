@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memlint.source.bounded import read_regular_text
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import Record
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 WHY = "Why it matters"
 FIX = "What the fix does"
