@@ -151,8 +151,9 @@ def fix(folder: Path, counts: Counts) -> None:
 
 def lines_outside_edits(folder: Path) -> list[str]:
     """Places where a pass over a script changed a line that none of its edits names."""
-    from memlint.api import Api, newest
-    from memlint.fix import apply_edits
+    from memlint.api.lookup import Api
+    from memlint.api.target_versions import newest
+    from memlint.fix.apply import apply_edits
     from memlint.rule.findings import Applicability
     from memlint.rule.registry import known_rules, load
     from memlint.run.engine import check_source

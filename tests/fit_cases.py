@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from memlint.api import Api, newest
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest
 from memlint.memory.fit import Fitted, Measure, candidates, fit, run_of
 from memlint.memory.prices import Run, with_pricing
 from memlint.rule import registry
@@ -12,7 +13,7 @@ from memlint.rule.findings import Applicability
 from memlint.rule.savings import Pricing
 from memlint.run.engine import check_source
 from memlint.runs.run_settings import settings_of
-from memlint.script import build_script
+from memlint.script.model import build_script
 from memlint.source import Source
 
 GPU = "rtx4090-24gb"

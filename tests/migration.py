@@ -41,12 +41,14 @@ from typing import Any
 
 import click
 
-from memlint.api import Api, newest
-from memlint.fix import fix_source
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest
+from memlint.fix.fixpoint import fix_source
 from memlint.rule.findings import Applicability, Finding
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source
-from memlint.script import Config, Script, build_script
+from memlint.script.calls import Config
+from memlint.script.model import Script, build_script
 from memlint.source import Source
 from memlint.source.diagnostics import ReadError
 from memlint.source.reading import encode, read_source

@@ -13,7 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from memlint.api import Api, newest
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest
 from memlint.fix.fixpoint import fix_source
 from memlint.fix.recipe_edits import apply_recipe_edits
 from memlint.recipes.document import DocumentError

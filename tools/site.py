@@ -13,8 +13,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from memlint.api import Api, parse_target
+from memlint.api.lookup import Api
 from memlint.api.tables import table
+from memlint.api.target_versions import parse_target
 from memlint.rule import docs
 from memlint.rule.file_rules import FILE_RULES
 from memlint.rule.registry import known_rules

@@ -12,7 +12,11 @@ from memlint.recipes.files import is_document, is_recipe_file
 
 if TYPE_CHECKING:
     from memlint.recipes.launch import Command
-    from memlint.script import Call, Config, ModelFacts, Script, Setting
+    from memlint.script.call_settings import Setting
+    from memlint.script.called import Call
+    from memlint.script.calls import Config
+    from memlint.script.loaded_models import ModelFacts
+    from memlint.script.model import Script
 
 
 def debug_command(path: str, target: str | None) -> int:
@@ -26,7 +30,7 @@ def debug_command(path: str, target: str | None) -> int:
 def _script(path: str, target: str | None) -> Iterator[str]:
     from memlint.cli.runs_of_file import script_and_tables
     from memlint.run.deep import deeply
-    from memlint.script import build_script
+    from memlint.script.model import build_script
 
     source, api = script_and_tables(path, target)
     try:

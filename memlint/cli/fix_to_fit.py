@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from memlint.api import Api
+from memlint.api.lookup import Api
 from memlint.cli.inputs import Usage
 from memlint.memory import SettingsError
 from memlint.memory.fit import Fitted, Measure, fit, run_of

@@ -163,7 +163,7 @@ def check_targets(
     for target, origin in origins.items():
         if not target:
             continue
-        from memlint.api import parse_target
+        from memlint.api.target_versions import parse_target
 
         said_by = "--target" if option is not None else os.path.basename(origin) or "target"
         try:

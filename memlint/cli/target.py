@@ -16,7 +16,7 @@ from memlint.rule.registry import Choice
 from memlint.source.diagnostics import ReadError
 
 if TYPE_CHECKING:
-    from memlint.api import Target
+    from memlint.api.target_versions import Target
     from memlint.source import Source
 
 _LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, wraps
 from typing import TypeVar, cast
 
-from memlint.api import Api
+from memlint.api.lookup import Api
 from memlint.engine.constants import python_value
 from memlint.engine.interpreter import Interpreter
 from memlint.engine.nodes import Expression, Module, Node

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memlint.api import Api, Target
+    from memlint.api.lookup import Api
+    from memlint.api.target_versions import Target
     from memlint.project.resolve import Resolver
     from memlint.source import Source
 
@@ -85,7 +86,7 @@ class Targets:
 
     def _resolve(self, folder: str, said: str, own: tuple[tuple[str, str], ...]) -> Target:
         if said:
-            from memlint.api import parse_target
+            from memlint.api.target_versions import parse_target
 
             return parse_target(said, self._said_by)
         return self._projects.resolve(folder, dict(own))
@@ -110,7 +111,7 @@ class _Opened:
 
     @cached_property
     def api(self) -> Api:
-        from memlint.api import Api
+        from memlint.api.lookup import Api
 
         return Api(self.target)
 

@@ -202,7 +202,8 @@ def _is_common(key: str) -> bool:
 @lru_cache(maxsize=8192)
 def is_option(name: str, key: str) -> bool:
     """True if a class of a library had an option in some release."""
-    from memlint.api import Api, newest
+    from memlint.api.lookup import Api
+    from memlint.api.target_versions import newest
 
     return key.isidentifier() and Api(newest()).history(name, key) is not None
 

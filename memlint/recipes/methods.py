@@ -15,7 +15,7 @@ from memlint.source import Source
 from memlint.source.record import Record
 
 if TYPE_CHECKING:
-    from memlint.api import Api
+    from memlint.api.lookup import Api
 
 
 class Method(Record):

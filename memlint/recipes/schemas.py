@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
 
-from memlint.api import Api
+from memlint.api.lookup import Api
 from memlint.api.tables import Table, holds, table
 from memlint.api.versions import parse_version
 from memlint.source.record import Record
@@ -230,7 +230,8 @@ def is_inherited(classes: tuple[str, ...], key: str) -> bool:
 
 @cache
 def _newest() -> Api:
-    from memlint.api import Api, newest
+    from memlint.api.lookup import Api
+    from memlint.api.target_versions import newest
 
     return Api(newest())
 

@@ -27,7 +27,7 @@ from memlint.source import Place, Span
 from memlint.source.record import Record
 
 if TYPE_CHECKING:
-    from memlint.api import Api
+    from memlint.api.lookup import Api
     from memlint.engine.nodes import CallNode, Expression, Module
 
 _PROGRAM = Reader(Kind.TRL, "")

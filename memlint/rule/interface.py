@@ -13,6 +13,7 @@ from memlint.api.choices import advised
 from memlint.api.refusals import Refusal
 from memlint.api.signatures import History
 from memlint.engine.project import ElsewhereError, is_elsewhere
+from memlint.engine.values import How, Object, Symbol
 from memlint.recipes.recipe import Recipe
 from memlint.rule import all_edits as edits
 from memlint.rule import recipe_facts as recipes
@@ -33,20 +34,12 @@ from memlint.rule.page import Example, Page, read_page
 from memlint.runs import TrainingRun, places, run_of_recipe, runs_of
 from memlint.runs.precision import may_lack_bf16, trains_without_bf16
 from memlint.runs.run import NOWHERE
-from memlint.script import (
-    CHECKPOINTING_ARGUMENTS,
-    CHECKPOINTING_OPTIONS,
-    MISSING,
-    UNSURE,
-    Call,
-    Config,
-    How,
-    Object,
-    Script,
-    Setting,
-    Symbol,
-    Trainer,
-)
+from memlint.script.call_settings import MISSING, UNSURE, Setting
+from memlint.script.called import Call
+from memlint.script.calls import Config, Trainer
+from memlint.script.checkpointing import ARGUMENTS as CHECKPOINTING_ARGUMENTS
+from memlint.script.checkpointing import SWITCHES as CHECKPOINTING_OPTIONS
+from memlint.script.model import Script
 from memlint.script.version_guards import is_guarded, names_looked_up
 from memlint.source import Span
 from memlint.source.record import Record

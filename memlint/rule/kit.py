@@ -11,7 +11,9 @@ from enum import Enum
 
 from memlint.rule.findings import Applicability, Fix
 from memlint.runs import Change, runtime_calls
-from memlint.script import Script, Setting, Trainer
+from memlint.script.call_settings import Setting
+from memlint.script.calls import Trainer
+from memlint.script.model import Script
 from memlint.script.packing import learns_prompts
 from memlint.source.edits import Edit
 

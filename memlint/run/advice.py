@@ -14,7 +14,7 @@ from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.source.edits import AddDecorator, AddImport, InsertStatement, WrapStatements
 
 if TYPE_CHECKING:
-    from memlint.api import Target
+    from memlint.api.target_versions import Target
     from memlint.source import Source, Span
 
 # Edits that ask nothing of a library: ``del outputs``, ``with torch.no_grad():``.

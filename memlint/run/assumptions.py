@@ -19,7 +19,7 @@ from memlint.rule.findings import Applicability, Finding, Fix
 from memlint.source.edits import AddDecorator, AddImport, Edit, InsertStatement, WrapStatements
 
 if TYPE_CHECKING:
-    from memlint.api import Api
+    from memlint.api.lookup import Api
     from memlint.source import Source
 
 # What PyTorch has had for as long as anybody trained with it.

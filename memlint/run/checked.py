@@ -22,7 +22,7 @@ from memlint.source.parsing import parse_python, too_much_code
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.api import Api
+    from memlint.api.lookup import Api
     from memlint.rule import Rule
     from memlint.source import Source
 

@@ -161,8 +161,7 @@ class _Pending:
         """Each file once."""
         if self.processes > 1:
             # What all workers need is imported once, before they are forked.
-            import memlint.api
-            import memlint.script  # noqa: F401
+            import memlint.script.model  # noqa: F401
 
             # What must be read of libraries that the tables do not know is read once, and rules.
             for work in self._first:

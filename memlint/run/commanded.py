@@ -21,7 +21,7 @@ from memlint.source.diagnostics import ReadError
 from memlint.source.reading import read_source
 
 if TYPE_CHECKING:
-    from memlint.api import Api
+    from memlint.api.lookup import Api
     from memlint.recipes.launch import Command
     from memlint.recipes.recipe import Recipe
     from memlint.run.runs import Around, Runs

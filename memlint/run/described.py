@@ -26,7 +26,7 @@ from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.api import Api
+    from memlint.api.lookup import Api
     from memlint.rule import Rule
     from memlint.rule.findings import Finding
     from memlint.run.runs import Runs

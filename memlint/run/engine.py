@@ -26,14 +26,14 @@ from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.api import Api
+    from memlint.api.lookup import Api
     from memlint.engine.command_line import Given
     from memlint.engine.nodes import Module
     from memlint.engine.project import Project
     from memlint.rule import Rule
     from memlint.run.command_lines import CommandSettings
-    from memlint.script import Script
     from memlint.script.launcher import Launcher
+    from memlint.script.model import Script
     from memlint.source import Source, Span
 
 # Of a rule in a file. Who has more reads none of them, and each takes a millisecond.
@@ -163,7 +163,7 @@ def is_unrequested(rule: Rule, by_code: frozenset[str] | None) -> bool:
 
 def _speaking(rules: Sequence[Rule], tree: Module, own: bool) -> list[Rule]:
     """The rules that may say something of a script, by its first imports."""
-    from memlint.script import packages_at_top
+    from memlint.engine.tree import packages_at_top
 
     packages = packages_at_top(tree)
     return [rule for rule in rules if rule.may_speak(packages) or (own and rule.is_of_run)]
@@ -179,13 +179,13 @@ def read_script(source: Source, api: Api, options: Options) -> Script:
 
 def parsed(source: Source) -> Module:
     """The syntax tree of a script; raises as ``ast.parse`` does."""
-    from memlint.script import parse_script
+    from memlint.script.model import parse_script
 
     return _quietly(lambda: parse_script(source))
 
 
 def _script(source: Source, tree: Module, api: Api, options: Options) -> Script:
-    from memlint.script import build_script
+    from memlint.script.model import build_script
 
     project, command_line = options.get("project"), options.get("command_line")
     given = command_line.settings if command_line is not None else None
@@ -216,7 +216,7 @@ def check_program(
 ) -> list[Finding]:
     """What the rules find in a program that a recipe configures, or a script with what one of its
     commands gives to it; at settings of these too."""
-    from memlint.script import build_script
+    from memlint.script.model import build_script
 
     own = may_train_torchtune(source.data)
     rules, api, by_code, on_error = asked

@@ -14,8 +14,8 @@ from memlint.recipes.files import is_document, is_recipe_file
 from memlint.run.results import DiffLine, RenderedFix, TextEdit
 
 if TYPE_CHECKING:
-    from memlint.fix import TextEdit as Splice
     from memlint.fix.fixpoint import Apply
+    from memlint.fix.outcome import TextEdit as Splice
     from memlint.rule.findings import Fix
     from memlint.source import Source
 
@@ -29,7 +29,7 @@ def preview(source: Source, fixes: Sequence[Fix | None]) -> list[RenderedFix | N
         apply = applier(source.path)
         alone = iter([apply(source, [edits]) for edits in changes])
     else:
-        from memlint.fix import previews
+        from memlint.fix.apply import previews
 
         alone = iter(previews(source.text, changes))
     shown: list[RenderedFix | None] = []

@@ -15,7 +15,7 @@ from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.rule import Rule
-    from memlint.script import Script
+    from memlint.script.model import Script
     from memlint.source import Span
 
 T = TypeVar("T")

@@ -44,7 +44,7 @@ from memlint.source.diagnostics import FileError, ReadError
 from memlint.source.reading import read_source
 
 if TYPE_CHECKING:
-    from memlint.api import Api
+    from memlint.api.lookup import Api
     from memlint.engine.nodes import Module
     from memlint.rule import Rule
     from memlint.run.runs import Around, Runs

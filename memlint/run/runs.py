@@ -472,9 +472,10 @@ def _files(root: str, folders: list[str]) -> Iterator[str]:
 def _trains_own_code(place: str) -> Iterator[bool]:
     """Yield for each trainer of the script at ``place`` whether its model may be of a class that
     transformers does not have; True for a script that cannot be read."""
-    from memlint.api import Api, newest
+    from memlint.api.lookup import Api
+    from memlint.api.target_versions import newest
     from memlint.engine.project import Modules, project_of
-    from memlint.script import build_script
+    from memlint.script.model import build_script
 
     try:
         source = read_source(place)

@@ -28,10 +28,9 @@ from memlint.source.record import NamedTuple
 from memlint.source.roots import repository_of
 
 if TYPE_CHECKING:
-    from memlint.api import Api
+    from memlint.api.lookup import Api
     from memlint.engine.project import Modules, Project
-    from memlint.fix import Fixed
-    from memlint.fix.fixpoint import Apply
+    from memlint.fix.fixpoint import Apply, Fixed
     from memlint.rule import Rule
     from memlint.rule.findings import Finding
     from memlint.run.command_lines import CommandSettings, Launches
@@ -199,7 +198,7 @@ class Session:
         self, job: Job, rules: _Rules, checked: Checked, source: Source
     ) -> tuple[Fixed, int]:
         """What fixing comes to, and how many fixes are withheld in the end."""
-        from memlint.fix import fix_source
+        from memlint.fix.fixpoint import fix_source
 
         api = self._targets.api(job.place, job.target, source)
         latest = source
@@ -379,7 +378,7 @@ def _without_place(source: Source, findings: Sequence[Finding]) -> list[Rendered
 
 
 def _patch(before: Source, after: Source) -> str:
-    from memlint.fix import unified_diff
+    from memlint.fix.patches import unified_diff
 
     name = _patch_name(before.path)
     if not before.is_notebook:

@@ -29,7 +29,7 @@ from memlint.source.edits import (
 )
 
 if TYPE_CHECKING:
-    from memlint.api import Api
+    from memlint.api.lookup import Api
     from memlint.recipes.methods import Method
     from memlint.recipes.trl_program import Written
     from memlint.run.runs import Around
@@ -68,7 +68,7 @@ def settings_of_trl(recipe: Recipe, api: Api, around: Around) -> Options | None:
     """Return the settings of a recipe's training by the method that is the likeliest, as JSON has
     them."""
     from memlint.runs.run_settings import settings_of
-    from memlint.script import build_script
+    from memlint.script.model import build_script
 
     programs = list(_programs(recipe, api, around))
     source = Source(f"{recipe.source.path}.py", "")

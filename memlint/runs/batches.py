@@ -9,7 +9,8 @@ from memlint.script.lengths import Lengths
 from memlint.script.purpose import Purpose
 
 if TYPE_CHECKING:
-    from memlint.script import Config, Script, Trainer
+    from memlint.script.calls import Config, Trainer
+    from memlint.script.model import Script
 
 _LIMITS = (Lengths.TRUNCATED, Lengths.PADDED, Lengths.CUT)
 _ARGUMENTS: Rows = (

@@ -12,7 +12,10 @@ from memlint.script.setups import trainer_overrides
 
 if TYPE_CHECKING:
     from memlint.engine.tensors import Tensor
-    from memlint.script import Call, Config, ModelFacts, Script, Trainer
+    from memlint.script.called import Call
+    from memlint.script.calls import Config, Trainer
+    from memlint.script.loaded_models import ModelFacts
+    from memlint.script.model import Script
 
 # What copies a model that it is given, by the end of its name.
 _COPIES = ("copy.deepcopy", ".AveragedModel", "ema_pytorch.EMA", ".ModelEmaV2", ".ModelEmaV3")

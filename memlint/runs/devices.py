@@ -15,8 +15,9 @@ from memlint.runs import plain_options as read
 from memlint.runs.plain_options import Options, calls_anywhere, count_in, mapping_of, options_of
 
 if TYPE_CHECKING:
-    from memlint.script import Config, Script
+    from memlint.script.calls import Config
     from memlint.script.launcher import Launcher
+    from memlint.script.model import Script
 
 SHORT = {"bf16": "bfloat16", "fp16": "float16"}
 _PARALLEL = ("dp_replicate_size", "dp_shard_size", "tp_size", "cp_size", "sp_size")

@@ -14,7 +14,10 @@ from memlint.runs import plain_options as read
 from memlint.runs.plain_options import Options, Rows, by_rows, count_in, dtype_in, options_of
 
 if TYPE_CHECKING:
-    from memlint.script import Call, ModelFacts, Script, Trainer
+    from memlint.script.called import Call
+    from memlint.script.calls import Trainer
+    from memlint.script.loaded_models import ModelFacts
+    from memlint.script.model import Script
 
 _ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
 _LOAD: Rows = (

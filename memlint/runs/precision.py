@@ -21,7 +21,11 @@ from memlint.source.patterns import lazy_pattern
 if TYPE_CHECKING:
     import ast
 
-    from memlint.script import Call, Config, Forward, Script, Setting, Trainer
+    from memlint.script.call_settings import Setting
+    from memlint.script.called import Call
+    from memlint.script.calls import Config, Trainer
+    from memlint.script.forward_passes import Forward
+    from memlint.script.model import Script
     from memlint.source.edits import Edit
 
 FLOAT32 = "torch.float32"

@@ -28,7 +28,7 @@ from memlint.script.launcher import Launcher
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.api import Api
+    from memlint.api.lookup import Api
 
 # The file of the project that a recipe means by a word, read; None where there is none.
 Files = Callable[[str], Recipe | None]

@@ -27,7 +27,10 @@ from memlint.script.loaded_models import model_facts
 from memlint.script.setups import trainer_overrides
 
 if TYPE_CHECKING:
-    from memlint.script import Call, ModelFacts, Script, Trainer
+    from memlint.script.called import Call
+    from memlint.script.calls import Trainer
+    from memlint.script.loaded_models import ModelFacts
+    from memlint.script.model import Script
 
 _LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
 _TRAINERS = frozenset(

@@ -8,7 +8,7 @@ from copy import copy
 from functools import cached_property
 from typing import Self
 
-from memlint.api import Api
+from memlint.api.lookup import Api
 from memlint.api.signatures import Expression
 from memlint.engine.constants import MISSING, UNSURE, unified
 from memlint.engine.forwards import ForwardRun

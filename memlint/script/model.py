@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from memlint.api import Api
+from memlint.api.lookup import Api
 from memlint.engine.command_line import CommandLine, Given
 from memlint.engine.interpreter import Interpreter
 from memlint.engine.project import Project, is_elsewhere

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.api import REQUIRED, Api, Expression, Unset
+from memlint.api.lookup import Api
+from memlint.api.signatures import REQUIRED, Expression, Unset
 from memlint.engine.project import is_elsewhere
 from memlint.run.deep import deeply
-from memlint.script import Call, Script, build_script
+from memlint.script.called import Call
+from memlint.script.model import Script, build_script
 from memlint.source import Source
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from memlint.api import Target
+from memlint.api.target_versions import Target
 from memlint.rule import Rule
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.page import Page

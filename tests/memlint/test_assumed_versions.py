@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from memlint.api import Api, parse_target
+from memlint.api.lookup import Api
 from memlint.api.tables import table
+from memlint.api.target_versions import parse_target
 from memlint.cli.main import run
 from memlint.project.targets import Targets, named_in
 from memlint.rule import Rule

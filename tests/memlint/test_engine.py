@@ -16,7 +16,7 @@ from memlint.run.engine import check_source
 from memlint.run.prefilter import Prefilter
 from memlint.run.rendering import first_sentence
 from memlint.run.results import FileResult
-from memlint.script import Script
+from memlint.script.model import Script
 from memlint.source.reading import read_source
 from tests.memlint.fakes import ALPHA, BETA, GAMMA, RULES, TABLES, install
 

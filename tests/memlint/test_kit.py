@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from memlint_rules.sequences.padding import share_of_padding
 
-from memlint.api import Api, newest
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest
 from memlint.rule import Finding, Level, Rule, Script, Skip, Span, advise, edits, fix
 from memlint.rule.docs import page
 from memlint.rule.findings import Applicability

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from memlint.api import newest, parse_target
 from memlint.api.runtime import INSTALL, NEEDS, NEEDS_OF_TRL_PARTS, lacking
+from memlint.api.target_versions import newest, parse_target
 from memlint.cli.main import run
 
 _SCRIPT = """\

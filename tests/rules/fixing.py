@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from memlint.api import Api, newest, parse_target
-from memlint.fix import fix_source
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest, parse_target
+from memlint.fix.fixpoint import fix_source
 from memlint.rule.findings import Finding
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source

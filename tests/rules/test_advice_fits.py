@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from memlint.api import Api, newest, parse_target
+from memlint.api.lookup import Api
 from memlint.api.tables import table
+from memlint.api.target_versions import newest, parse_target
 from memlint.api.versions import parse_version
 from memlint.rule import Script
 from memlint.rule.findings import Finding, Level

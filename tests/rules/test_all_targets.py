@@ -11,8 +11,9 @@ import os
 
 import pytest
 
-from memlint.api import Api, parse_target
+from memlint.api.lookup import Api
 from memlint.api.tables import table
+from memlint.api.target_versions import parse_target
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source
 from memlint.source import Source

@@ -6,9 +6,9 @@ import ast
 
 import pytest
 
-from memlint.api import Api, newest, parse_target
-from memlint.fix import fix_source
-from memlint.fix.fixpoint import Fixed
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest, parse_target
+from memlint.fix.fixpoint import Fixed, fix_source
 from memlint.rule import Rule
 from memlint.rule.findings import Applicability, Finding
 from memlint.rule.registry import known_rules, load

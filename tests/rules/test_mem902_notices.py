@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from memlint.api import Api, newest, parse_target
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest, parse_target
 from memlint.cli.main import main
 from memlint.rule.findings import Level
 from memlint.rule.registry import load

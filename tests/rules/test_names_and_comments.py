@@ -11,9 +11,10 @@ from random import Random
 
 import pytest
 
-from memlint.api import Api, newest, parse_target
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest, parse_target
 from memlint.rule.registry import load
-from memlint.script import build_script
+from memlint.script.model import build_script
 from memlint.source import Source
 from tests.renaming import renamed, without_comments
 from tests.rules.cases import Case, cases

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from memlint.api import Api, parse_target
+from memlint.api.lookup import Api
+from memlint.api.target_versions import parse_target
 from memlint.rule.findings import Applicability
 from memlint.rule.registry import load
 from memlint.run.engine import check_source

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from memlint.api import Api, newest, parse_target
-from memlint.fix import apply_edits, previews
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest, parse_target
+from memlint.fix.apply import apply_edits, previews
 from memlint.fix.spans import parse
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source

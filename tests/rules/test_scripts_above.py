@@ -8,7 +8,8 @@ from textwrap import dedent
 
 import pytest
 
-from memlint.api import Api, newest
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest
 from memlint.engine.project import Modules, project_of
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source

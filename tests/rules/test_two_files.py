@@ -10,12 +10,13 @@ from textwrap import dedent
 
 import pytest
 
-from memlint.api import Api, newest, parse_target
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest, parse_target
 from memlint.engine.project import ElsewhereError, Modules, Project
 from memlint.rule import Finding, Level, Rule, Script
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import findings_of
-from memlint.script import build_script
+from memlint.script.model import build_script
 from memlint.source import Source
 from tests.rules.cases import cases
 from tests.split_cases import Halves, split

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memlint.api import Api, newest, parse_target
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest, parse_target
 from memlint.rule.registry import load
 from memlint.run.engine import check_source
 from memlint.source import Source

@@ -16,14 +16,15 @@ from collections import Counter
 
 import pytest
 
-from memlint.api import Api, parse_target
+from memlint.api.lookup import Api
 from memlint.api.successors import Replace
 from memlint.api.tables import table
-from memlint.fix import fix_source
+from memlint.api.target_versions import parse_target
+from memlint.fix.fixpoint import fix_source
 from memlint.rule.findings import Finding
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source
-from memlint.script import build_script
+from memlint.script.model import build_script
 from memlint.source import Source
 from tests.rules.cases import cases
 

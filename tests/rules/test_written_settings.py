@@ -7,10 +7,11 @@ from textwrap import dedent
 
 import pytest
 
-from memlint.api import Api, newest
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest
 from memlint.engine.project import Modules, Project
 from memlint.runs.changes import set_option
-from memlint.script import Script, build_script
+from memlint.script.model import Script, build_script
 from memlint.source import Source
 from tests.rules.test_scripts_above import codes, reported
 

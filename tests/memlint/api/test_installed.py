@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from memlint.api import Api, Target
 from memlint.api.installed import cache_folder
+from memlint.api.lookup import Api
+from memlint.api.target_versions import Target
 from memlint.project.resolve import Resolver
 
 _CONFIG = """

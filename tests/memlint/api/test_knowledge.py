@@ -5,9 +5,14 @@ from __future__ import annotations
 import memlint_runtime
 import pytest
 
-from memlint.api import (
+from memlint.api.knowledge.behaviours import BEHAVIOURS
+from memlint.api.knowledge.ignored import IGNORED
+from memlint.api.knowledge.migrations import Migration
+from memlint.api.knowledge.warned import WARNED
+from memlint.api.lookup import Api
+from memlint.api.successions import MIGRATIONS
+from memlint.api.successors import (
     Advice,
-    Api,
     Build,
     Environment,
     Inline,
@@ -17,14 +22,9 @@ from memlint.api import (
     Replace,
     Runtime,
     Successor,
-    parse_target,
 )
-from memlint.api.knowledge.behaviours import BEHAVIOURS
-from memlint.api.knowledge.ignored import IGNORED
-from memlint.api.knowledge.migrations import Migration
-from memlint.api.knowledge.warned import WARNED
-from memlint.api.successions import MIGRATIONS
 from memlint.api.tables import PACKAGES, table
+from memlint.api.target_versions import parse_target
 
 NEW = "trl=1.16,transformers=5.23,peft=0.21,accelerate=1.15,torch=2.13"
 OLD = "trl=0.15,transformers=4.49"

@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from memlint.api import REQUIRED, Api, Expression, History, Kind, Target, parse_target
+from memlint.api.lookup import Api
+from memlint.api.signatures import REQUIRED, Expression, History, Kind
+from memlint.api.target_versions import Target, parse_target
 
 NEW = "trl=1.16,transformers=5.23,peft=0.21,accelerate=1.15,torch=2.13"
 
@@ -237,7 +239,8 @@ def test_an_api_assumes_the_newest_target() -> None:
 
 def test_nothing_heavy_is_imported() -> None:
     script = (
-        "import sys; from memlint.api import Api, newest; "
+        "import sys; from memlint.api.lookup import Api; "
+        "from memlint.api.target_versions import newest; "
         "Api(newest()).signature('trl.SFTConfig'); from memlint.project.resolve import Resolver; "
         "Resolver().resolve('.'); "
         "print([m for m in ('torch', 'trl', 'transformers', 'libcst', 'rich', 'subprocess', "

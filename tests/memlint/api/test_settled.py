@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from memlint.api import Api, parse_target
 from memlint.api.extract.settling import settling
+from memlint.api.lookup import Api
 from memlint.api.settled import OPEN, settle
+from memlint.api.target_versions import parse_target
 
 
 def _cut(body: str) -> str:

@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
-from memlint.api import Resolved, Target, newest, parse_target
 from memlint.api.tables import PACKAGES, table
+from memlint.api.target_versions import Resolved, Target, newest, parse_target
 
 
 def test_the_newest_target_is_assumed() -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from memlint.api import Api, newest
 from memlint.api.extract.option_values import encode_values, values
 from memlint.api.extract.wheels import releases
+from memlint.api.lookup import Api
 from memlint.api.tables import Table, table
+from memlint.api.target_versions import newest
 
 ARGUMENTS = """
 class OptimizerNames(ExplicitEnum):

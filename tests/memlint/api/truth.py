@@ -118,8 +118,10 @@ def report(names):  # type: ignore[no-untyped-def]
 
 
 def main() -> int:
-    from memlint.api import REQUIRED, Api, Expression, Resolved, Target
+    from memlint.api.lookup import Api
+    from memlint.api.signatures import REQUIRED, Expression
     from memlint.api.tables import table
+    from memlint.api.target_versions import Resolved, Target
 
     python, verbose = sys.argv[1], "--verbose" in sys.argv
     versions = _run(python, [])["versions"]

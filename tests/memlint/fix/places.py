@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TypeVar
 
-from memlint.fix import Applied, apply_edits
+from memlint.fix.apply import apply_edits
+from memlint.fix.outcome import Applied
 from memlint.source import Source, Span
 from memlint.source.edits import Edit
 

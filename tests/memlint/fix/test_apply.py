@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memlint.fix.apply as apply_module
-from memlint.fix import apply_edits, text_edits
+from memlint.fix.apply import apply_edits
 from memlint.fix.draft import Splice
 from memlint.fix.spans import Tree, parse
-from memlint.fix.splicing import split_lines
+from memlint.fix.splicing import split_lines, text_edits
 from memlint.source import Span
 from memlint.source.edits import (
     AddImport,

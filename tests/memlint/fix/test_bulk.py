@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 import pytest
 
-from memlint.fix import apply_edits
+from memlint.fix.apply import apply_edits
 from memlint.fix.bulk import TooMuchError, without_bulk
 from memlint.fix.outcome import FixError
 from memlint.fix.spans import parse

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from memlint.fix import Fixed, fix_source
-from memlint.fix.fixpoint import PASSES
+from memlint.fix.fixpoint import PASSES, Fixed, fix_source
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.source import Cell, Source, Span
 from memlint.source.edits import Edit, RemoveKeyword, RenameKeyword, SetKeyword

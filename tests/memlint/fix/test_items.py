@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from memlint.fix import apply_edits
+from memlint.fix.apply import apply_edits
 from memlint.source import Span
 from memlint.source.edits import RemoveItem, RenameItem, SetItem
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlint.fix import apply_edits
+from memlint.fix.apply import apply_edits
 from memlint.source import Span
 from memlint.source.edits import (
     Edit,

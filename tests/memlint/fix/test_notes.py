@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memlint.fix import apply_edits
+from memlint.fix.apply import apply_edits
 from memlint.source.edits import Edit, RemoveKeyword, RemoveStatement, SetKeyword
 from tests.memlint.fix.places import call, spot
 

@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlint.fix import TextEdit, apply_edits, previews, text_edits, unified_diff
+from memlint.fix.apply import apply_edits, previews
+from memlint.fix.outcome import TextEdit
+from memlint.fix.patches import unified_diff
+from memlint.fix.splicing import text_edits
 from memlint.source import Span
 from memlint.source.edits import AddImport, RemoveKeyword, SetKeyword
 

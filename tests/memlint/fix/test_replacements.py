@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlint.fix import apply_edits
+from memlint.fix.apply import apply_edits
 from memlint.source.edits import ReplaceCallee, ReplaceExpression
 from tests.examples import examples
 

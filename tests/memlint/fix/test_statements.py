@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from memlint.fix import apply_edits
+from memlint.fix.apply import apply_edits
 from memlint.source.edits import (
     AddDecorator,
     AddImport,

@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from memlint.fix import apply_edits, previews, width
+from memlint.fix import width
+from memlint.fix.apply import apply_edits, previews
 from memlint.fix.splicing import split_lines
 from memlint.fix.width import width_of, wrapped
 from memlint.source import Span

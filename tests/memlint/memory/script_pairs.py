@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memlint.api import Api, newest
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest
 from memlint.run.described import runs_in
 from memlint.run.runs import Runs
 

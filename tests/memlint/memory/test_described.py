@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from memlint.api import Api, newest
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest
 from memlint.cli.main import run
 from memlint.run.described import runs_in
 from memlint.run.runs import Runs

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from memlint.api import Api, newest, parse_target
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest, parse_target
 from memlint.memory import estimate
 from memlint.memory.settings import parse_assumption, read_settings, with_assumption
 from memlint.runs.run_settings import settings_of
-from memlint.script import build_script
+from memlint.script.model import build_script
 from memlint.source import Source
 
 HEAD = """\

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
-from memlint.api import Api, newest, parse_target
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest, parse_target
 from memlint.fix.fixpoint import Fixed, fix_source
 from memlint.fix.recipe_edits import apply_recipe_edits
 from memlint.recipes.kinds import Kind, Reader, reader_by_keys

@@ -8,7 +8,8 @@ import pytest
 
 from memlint.cli.main import run
 from memlint.engine.command_line import Given
-from memlint.script import UNSURE, build_script
+from memlint.script.call_settings import UNSURE
+from memlint.script.model import build_script
 from memlint.source import Source
 from tests.memlint.script.scripts import api
 

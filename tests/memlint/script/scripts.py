@@ -5,8 +5,11 @@ from __future__ import annotations
 from functools import cache
 from textwrap import dedent
 
-from memlint.api import Api, newest
-from memlint.script import Config, Script, Setting, build_script
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest
+from memlint.script.call_settings import Setting
+from memlint.script.calls import Config
+from memlint.script.model import Script, build_script
 from memlint.source import Source
 
 IMPORTS = "from trl import SFTConfig, SFTTrainer\n"

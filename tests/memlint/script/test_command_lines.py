@@ -6,8 +6,9 @@ from textwrap import dedent
 
 import pytest
 
+from memlint.engine.values import Provenance
 from memlint.rule import edits
-from memlint.script import UNSURE, Provenance
+from memlint.script.call_settings import UNSURE
 from tests.memlint.script.scripts import IMPORTS, only_config, packing, read
 
 ARGPARSE = "import argparse\nparser = argparse.ArgumentParser()\n"

@@ -6,7 +6,10 @@ from textwrap import dedent
 
 import pytest
 
-from memlint.script import Dataset, Lengths, Purpose, Script
+from memlint.script.datasets import Dataset
+from memlint.script.lengths import Lengths
+from memlint.script.model import Script
+from memlint.script.purpose import Purpose
 from tests.memlint.script.scripts import read
 
 HEADER = dedent("""

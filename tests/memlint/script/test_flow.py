@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from memlint.script import Flow, Script
+from memlint.engine.scopes import Flow
+from memlint.script.model import Script
 from tests.memlint.script.scripts import read
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from memlint.flow.reach import Reach
 from memlint.rule import facts
-from memlint.script import Graph, Reach
+from memlint.script.graphs import Graph
 from tests.memlint.script.scripts import read
 
 LOOP = """

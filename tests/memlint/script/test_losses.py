@@ -10,7 +10,9 @@ import pytest
 from memlint.engine.project import Project
 from memlint.rule import facts
 from memlint.rule.registry import load
-from memlint.script import LossForm, Owner, Script, build_script
+from memlint.script.handwritten_losses import LossForm
+from memlint.script.model import Script, build_script
+from memlint.script.owners import Owner
 from memlint.source import Source
 from tests.memlint.script.scripts import api, read
 

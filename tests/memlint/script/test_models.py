@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from memlint.script import UNSURE
+from memlint.script.call_settings import UNSURE
 from tests.memlint.script.scripts import IMPORTS, read
 
 LOAD = dedent("""

@@ -6,7 +6,8 @@ from textwrap import dedent
 
 import pytest
 
-from memlint.script import Owner, Script
+from memlint.script.model import Script
+from memlint.script.owners import Owner
 from tests.memlint.script.scripts import read
 
 HEADER = dedent("""

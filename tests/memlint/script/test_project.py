@@ -9,9 +9,11 @@ from textwrap import dedent
 import pytest
 
 from memlint.engine.project import MAX_MODULES, Modules, Project, is_elsewhere
+from memlint.engine.tensors import Role
 from memlint.rule import edits
 from memlint.rule.registry import load
-from memlint.script import Lengths, Role, Script, build_script
+from memlint.script.lengths import Lengths
+from memlint.script.model import Script, build_script
 from memlint.source import Source
 from tests.memlint.script.scripts import api
 

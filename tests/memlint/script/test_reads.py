@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from memlint.engine.tensors import Positions
 from memlint.rule import facts
-from memlint.script import Positions
 from tests.memlint.script.scripts import read
 
 HEADER = """

@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from memlint.fix import apply_edits
+from memlint.fix.apply import apply_edits
 from memlint.rule import edits
 from tests.memlint.script.scripts import IMPORTS, only_config
 

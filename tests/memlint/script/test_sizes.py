@@ -6,14 +6,15 @@ import ast
 
 import pytest
 
-from memlint.api import Api, newest
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest
 from memlint.engine.interpreter import MAX_MADE, Interpreter
 from memlint.engine.tensors import Tensor
 from memlint.engine.uncalled import callers_first
 from memlint.engine.values import MAX_SIZE, Constant, Function, OneOf, Sequence
-from memlint.script import build_script
 from memlint.script.call_effects import known_effects
 from memlint.script.call_settings import UNSURE
+from memlint.script.model import build_script
 from memlint.source import Source
 
 API = Api(newest())

@@ -7,8 +7,9 @@ from textwrap import dedent, indent
 
 import pytest
 
+from memlint.engine.tensors import Output, Positions, Role, Tensor, Width
 from memlint.rule import facts
-from memlint.script import Output, Positions, Role, Script, Tensor, Width
+from memlint.script.model import Script
 from tests.memlint.script.scripts import read
 
 HEADER = dedent("""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from memlint.rule import facts
-from memlint.script import Fate, Trained
+from memlint.script.restoring import Fate
+from memlint.script.trained import Trained
 from tests.memlint.script.scripts import read
 
 LOAD = """

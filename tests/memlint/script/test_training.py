@@ -7,8 +7,10 @@ from textwrap import dedent
 
 import pytest
 
-from memlint.flow.events import events_of
-from memlint.script import Certainty, EventKind, Forward, Script
+from memlint.engine.forwards import Certainty
+from memlint.flow.events import EventKind, events_of
+from memlint.script.forward_passes import Forward
+from memlint.script.model import Script
 from tests.memlint.script.scripts import read
 
 HEADER = dedent("""

@@ -7,7 +7,8 @@ from textwrap import dedent
 
 import pytest
 
-from memlint.script import MISSING, UNSURE, How, Provenance
+from memlint.engine.values import How, Provenance
+from memlint.script.call_settings import MISSING, UNSURE
 from tests.memlint.script.scripts import IMPORTS, only_config, packing, read
 
 # Each of these gives ``packing=True``.
