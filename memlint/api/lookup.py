@@ -370,8 +370,8 @@ class Api:
     @cached_property
     def _spoken_of(self) -> frozenset[str | None]:
         """Return the options that the knowledge tables mention, for any class."""
+        from memlint.api.knowledge.gone import MIGRATIONS
         from memlint.api.knowledge.ignored import IGNORED, LEFTOVERS
-        from memlint.api.successions import MIGRATIONS
 
         migrated = {line.parameter for line in MIGRATIONS}
         warned = {line.parameter for line in WARNED}

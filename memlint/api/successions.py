@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from memlint.api.knowledge import data_sets, loading, training_arguments, trl_configs, trl_names
+from memlint.api.knowledge.gone import MIGRATIONS
 from memlint.api.knowledge.migrations import Migration
 from memlint.api.signatures import Signature, Unset
 from memlint.api.successors import (
@@ -20,14 +20,6 @@ from memlint.api.successors import (
     Successor,
 )
 from memlint.api.versions import Version, is_between
-
-MIGRATIONS: tuple[Migration, ...] = (
-    *trl_configs.MIGRATIONS,
-    *trl_names.MIGRATIONS,
-    *training_arguments.MIGRATIONS,
-    *loading.MIGRATIONS,
-    *data_sets.MIGRATIONS,
-)
 
 
 def _by_parameter(lines: Iterable[Migration]) -> dict[str | None, list[Migration]]:
@@ -58,7 +50,7 @@ def successor(api: Lookup, qualname: str, parameter: str | None, value: object) 
     """Return the successor that fits the target: of a line, else of what the tables show."""
     name = api.canonical(qualname)
     if parameter is None and _is_reached_otherwise(api, qualname, name):
-        return Replace(name, origin="the tables")
+        return Replace(name)
     replacements = _replacements(api, name, parameter, value)
     if replacements and not isinstance(replacements[0], Advice):
         return replacements[0]
@@ -77,11 +69,7 @@ def _is_reached_otherwise(api: Lookup, qualname: str, name: str) -> bool:
 
 def _replacements(api: Lookup, name: str, parameter: str | None, value: object) -> list[Successor]:
     """Return the successors of hand-written lines that the target accepts."""
-    known = [
-        replacement
-        for line in _matching(api, name, parameter, value)
-        for replacement in line.replacements
-    ]
+    known = [line.replacement for line in _matching(api, name, parameter, value)]
     replacements = [replacement for replacement in known if _possible(api, name, replacement)]
     if replacements or parameter is None or api.accepts(name, parameter) is not False:
         return replacements
@@ -148,10 +136,10 @@ def _moved_to_config(api: Lookup, name: str, parameter: str, value: object) -> S
     if config is None:
         return None
     if api.accepts(config, parameter) and not _warns(api, config, parameter):
-        return Move(parameter, origin="the tables")
+        return Move(parameter)
     match successor(api, config, parameter, value):
-        case Rename(parameter=new, source=source, note=note, origin=origin, safe=safe):
-            return Move(new, source, note=note, origin=origin, safe=safe)
+        case Rename(parameter=new, source=source, note=note, safe=safe):
+            return Move(new, source, note=note, safe=safe)
         case Remove() | Runtime() | Advice() as replacement:
             return replacement
         case _:
@@ -170,7 +158,7 @@ def _moved_name(api: Lookup, name: str) -> Successor | None:
     else:
         homes = api.homes(package, last)
     if len(homes) == 1 and homes[0] != name and not _is_another(api, name, homes[0]):
-        return Replace(homes[0], origin="the tables")
+        return Replace(homes[0])
     return None
 
 

@@ -2,9 +2,8 @@
 
 A rule turns a successor into edits; the text a fix puts into a script comes from ``source``
 templates for ``str.format`` in which ``{value}`` stands for the expression that is there now.
-Every kind has ``note``, a sentence for people, ``origin``, where the knowledge comes from, and
-``safe``: what the model learns stays the same, up to floating-point noise. Named tuples, since
-they are made at every start.
+Every kind has ``note``, a sentence for people, and ``safe``: what the model learns stays the same,
+up to floating-point noise. Named tuples, since they are made at every start.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ class Rename(NamedTuple):
     parameter: str
     source: str = "{value}"
     note: str = ""
-    origin: str = ""
     safe: bool = True
 
 
@@ -28,7 +26,6 @@ class Move(NamedTuple):
     parameter: str
     source: str = "{value}"
     note: str = ""
-    origin: str = ""
     safe: bool = True
 
 
@@ -43,7 +40,6 @@ class Build(NamedTuple):
     imports: tuple[str, ...] = ()
     merge: tuple[str, ...] = ()
     note: str = ""
-    origin: str = ""
     safe: bool = True
 
 
@@ -51,7 +47,6 @@ class Remove(NamedTuple):
     """The keyword (or statement) goes: it has no effect, or is what happens anyway."""
 
     note: str = ""
-    origin: str = ""
     safe: bool = True
 
 
@@ -67,7 +62,6 @@ class Replace(NamedTuple):
     arguments: tuple[tuple[str, str | None], ...] = ()
     written: tuple[tuple[str, str], ...] = ()
     note: str = ""
-    origin: str = ""
     safe: bool = True
 
 
@@ -77,7 +71,6 @@ class Inline(NamedTuple):
     source: str
     imports: tuple[str, ...] = ()
     note: str = ""
-    origin: str = ""
     safe: bool = True
 
 
@@ -86,7 +79,6 @@ class Environment(NamedTuple):
 
     variable: str
     note: str = ""
-    origin: str = ""
     safe: bool = True
 
 
@@ -101,7 +93,6 @@ class Runtime(NamedTuple):
     argument: str
     source: str
     note: str = ""
-    origin: str = ""
     safe: bool = True
 
 
@@ -109,7 +100,6 @@ class Advice(NamedTuple):
     """Nothing that a fix may do; the note says what the user must."""
 
     note: str
-    origin: str = ""
     safe: bool = True
 
 

@@ -2,7 +2,6 @@
 
 ``defaults`` says what a default computed at import is; ``behaviours`` what the libraries do where
 no signature shows it; ``warned`` and ``ignored`` what warns or does nothing;
-``training_arguments``, ``loading``, ``trl_configs`` and ``trl_names`` what takes the place of what
-is gone. All are data; ``choose`` picks the successor that fits a target. What only findings need
-is imported when one is made.
+``gone`` what takes the place of what is gone. All are data; ``successions`` picks the successor
+that fits a target. What only findings need is imported when one is made.
 """

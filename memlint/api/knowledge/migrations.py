@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from memlint.api.successors import (
+    Advice,
+    Build,
+    Environment,
+    Remove,
+    Rename,
+    Replace,
+    Successor,
+)
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.api.successors import Successor
 
 
 class Migration(NamedTuple):
@@ -15,17 +21,78 @@ class Migration(NamedTuple):
 
     owner: canonical name of a class, a function, or a class's method or attribute.
     parameter: None where ``owner`` itself is gone.
-    replacements: in order of preference; the first that the target can take is the answer.
+    replacement: what it is; of several lines the first that the target can take is the answer.
     values: where not empty, only for these literal values.
     since, until: minor versions of ``owner``'s package between which the line holds.
     """
 
     owner: str
     parameter: str | None
-    replacements: tuple[Successor, ...]
+    replacement: Successor
     values: tuple[object, ...] = ()
     since: str = ""
     until: str = ""
+
+
+def rows_of(table: str) -> Iterator[Migration]:
+    """Yield the lines of a table. Raise ValueError for a row that says nothing.
+
+    A line at the margin names owners, those below it their options: ``a b = True since 5.0 until
+    5.2``, or with a dot an owner that is gone itself. Then follows what to do: ``use`` another
+    option, ``now`` another name, ``remove`` it (``unsafely``), set the ``environment``, give
+    ``option = source``, or ``advice``; then a note. Lines that go on are indented further; comments
+    are left out.
+    """
+    owners: list[str] = []
+    for line in _whole_lines(table):
+        if line[0] != " ":
+            owners = line.split()
+            continue
+        what, then, note, *_ = *line.split(" | "), "", ""
+        what, _, until = what.partition(" until ")
+        what, _, since = what.partition(" since ")
+        names, _, written = what.partition(" = ")
+        values = tuple(_VALUES.get(each, each.strip('"')) for each in written.split(", ") if each)
+        successor = _successor(then, note)
+        for name in names.split():
+            if "." in name:
+                yield Migration(name, None, successor, values, since, until)
+            else:
+                yield from (Migration(o, name, successor, values, since, until) for o in owners)
+
+
+_VALUES = {"True": True, "False": False, "None": None}
+
+
+def _whole_lines(table: str) -> list[str]:
+    """Return the lines with those that go on, and without comments."""
+    whole: list[str] = []
+    for line in table.split("\n"):
+        text = line.partition("# ")[0].rstrip()
+        if text[:4] == "    ":
+            whole[-1] += f" {text.lstrip()}"
+        elif text:
+            whole.append(text)
+    return whole
+
+
+def _successor(then: str, note: str) -> Successor:
+    parameter, _, source = then.partition(" = ")
+    verb, _, name = then.partition(" ")
+    match verb:
+        case "use":
+            return Rename(name, note=note)
+        case "now":
+            return Replace(name, note=note)
+        case "remove":
+            return Remove(note, safe=name != "unsafely")
+        case "environment":
+            return Environment(name, note=note)
+        case "advice":
+            return Advice(note)
+    if not source:
+        raise ValueError(f"nothing takes the place of it: {then!r}")
+    return Build(parameter, source, note=note)
 
 
 class Warned(NamedTuple):

@@ -6,11 +6,11 @@ import memlint_runtime
 import pytest
 
 from memlint.api.knowledge.behaviours import BEHAVIOURS
+from memlint.api.knowledge.gone import MIGRATIONS
 from memlint.api.knowledge.ignored import IGNORED
-from memlint.api.knowledge.migrations import Migration
+from memlint.api.knowledge.migrations import Migration, rows_of
 from memlint.api.knowledge.warned import WARNED
 from memlint.api.lookup import Api
-from memlint.api.successions import MIGRATIONS
 from memlint.api.successors import (
     Advice,
     Build,
@@ -206,16 +206,38 @@ def test_every_line_is_about_something_that_was(line: Migration) -> None:
 
 @pytest.mark.parametrize("line", MIGRATIONS, ids=lambda line: f"{line.owner}:{line.parameter}")
 def test_every_successor_was_there_in_some_release(line: Migration) -> None:
-    for replacement in line.replacements:
-        match replacement:
-            case Rename(parameter=new) | Build(parameter=new):
-                assert _ever(line.owner, new) or Api().accepts(line.owner, new) is None
-            case Replace(qualname=new) if new.startswith("memlint_runtime."):
-                assert hasattr(memlint_runtime, new.removeprefix("memlint_runtime."))
-            case Replace(qualname=new) if not new.endswith(".__call__"):
-                assert _ever(new, None) or new.partition(".")[0] not in PACKAGES
-            case _:
-                assert replacement.note or isinstance(replacement, Remove | Inline | Replace)
+    match line.replacement:
+        case Rename(parameter=new) | Build(parameter=new):
+            assert _ever(line.owner, new) or Api().accepts(line.owner, new) is None
+        case Replace(qualname=new) if new.startswith("memlint_runtime."):
+            assert hasattr(memlint_runtime, new.removeprefix("memlint_runtime."))
+        case Replace(qualname=new) if not new.endswith(".__call__"):
+            assert _ever(new, None) or new.partition(".")[0] not in PACKAGES
+        case replacement:
+            assert replacement.note or isinstance(replacement, Remove | Inline | Replace)
+
+
+def test_a_row_is_a_line_for_each_owner_and_option() -> None:
+    lines = rows_of("""
+a.B c.D
+  old since 2.0 | remove unsafely
+  low high = True, "no" until 1.2 | new = [{value}] | a list
+      of one  # its source
+  a.gone | now b.come
+""")
+    a, b = ("a.B", "c.D")
+    made = Build("new", "[{value}]", note="a list of one")
+    assert list(lines) == [
+        *(Migration(owner, "old", Remove(safe=False), since="2.0") for owner in (a, b)),
+        *(Migration(owner, "low", made, (True, "no"), until="1.2") for owner in (a, b)),
+        *(Migration(owner, "high", made, (True, "no"), until="1.2") for owner in (a, b)),
+        Migration("a.gone", None, Replace("b.come")),
+    ]
+
+
+def test_a_row_without_anything_to_do_is_refused() -> None:
+    with pytest.raises(ValueError, match="nothing takes the place"):
+        list(rows_of("a.B\n  old | drop it"))
 
 
 def test_warnings_and_leftovers_are_about_something_that_was() -> None:
