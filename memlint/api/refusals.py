@@ -59,7 +59,6 @@ class Refusal(NamedTuple):
     owner: str
     options: tuple[tuple[str, Condition], ...]
     message: str
-    source: str
     since: str = ""
     until: str = ""
     drop: str = ""

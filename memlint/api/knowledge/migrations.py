@@ -44,7 +44,7 @@ def rows_of(table: str) -> Iterator[Migration]:
     are left out.
     """
     owners: list[str] = []
-    for line in _whole_lines(table):
+    for line in whole_lines(table):
         if line[0] != " ":
             owners = line.split()
             continue
@@ -64,7 +64,7 @@ def rows_of(table: str) -> Iterator[Migration]:
 _VALUES = {"True": True, "False": False, "None": None}
 
 
-def _whole_lines(table: str) -> list[str]:
+def whole_lines(table: str) -> list[str]:
     """Return the lines with those that go on, and without comments."""
     whole: list[str] = []
     for line in table.split("\n"):

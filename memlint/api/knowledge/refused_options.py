@@ -1,258 +1,128 @@
 """Combinations of options that a library refuses at run time, in which versions.
 
-Each line was read in the library's source, release by release, where it raises. ``source`` of
-every line is the file that raises.
+Each row was read in the library's source, release by release, where it raises; the comment names
+the file. A line at the margin names the classes, each row below it the options that are refused
+together: ``name``, given at all; ``name off``; ``name = a, b`` and ``name not a, b``, one of these
+values or none. Then why, which option to ``drop`` or to set (``name = source``), which changes what
+is trained unless it says ``safely``, and what to do where neither is certain.
 """
 
 from __future__ import annotations
 
-from memlint.api.refusals import Among, Given, Off, Outside, Refusal
+from ast import literal_eval
+from collections.abc import Iterator
 
-_ARGS = "transformers.TrainingArguments"
-_SFT = "trl.SFTConfig"
-_DPO = "trl.DPOConfig"
-_KTO = "trl.KTOConfig"
-_ONLINE = ("trl.GRPOConfig", "trl.RLOOConfig")
-_SET = Given()
-_ON = Among((True,))
-_OFF = Among((False,))
-_NONE = Among((None,))
-_ZERO = Among((0.0, 0))
+from memlint.api.knowledge.migrations import whole_lines
+from memlint.api.refusals import Among, Condition, Given, Off, Outside, Refusal
 
-REFUSALS: tuple[Refusal, ...] = (
-    Refusal(
-        _ARGS,
-        (("fp16", _ON), ("bf16", _ON)),
-        "fp16 and bf16 exclude each other",
-        "training_args.py",
-        drop="fp16",
-    ),
-    Refusal(
-        _ARGS,
-        (("fp16_full_eval", _ON), ("bf16_full_eval", _ON)),
-        "fp16_full_eval and bf16_full_eval exclude each other",
-        "training_args.py",
-        drop="fp16_full_eval",
-    ),
-    Refusal(
-        _ARGS,
-        (("dataloader_prefetch_factor", _SET), ("dataloader_num_workers", Among((0,)))),
-        "a prefetch factor needs loader workers",
-        "training_args.py",
-        drop="dataloader_prefetch_factor",
-        safe=True,
-    ),
-    *(
-        Refusal(
-            _ARGS,
-            (("lr_scheduler_type", Among((scheduler,))), ("eval_strategy", Among(("no",)))),
-            f"{scheduler} needs an evaluation to follow",
-            "training_args.py",
-            since=since,
-            advice='Set `eval_strategy` to "steps" or "epoch"',
-        )
-        for scheduler, since in (("reduce_lr_on_plateau", ""), ("greedy", "5.4"))
-    ),
-    Refusal(
-        _ARGS,
-        (
-            ("save_strategy", Among(("best",))),
-            ("metric_for_best_model", _NONE),
-            ("load_best_model_at_end", _OFF),
-            ("lr_scheduler_type", Outside(("reduce_lr_on_plateau", "greedy"))),
-        ),
-        "saving the best model needs the metric by which it is the best",
-        "trainer.py, __init__",
-        since="4.47",
-        advice='Set `metric_for_best_model`, such as "loss"',
-    ),
-    Refusal(
-        _ARGS,
-        (
-            ("optim", Among(("galore_adamw", "galore_adamw_8bit", "galore_adafactor"))),
-            ("optim_target_modules", _NONE),
-        ),
-        "GaLore needs to know the modules whose gradients it projects",
-        "trainer.py, get_optimizer_cls_and_kwargs",
-        advice='Set `optim_target_modules`, such as "all-linear"',
-    ),
-    Refusal(
-        _SFT,
-        (("packing", _ON), ("max_length", _NONE)),
-        "packing needs a length to pack to",
-        "sft_trainer.py",
-        since="0.16",
-        advice="Set `max_length` to the length of a packed row",
-    ),
-    Refusal(
-        _SFT,
-        (("packing", _ON), ("max_seq_length", _NONE)),
-        "packing needs a length to pack to",
-        "sft_trainer.py",
-        since="0.15",
-        until="0.16",
-        advice="Set `max_seq_length` to the length of a packed row",
-    ),
-    Refusal(
-        _SFT,
-        (("padding_free", _ON), ("packing", _OFF), ("max_length", _SET)),
-        "padding-free rows that are not packed are not cut to max_length",
-        "sft_trainer.py, __init__",
-        since="1.0",
-        change=("packing", "True"),
-    ),
-    Refusal(
-        _SFT,
-        (("loss_type", Among(("chunked_nll",))), ("use_liger_kernel", _ON)),
-        "two losses without logits",
-        "sft_trainer.py, __init__",
-        since="1.4",
-        until="1.15",
-        drop="use_liger_kernel",
-        safe=True,
-    ),
-    Refusal(
-        _DPO,
-        (("loss_type", Among(("exo_pair", ["exo_pair"]))), ("label_smoothing", _ZERO)),
-        "the loss exo_pair needs label smoothing",
-        "dpo_trainer.py, __init__",
-        since="0.29",
-        advice="Set `label_smoothing`, such as 1e-3",
-    ),
-    *(
-        Refusal(
-            owner,
-            (("sync_ref_model", _ON), ("precompute_ref_log_probs", _ON)),
-            "a reference that changes cannot be computed beforehand",
-            f"{owner[4:7].lower()}_trainer.py, __init__",
-            since=since,
-            advice="Remove one of the two",
-        )
-        for owner, since in ((_DPO, "0.9"), (_KTO, "1.8"))
-    ),
-    Refusal(
-        _KTO,
-        (("per_device_train_batch_size", Among((1,))), ("loss_type", Among(("kto",)))),
-        "the KL term needs at least two rows in a batch",
-        "kto_trainer.py, __init__",
-        since="0.12",
-        change=("per_device_train_batch_size", "2"),
-    ),
-    *(
-        Refusal(
-            owner,
-            (("generation_batch_size", _SET), ("steps_per_generation", _SET)),
-            "generation_batch_size and steps_per_generation say the same thing twice",
-            f"{owner[4:8].lower()}_config.py, __post_init__",
-            since="0.18",
-            advice="Remove one of the two",
-        )
-        for owner in _ONLINE
-    ),
-    *(
-        Refusal(
-            owner,
-            (("num_generations", Among((0, 1))),),
-            "an advantage needs at least two generations",
-            f"{owner[4:8].lower()}_config.py, __post_init__",
-            since=since,
-            advice="Set `num_generations` to 2 or more",
-        )
-        for owner, since in zip(_ONLINE, ("0.17", "0.22"), strict=True)
-    ),
-    *(
-        Refusal(
-            owner,
-            (("sync_ref_model", _ON), ("beta", _ZERO)),
-            "with beta=0 there is no reference model to synchronize",
-            f"{owner[4:8].lower()}_trainer.py, __init__",
-            since="0.28",
-            drop="sync_ref_model",
-            safe=True,
-        )
-        for owner in _ONLINE
-    ),
-    *(
-        Refusal(
-            owner,
-            (("auto_find_batch_size", _ON),),
-            "a smaller batch would no longer hold whole groups of generations",
-            f"{owner[4:8].lower()}_config.py, __post_init__",
-            since="1.9",
-            drop="auto_find_batch_size",
-            safe=True,
-        )
-        for owner in _ONLINE
-    ),
-    Refusal(
-        "trl.GRPOConfig",
-        (("delta", _SET), ("use_liger_kernel", _ON)),
-        "Liger's loss has no upper clipping bound",
-        "grpo_config.py, __post_init__",
-        since="0.25",
-        until="1.4",
-        advice="Remove one of the two",
-    ),
-    Refusal(
-        "trl.GRPOConfig",
-        (("delta", _SET), ("use_liger_loss", _ON)),
-        "Liger's loss has no upper clipping bound",
-        "grpo_config.py, __post_init__",
-        since="0.18",
-        until="0.25",
-        advice="Remove one of the two",
-    ),
-    # What trainers refuse of their own arguments; a finding stands at the first of them.
-    Refusal(
-        "trl",
-        (("ref_model", Among(("the model",))),),
-        "`ref_model` is the model itself",
-        "dpo_trainer.py, __init__",
-        since="0.11",
-        drop="ref_model",
-        advice="Leave `ref_model` out",
-    ),
-    Refusal(
-        "trl",
-        (("peft_config", _SET), ("model.peft", _ON)),
-        "a `PeftModel` and a `peft_config`",
-        "sft_trainer.py, __init__",
-        since="0.27",
-        drop="peft_config",
-        advice="Remove `peft_config`: the model has its adapter",
-        safe=True,
-    ),
-    Refusal(
-        "trl.DPOTrainer",
-        (
-            ("ref_model", _SET),
-            ("peft_config", _SET),
-            ("force_use_ref_model", Off()),
-            ("args.force_use_ref_model", Off()),
-        ),
-        "a `ref_model` and a `peft_config`; the reference is the model without its adapter",
-        "dpo_trainer.py, __init__",
-        until="0.29",
-        drop="ref_model",
-        advice="Remove `ref_model`",
-    ),
-    Refusal(
-        "trl.SFTTrainer",
-        (("formatting_func", _SET), ("args.completion_only_loss", _ON)),
-        "a formatting function makes one text, in which no completion is known",
-        "sft_trainer.py, __init__",
-        since="0.18",
-        advice="Give the data as prompts and completions, without `formatting_func`",
-    ),
-    *(
-        Refusal(
-            owner,
-            (("args.sync_ref_model", _ON), ("peft", _ON)),
-            "with adapters there is no reference model to synchronize",
-            "dpo_trainer.py, __init__",
-            since="0.29",
-            advice="Remove `sync_ref_model`",
-        )
-        for owner in ("trl.DPOTrainer", "trl.KTOTrainer", "trl.GRPOTrainer", "trl.RLOOTrainer")
-    ),
-)
+_ROWS = """
+transformers.TrainingArguments
+  fp16 = True & bf16 = True | fp16 and bf16 exclude each other | drop fp16  # training_args.py
+  fp16_full_eval = True & bf16_full_eval = True | fp16_full_eval and bf16_full_eval exclude each
+      other | drop fp16_full_eval  # training_args.py
+  dataloader_prefetch_factor & dataloader_num_workers = 0 | a prefetch factor needs loader workers
+      | drop dataloader_prefetch_factor safely  # training_args.py
+  lr_scheduler_type = "reduce_lr_on_plateau" & eval_strategy = "no" | reduce_lr_on_plateau needs an
+      evaluation to follow | Set `eval_strategy` to "steps" or "epoch"  # training_args.py
+  lr_scheduler_type = "greedy" & eval_strategy = "no" since 5.4 | greedy needs an evaluation to
+      follow | Set `eval_strategy` to "steps" or "epoch"  # training_args.py
+  save_strategy = "best" & metric_for_best_model = None & load_best_model_at_end = False &
+      lr_scheduler_type not "reduce_lr_on_plateau", "greedy" since 4.47 | saving the best model
+      needs the metric by which it is the best | Set `metric_for_best_model`, such as "loss"
+      # trainer.py, __init__
+  optim = "galore_adamw", "galore_adamw_8bit", "galore_adafactor" & optim_target_modules = None |
+      GaLore needs to know the modules whose gradients it projects | Set `optim_target_modules`,
+      such as "all-linear"  # trainer.py, get_optimizer_cls_and_kwargs
+trl.SFTConfig
+  packing = True & max_length = None since 0.16 | packing needs a length to pack to | Set
+      `max_length` to the length of a packed row  # sft_trainer.py
+  packing = True & max_seq_length = None since 0.15 until 0.16 | packing needs a length to pack to
+      | Set `max_seq_length` to the length of a packed row  # sft_trainer.py
+  padding_free = True & packing = False & max_length since 1.0 | padding-free rows that are not
+      packed are not cut to max_length | packing = True  # sft_trainer.py, __init__
+  loss_type = "chunked_nll" & use_liger_kernel = True since 1.4 until 1.15 | two losses without
+      logits | drop use_liger_kernel safely  # sft_trainer.py, __init__
+trl.DPOConfig
+  loss_type = "exo_pair", ["exo_pair"] & label_smoothing = 0.0, 0 since 0.29 | the loss exo_pair
+      needs label smoothing | Set `label_smoothing`, such as 1e-3  # dpo_trainer.py, __init__
+  sync_ref_model = True & precompute_ref_log_probs = True since 0.9 | a reference that changes
+      cannot be computed beforehand | Remove one of the two  # dpo_trainer.py, __init__
+trl.KTOConfig
+  sync_ref_model = True & precompute_ref_log_probs = True since 1.8 | a reference that changes
+      cannot be computed beforehand | Remove one of the two  # kto_trainer.py, __init__
+  per_device_train_batch_size = 1 & loss_type = "kto" since 0.12 | the KL term needs at least two
+      rows in a batch | per_device_train_batch_size = 2  # kto_trainer.py, __init__
+trl.GRPOConfig trl.RLOOConfig
+  generation_batch_size & steps_per_generation since 0.18 | generation_batch_size and
+      steps_per_generation say the same thing twice | Remove one of the two
+      # grpo_config.py, __post_init__; rloo_config.py, __post_init__
+  sync_ref_model = True & beta = 0.0, 0 since 0.28 | with beta=0 there is no reference model to
+      synchronize | drop sync_ref_model safely
+      # grpo_trainer.py, __init__; rloo_trainer.py, __init__
+  auto_find_batch_size = True since 1.9 | a smaller batch would no longer hold whole groups of
+      generations | drop auto_find_batch_size safely
+      # grpo_config.py, __post_init__; rloo_config.py, __post_init__
+trl.GRPOConfig
+  num_generations = 0, 1 since 0.17 | an advantage needs at least two generations | Set
+      `num_generations` to 2 or more  # grpo_config.py, __post_init__
+  delta & use_liger_kernel = True since 0.25 until 1.4 | Liger's loss has no upper clipping bound |
+      Remove one of the two  # grpo_config.py, __post_init__
+  delta & use_liger_loss = True since 0.18 until 0.25 | Liger's loss has no upper clipping bound |
+      Remove one of the two  # grpo_config.py, __post_init__
+trl.RLOOConfig
+  num_generations = 0, 1 since 0.22 | an advantage needs at least two generations | Set
+      `num_generations` to 2 or more  # rloo_config.py, __post_init__
+trl
+  ref_model = "the model" since 0.11 | `ref_model` is the model itself | drop ref_model | Leave
+      `ref_model` out  # dpo_trainer.py, __init__
+  peft_config & model.peft = True since 0.27 | a `PeftModel` and a `peft_config` | drop peft_config
+      safely | Remove `peft_config`: the model has its adapter  # sft_trainer.py, __init__
+trl.DPOTrainer
+  ref_model & peft_config & force_use_ref_model off & args.force_use_ref_model off until 0.29 | a
+      `ref_model` and a `peft_config`; the reference is the model without its adapter | drop
+      ref_model | Remove `ref_model`  # dpo_trainer.py, __init__
+trl.SFTTrainer
+  formatting_func & args.completion_only_loss = True since 0.18 | a formatting function makes one
+      text, in which no completion is known | Give the data as prompts and completions, without
+      `formatting_func`  # sft_trainer.py, __init__
+trl.DPOTrainer trl.KTOTrainer trl.GRPOTrainer trl.RLOOTrainer
+  args.sync_ref_model = True & peft = True since 0.29 | with adapters there is no reference model
+      to synchronize | Remove `sync_ref_model`  # dpo_trainer.py, __init__
+"""
+
+
+def _refusals() -> Iterator[Refusal]:
+    owners: list[str] = []
+    for line in whole_lines(_ROWS):
+        if line[0] != " ":
+            owners = line.split()
+            continue
+        what, message, *rest = line.strip().split(" | ")
+        what, _, until = what.partition(" until ")
+        what, _, since = what.partition(" since ")
+        options = tuple(map(_condition, what.split(" & ")))
+        drop, change, advice, safe = "", ("", ""), "", False
+        for cell in rest:
+            name, _, source = cell.partition(" = ")
+            if cell.startswith("drop "):
+                drop, safe = cell.split()[1], cell.endswith(" safely")
+            elif source and " " not in name:
+                change = (name, source)
+            else:
+                advice = cell
+        for owner in owners:
+            yield Refusal(owner, options, message, since, until, drop, change, advice, safe)
+
+
+def _condition(text: str) -> tuple[str, Condition]:
+    name, _, rest = text.partition(" ")
+    sign, _, values = rest.partition(" ")
+    if not sign:
+        return name, Given()
+    if sign == "off":
+        return name, Off()
+    among = Among(literal_eval(f"({values},)"))
+    return name, among if sign == "=" else Outside(among.values)
+
+
+REFUSALS = tuple(_refusals())
