@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from textwrap import dedent
@@ -11,6 +12,7 @@ import pytest
 from memlint.api.lookup import Api
 from memlint.api.target_versions import newest
 from memlint.engine.project import Modules, project_of
+from memlint.rule import Rule
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source
 from memlint.source import Source
@@ -23,13 +25,15 @@ def api() -> Api:
     return Api(newest())
 
 
-def reported(folder: Path, files: dict[str, str]) -> dict[str, set[str]]:
-    """The codes and messages of all memory rules, by file."""
+def reported(
+    folder: Path, files: dict[str, str], rules: Sequence[Rule] = ()
+) -> dict[str, set[str]]:
+    """The codes and messages of the rules, by default of all memory rules, by file."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(dedent(text), encoding="utf-8")
-    rules, modules = load(CODES), Modules()
+    modules = Modules()
     found: dict[str, set[str]] = {}
     for name in files:
         path = folder / name
@@ -37,7 +41,9 @@ def reported(folder: Path, files: dict[str, str]) -> dict[str, set[str]]:
             continue
         data = path.read_bytes()
         project = project_of(str(path), data, modules)
-        findings = check_source(Source(str(path), data.decode()), rules, api(), project=project)
+        findings = check_source(
+            Source(str(path), data.decode()), rules or load(CODES), api(), project=project
+        )
         found[name] = {f"{one.code} {one.message}" for one in findings}
     return found
 
@@ -279,3 +285,19 @@ def test_modules_of_lightning(precision: str, expected: set[str], tmp_path: Path
     """
     found = reported(tmp_path, {"light.py": LIGHT, "start.py": start})
     assert codes(found["light.py"]) == {"MEM201", "MEM301", *expected}
+
+
+def test_a_method_with_a_new_name_that_two_callers_reach(tmp_path: Path) -> None:
+    """The module's own method and a script in another file call the same loader."""
+    coach = """
+        from transformers import AutoModelForCausalLM
+        class Coach:
+            def fetch(self):
+                self.net = AutoModelForCausalLM.from_pretrained("gpt2")
+                self.net.gradient_checkpointing_enable()
+            def work(self):
+                self.fetch()
+    """
+    main = "from coach import Coach\nif __name__ == '__main__':\n    Coach().fetch()\n"
+    found = reported(tmp_path, {"coach.py": coach, "main.py": main}, load(["MEM902"]))
+    assert codes(found["coach.py"]) == {"MEM902"}

@@ -25,7 +25,7 @@ def deprecated_methods(script: Script) -> Iterator[Finding]:
             function = call.node.func
             if not isinstance(function, ast.Attribute) or is_guarded(script, call.node):
                 continue
-            made = script.value(function.value)
+            made = call.receiver
             if not (isinstance(made, Object) and (made.type or "").startswith("transformers.")):
                 continue
             if call.node.args or made.cls is not None:
