@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from memlint.cli.inputs import (
+    Inputs,
     Usage,
     colours,
     gather,
@@ -27,7 +28,8 @@ from memlint.cli.options import Common
 from memlint.reports.readable import diagnostic_line, finding_place, headline, plural
 from memlint.reports.style import Style, shown_path, visible
 from memlint.rule.file_rules import BROKEN_FILE
-from memlint.run.checking import fix_jobs
+from memlint.run.cache import Cache
+from memlint.run.checking import check_jobs, fix_jobs
 from memlint.run.results import FixResult, Rendered
 from memlint.run.session import Session
 from memlint.source.diagnostics import FileError, reason
@@ -102,7 +104,8 @@ def fix_command(
             raise
     for diagnostic in tally.diagnostics:
         click.echo(diagnostic_line(diagnostic, err), err=True)
-    _report_what_remains(tally.results, mode)
+    if mode.report != "text":
+        _report_what_remains(mode.report, inputs, cache)
     if not options.quiet:
         _report_withheld(tally.tried, paths, unsafe)
         _report_sum(tally.changed, tally.left, tally.unwritten, writes=mode.writes)
@@ -115,7 +118,6 @@ class _Tally:
 
     changed: the files that were changed, or would be. unwritten: those whose fixes could not be
     written. left: the findings that remain. tried: the files for which versions were assumed.
-    results: of every file, where a report is asked for.
     """
 
     def __init__(self, mode: Mode, quiet: bool, out: Style, err: Style) -> None:
@@ -124,14 +126,11 @@ class _Tally:
         self.unwritten: list[FixResult] = []
         self.left: list[Rendered] = []
         self.tried: list[FixResult] = []
-        self.results: list[FixResult] = []
         self._written: set[tuple[int, int]] = set()
         self._mode, self._quiet, self._out, self._err = mode, quiet, out, err
 
     def take(self, result: FixResult) -> None:
         self.diagnostics += result.diagnostics
-        if self._mode.report != "text":
-            self.results.append(result)
         if result.checked.assumed:
             self.tried.append(result)
         if result.after is not None and self._mode.writes:
@@ -262,18 +261,13 @@ def _report_change(result: FixResult, mode: Mode, quiet: bool, out: Style) -> No
         click.echo(f"    {out(code, 'bold', 'cyan')} {visible(message)}{times}", err=aside)
 
 
-def _report_what_remains(results: Sequence[FixResult], mode: Mode) -> None:
-    """Write the findings that remain as ``check`` would; all, where nothing is written."""
-    if mode.report == "text":
-        return
-    from memlint.reports import Report, render, words_of
+def _report_what_remains(report: str, inputs: Inputs, cache: Cache | None) -> None:
+    """Write the findings that remain as ``check`` does; all, where nothing was written."""
+    from memlint.reports import FORMATS_WITH_FIXES, Report, render, words_of
 
-    shown = []
-    for result in results:
-        left = result.left if mode.writes else result.checked.findings
-        shown.append(result.checked._replace(findings=left, diagnostics=result.diagnostics))
-    codes = sorted({finding.code for result in shown for finding in result.findings})
-    for piece in render(mode.report, Report(shown, words_of(codes))):
+    results = check_jobs(inputs.jobs, show_fixes=report in FORMATS_WITH_FIXES, cache=cache)
+    codes = sorted({finding.code for result in results for finding in result.findings})
+    for piece in render(report, Report(results, words_of(codes))):
         sys.stdout.write(piece)
 
 

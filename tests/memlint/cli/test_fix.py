@@ -355,6 +355,7 @@ def test_what_remains_in_a_format_for_programs(capsys: pytest.CaptureFixture[str
     shown = capsys.readouterr()
     (remaining,) = json.loads(shown.out)
     assert (remaining["message"], remaining["location"]["row"]) == ("beta is wasteful", 2)
+    assert [each["content"] for each in remaining["fix"]["edits"]] == ["psi"]
     assert "fixed 1 finding" in shown.err
     assert path.read_text() == "x = omega\ny = beta\n"
     assert run(["fix", "--output-format", "github", "--unsafe-fixes"]) == 0
