@@ -104,8 +104,7 @@ def fix_command(
             raise
     for diagnostic in tally.diagnostics:
         click.echo(diagnostic_line(diagnostic, err), err=True)
-    if mode.report != "text":
-        _report_what_remains(mode.report, inputs, cache)
+    _report_what_remains(mode.report, inputs, cache)
     if not options.quiet:
         _report_withheld(tally.tried, paths, unsafe)
         _report_sum(tally.changed, tally.left, tally.unwritten, writes=mode.writes)
@@ -263,6 +262,8 @@ def _report_change(result: FixResult, mode: Mode, quiet: bool, out: Style) -> No
 
 def _report_what_remains(report: str, inputs: Inputs, cache: Cache | None) -> None:
     """Write the findings that remain as ``check`` does; all, where nothing was written."""
+    if report == "text":
+        return
     from memlint.reports import FORMATS_WITH_FIXES, Report, render, words_of
 
     results = check_jobs(inputs.jobs, show_fixes=report in FORMATS_WITH_FIXES, cache=cache)

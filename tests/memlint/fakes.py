@@ -79,7 +79,7 @@ def install(monkeypatch: Any, rules: tuple[Rule, ...] = RULES) -> None:
         "memlint.rule.registry.load",
         lambda codes: tuple(rule for rule in rules if rule.code in codes),
     )
-    monkeypatch.setattr("memlint.script.build_script", build_script)
+    monkeypatch.setattr("memlint.script.model.build_script", build_script)
     monkeypatch.setattr(
         "memlint.project.targets.Targets.of", lambda self, path, said="", source=None: said
     )

@@ -182,7 +182,7 @@ def test_every_release_of_a_script_for_trl_is_in_question() -> None:
 def test_a_fix_stays_if_every_version_comes_to_the_same_edits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("memlint.script.build_script", build_script)
+    monkeypatch.setattr("memlint.script.model.build_script", build_script)
     rule = word_rule("MEM301", "alpha", replacement="omega")
     source = read_source("a.py", b"alpha\n")
     api = Api(parse_target("trl=1.16"))
@@ -205,7 +205,7 @@ def test_a_file_too_large_to_be_checked_so_often_keeps_its_fixes(
     rule = word_rule("MEM301", "alpha", replacement="omega")
     source = read_source("a.py", b"alpha\n# " + b"x" * 400_000)
     api = Api(parse_target("trl=1.16"))
-    monkeypatch.setattr("memlint.script.build_script", build_script)
+    monkeypatch.setattr("memlint.script.model.build_script", build_script)
     findings = check_source(source, [rule], api)
     _, withheld = right_everywhere(source, findings, [api], lambda codes, api: findings)
     assert withheld == findings

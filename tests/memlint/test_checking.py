@@ -415,7 +415,7 @@ def test_defects_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     counter = Counter(monkeypatch)
     jobs = jobs_for("alpha\n")
     with monkeypatch.context() as patched:
-        patched.setattr("memlint.script.build_script", lambda *_, **__: 1 / 0)
+        patched.setattr("memlint.script.model.build_script", lambda *_, **__: 1 / 0)
         assert check_jobs(jobs, cache=Cache("."))[0].diagnostics
     assert codes_of(check_jobs(jobs, cache=Cache("."))) == [["MEM301"]]
     assert len(counter.take()) == 2

@@ -49,7 +49,7 @@ def test_a_word_of_each_set_is_needed() -> None:
 
 
 def test_no_model_is_built_if_no_rule_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memlint.script.build_script", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("memlint.script.model.build_script", lambda *_, **__: 1 / 0)
     source = read_source("a.py", b"def broken(:\n")
     assert check_source(source, RULES, TABLES) == []
 
@@ -101,7 +101,7 @@ def test_a_failing_rule_is_one_diagnostic_and_others_speak() -> None:
 
 
 def test_a_failing_model_is_one_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memlint.script.build_script", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("memlint.script.model.build_script", lambda *_, **__: 1 / 0)
     (diagnostic,) = check(b"alpha\n").diagnostics
     assert "the script model failed (ZeroDivisionError" in diagnostic.message
 
@@ -110,7 +110,7 @@ def test_too_deep_is_one_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
     def deep(*_: object, **__: object) -> None:
         raise RecursionError
 
-    monkeypatch.setattr("memlint.script.build_script", deep)
+    monkeypatch.setattr("memlint.script.model.build_script", deep)
     result = guarded(
         lambda: check(b"alpha\n"), lambda error: FileResult("a.py", diagnostics=(error,)), "a.py"
     )

@@ -126,7 +126,7 @@ def test_memory_that_is_not_there_is_not_called_nesting(monkeypatch: pytest.Monk
     def exhausted(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("memlint.script.build_script", exhausted)
+    monkeypatch.setattr("memlint.script.model.build_script", exhausted)
     job = Job("a.py", frozenset({"MEM901"}), TARGET)
     text = (
         "from transformers import TrainingArguments\nTrainingArguments(evaluation_strategy='no')\n"
