@@ -19,14 +19,7 @@ _HEAD = '''"""The trigger words of every rule, which are known without importing
 Written by ``python -m memlint.rule.outlines``; do not edit.
 """
 
-# A file must hold a word of each set of a rule.
 '''
-_TAIL = """
-SETS = tuple(tuple(row.split("|")) for row in _SETS.replace("|\\n", "|").split("\\n")[1:-1])
-
-# Whether a rule is asked on request only, of runs, of recipes; its sets.
-RULES: dict[str, tuple[bool, bool, bool, tuple[int, ...]]] = {
-"""
 
 
 def outline_file() -> str:
@@ -44,24 +37,23 @@ def text(rules: Iterable[Rule]) -> str:
         comma = "," if len(numbers) == 1 else ""
         asked = f"{rule.on_request}, {rule.is_of_run}, {rule.is_of_recipe}"
         lines.append(f'    "{rule.code}": ({asked}, ({places}{comma})),\n')
-    rows = "\n".join(map(_row, sets))
-    parts = [_HEAD, f'_SETS = """\n{rows}\n"""\n', _TAIL, *lines, "}\n"]
+    parts = [
+        _HEAD,
+        "# A file must hold a word of each set of a rule.\nSETS: tuple[tuple[str, ...], ...] = (\n",
+    ]
+    for words in sets:
+        ordered = [_quoted(word) for word in (words if isinstance(words, tuple) else sorted(words))]
+        if len(ordered) == 1:
+            parts.append(f"    ({ordered[0]},),\n")
+        else:
+            parts += ["    (\n", *(f"        {word},\n" for word in ordered), "    ),\n"]
+    parts += [")\n\n# Whether a rule is asked on request only, of runs, of recipes; its sets.\n"]
+    parts += ["RULES: dict[str, tuple[bool, bool, bool, tuple[int, ...]]] = {\n", *lines, "}\n"]
     return "".join(parts)
 
 
-def _row(words: frozenset[str] | tuple[str, ...]) -> str:
-    """Return the words of a set on lines of at most 100 characters, all but the last of which end
-    in a bar."""
-    ordered = words if isinstance(words, tuple) else sorted(words)
-    assert not any(set(word) & set('|"\\\n') for word in ordered)
-    lines = [ordered[0]]
-    for word in ordered[1:]:
-        lines[-1] += "|"
-        if len(lines[-1]) + len(word) < 100:
-            lines[-1] += word
-        else:
-            lines.append(word)
-    return "\n".join(lines)
+def _quoted(word: str) -> str:
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def main() -> None:

@@ -4,90 +4,352 @@ Written by ``python -m memlint.rule.outlines``; do not edit.
 """
 
 # A file must hold a word of each set of a rule.
-_SETS = """
-from transformers|from trl|from peft|from accelerate|from memlint_runtime|import transformers|
-import trl|import peft|import accelerate|import memlint_runtime|, transformers|, trl|, peft|
-, accelerate|, memlint_runtime|tokenizer(
-.backward(|Config|Trainer|tokenizer(
-max_length
-from transformers|from trl|from peft|from accelerate|from memlint_runtime|import transformers|
-import trl|import peft|import accelerate|import memlint_runtime|, transformers|, trl|, peft|
-, accelerate|, memlint_runtime
-SFTTrainer
-DPOTrainer|DataCollator|RewardTrainer
-Flattening|chain|packing|padding_free|sum(
-packing|padding_free
-DataCollatorForSeq2Seq
-GRPOTrainer|RLOOTrainer
-from transformers|from trl|from peft|from accelerate|from memlint_runtime|import transformers|
-import trl|import peft|import accelerate|import memlint_runtime|, transformers|, trl|, peft|
-, accelerate|, memlint_runtime|.backward(|.logits|.loss
-Trainer|backward(|optim|from_pretrained|Arguments(|Config(
-BCOTrainer|CPOTrainer|DPOTrainer|KTOTrainer|ORPOTrainer|TPOTrainer
-A2POTrainer|GRPOTrainer|OnlineDPOTrainer|PPOTrainer|PPOv2Trainer|RLOOTrainer
-logits
-Categorical|CrossEntropyLoss|cross_entropy|log_softmax|logsumexp
-.backward|KLDivLoss|Trainer|gather|kl_div|optim
-compute_metrics
-liger
-offload|save_on_cpu
-labels=
-hidden_state|logits
-backward(|optim
-Arguments|Config|checkpoint|prepare_model_for_kbit_training
-from transformers|from trl|from peft|from accelerate|from memlint_runtime|import transformers|
-import trl|import peft|import accelerate|import memlint_runtime|, transformers|, trl|, peft|
-, accelerate|, memlint_runtime|utils.checkpoint|utils import checkpoint
-eager
-max_completion_length|max_length|max_seq_length
-output_attentions|output_hidden_states
-backward|optim
-fp16
-Trainer
-Lora|peft
-load_in_4bit|prepare_model_for_kbit_training
-from_pretrained
-backward|train
-import load|torch.load
-load_state_dict|set_peft_model_state_dict
-Trainer|backward
-modules_to_save
-Trainer|optim
-batch_size|per_device_train_batch_size
-set_to_none
-InBackward|in_backward|in_bwd|layerwise|lomo|offload_gradients|register_post_accumulate_grad_hook
-DistributedDataParallel
-GRPOTrainer|RLOOTrainer|generate(
-Config|DeepSpeedPlugin|deepspeed
-use_vllm|vllm
-DPOTrainer
-past_key_values
-inference_mode|no_grad
-checkpointing
- + |+=
-.backward(|.eval()|_step(|backward_pass(|forward_backward(|import backward|manual_backward(|model(
-.append(
-.backward(|.eval()|_step(|backward_pass(|forward_backward(|import backward|inference_mode|
-manual_backward(|model(|no_grad
-.backward(|.eval()|.train(False)|backward_pass(|forward_backward(|import backward|manual_backward(
-.eval()|.train(False)|parameters(
-retain_graph=True
-empty_cache|gc.collect|torch_empty_cache_steps
-Trainer|backward|train
-_record_memory_history|detect_anomaly|profile(
-DataLoader|dataloader_pin_memory
-Config|DataLoader|TrainingArguments
-DataCollator|per_device_train_batch_size
-max_steps|num_train_epochs
-Config|Trainer|TrainingArguments
-TrainingArguments
-activation_checkpointing|activation_offloading|bf16|gradient_accumulation_steps|
-gradient_checkpointing|group_by_length|max_length|max_seq_length|packing|padding_free|use_4bit|
-use_liger_kernel
-Arguments|Config
-"""
-
-SETS = tuple(tuple(row.split("|")) for row in _SETS.replace("|\n", "|").split("\n")[1:-1])
+SETS: tuple[tuple[str, ...], ...] = (
+    (
+        "from transformers",
+        "from trl",
+        "from peft",
+        "from accelerate",
+        "from memlint_runtime",
+        "import transformers",
+        "import trl",
+        "import peft",
+        "import accelerate",
+        "import memlint_runtime",
+        ", transformers",
+        ", trl",
+        ", peft",
+        ", accelerate",
+        ", memlint_runtime",
+        "tokenizer(",
+    ),
+    (
+        ".backward(",
+        "Config",
+        "Trainer",
+        "tokenizer(",
+    ),
+    ("max_length",),
+    (
+        "from transformers",
+        "from trl",
+        "from peft",
+        "from accelerate",
+        "from memlint_runtime",
+        "import transformers",
+        "import trl",
+        "import peft",
+        "import accelerate",
+        "import memlint_runtime",
+        ", transformers",
+        ", trl",
+        ", peft",
+        ", accelerate",
+        ", memlint_runtime",
+    ),
+    ("SFTTrainer",),
+    (
+        "DPOTrainer",
+        "DataCollator",
+        "RewardTrainer",
+    ),
+    (
+        "Flattening",
+        "chain",
+        "packing",
+        "padding_free",
+        "sum(",
+    ),
+    (
+        "packing",
+        "padding_free",
+    ),
+    ("DataCollatorForSeq2Seq",),
+    (
+        "GRPOTrainer",
+        "RLOOTrainer",
+    ),
+    (
+        "from transformers",
+        "from trl",
+        "from peft",
+        "from accelerate",
+        "from memlint_runtime",
+        "import transformers",
+        "import trl",
+        "import peft",
+        "import accelerate",
+        "import memlint_runtime",
+        ", transformers",
+        ", trl",
+        ", peft",
+        ", accelerate",
+        ", memlint_runtime",
+        ".backward(",
+        ".logits",
+        ".loss",
+    ),
+    (
+        "Trainer",
+        "backward(",
+        "optim",
+        "from_pretrained",
+        "Arguments(",
+        "Config(",
+    ),
+    (
+        "BCOTrainer",
+        "CPOTrainer",
+        "DPOTrainer",
+        "KTOTrainer",
+        "ORPOTrainer",
+        "TPOTrainer",
+    ),
+    (
+        "A2POTrainer",
+        "GRPOTrainer",
+        "OnlineDPOTrainer",
+        "PPOTrainer",
+        "PPOv2Trainer",
+        "RLOOTrainer",
+    ),
+    ("logits",),
+    (
+        "Categorical",
+        "CrossEntropyLoss",
+        "cross_entropy",
+        "log_softmax",
+        "logsumexp",
+    ),
+    (
+        ".backward",
+        "KLDivLoss",
+        "Trainer",
+        "gather",
+        "kl_div",
+        "optim",
+    ),
+    ("compute_metrics",),
+    ("liger",),
+    (
+        "offload",
+        "save_on_cpu",
+    ),
+    ("labels=",),
+    (
+        "hidden_state",
+        "logits",
+    ),
+    (
+        "backward(",
+        "optim",
+    ),
+    (
+        "Arguments",
+        "Config",
+        "checkpoint",
+        "prepare_model_for_kbit_training",
+    ),
+    (
+        "from transformers",
+        "from trl",
+        "from peft",
+        "from accelerate",
+        "from memlint_runtime",
+        "import transformers",
+        "import trl",
+        "import peft",
+        "import accelerate",
+        "import memlint_runtime",
+        ", transformers",
+        ", trl",
+        ", peft",
+        ", accelerate",
+        ", memlint_runtime",
+        "utils.checkpoint",
+        "utils import checkpoint",
+    ),
+    ("eager",),
+    (
+        "max_completion_length",
+        "max_length",
+        "max_seq_length",
+    ),
+    (
+        "output_attentions",
+        "output_hidden_states",
+    ),
+    (
+        "backward",
+        "optim",
+    ),
+    ("fp16",),
+    ("Trainer",),
+    (
+        "Lora",
+        "peft",
+    ),
+    (
+        "load_in_4bit",
+        "prepare_model_for_kbit_training",
+    ),
+    ("from_pretrained",),
+    (
+        "backward",
+        "train",
+    ),
+    (
+        "import load",
+        "torch.load",
+    ),
+    (
+        "load_state_dict",
+        "set_peft_model_state_dict",
+    ),
+    (
+        "Trainer",
+        "backward",
+    ),
+    ("modules_to_save",),
+    (
+        "Trainer",
+        "optim",
+    ),
+    (
+        "batch_size",
+        "per_device_train_batch_size",
+    ),
+    ("set_to_none",),
+    (
+        "InBackward",
+        "in_backward",
+        "in_bwd",
+        "layerwise",
+        "lomo",
+        "offload_gradients",
+        "register_post_accumulate_grad_hook",
+    ),
+    ("DistributedDataParallel",),
+    (
+        "GRPOTrainer",
+        "RLOOTrainer",
+        "generate(",
+    ),
+    (
+        "Config",
+        "DeepSpeedPlugin",
+        "deepspeed",
+    ),
+    (
+        "use_vllm",
+        "vllm",
+    ),
+    ("DPOTrainer",),
+    ("past_key_values",),
+    (
+        "inference_mode",
+        "no_grad",
+    ),
+    ("checkpointing",),
+    (
+        " + ",
+        "+=",
+    ),
+    (
+        ".backward(",
+        ".eval()",
+        "_step(",
+        "backward_pass(",
+        "forward_backward(",
+        "import backward",
+        "manual_backward(",
+        "model(",
+    ),
+    (".append(",),
+    (
+        ".backward(",
+        ".eval()",
+        "_step(",
+        "backward_pass(",
+        "forward_backward(",
+        "import backward",
+        "inference_mode",
+        "manual_backward(",
+        "model(",
+        "no_grad",
+    ),
+    (
+        ".backward(",
+        ".eval()",
+        ".train(False)",
+        "backward_pass(",
+        "forward_backward(",
+        "import backward",
+        "manual_backward(",
+    ),
+    (
+        ".eval()",
+        ".train(False)",
+        "parameters(",
+    ),
+    ("retain_graph=True",),
+    (
+        "empty_cache",
+        "gc.collect",
+        "torch_empty_cache_steps",
+    ),
+    (
+        "Trainer",
+        "backward",
+        "train",
+    ),
+    (
+        "_record_memory_history",
+        "detect_anomaly",
+        "profile(",
+    ),
+    (
+        "DataLoader",
+        "dataloader_pin_memory",
+    ),
+    (
+        "Config",
+        "DataLoader",
+        "TrainingArguments",
+    ),
+    (
+        "DataCollator",
+        "per_device_train_batch_size",
+    ),
+    (
+        "max_steps",
+        "num_train_epochs",
+    ),
+    (
+        "Config",
+        "Trainer",
+        "TrainingArguments",
+    ),
+    ("TrainingArguments",),
+    (
+        "activation_checkpointing",
+        "activation_offloading",
+        "bf16",
+        "gradient_accumulation_steps",
+        "gradient_checkpointing",
+        "group_by_length",
+        "max_length",
+        "max_seq_length",
+        "packing",
+        "padding_free",
+        "use_4bit",
+        "use_liger_kernel",
+    ),
+    (
+        "Arguments",
+        "Config",
+    ),
+)
 
 # Whether a rule is asked on request only, of runs, of recipes; its sets.
 RULES: dict[str, tuple[bool, bool, bool, tuple[int, ...]]] = {
