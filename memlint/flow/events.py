@@ -1,4 +1,4 @@
-"""What happens in training, in the order of the run: loads, passes, steps, saves; what is kept."""
+"""What happens in training, in the order of the run: passes backward, steps, generation."""
 
 from __future__ import annotations
 
@@ -6,24 +6,16 @@ from enum import StrEnum
 
 from memlint.engine.name_uses import Turn, is_turn
 from memlint.engine.nodes import CallNode, Node, call_itself, holder_of, last_name
-from memlint.engine.tensors import Output, Tensor
-from memlint.engine.values import Invocation, Object, options
+from memlint.engine.values import Invocation, Object
 from memlint.flow.evaluated import Evaluated, query
 from memlint.source.record import NamedTuple
 
 
 class EventKind(StrEnum):
-    LOAD = "load"
-    FORWARD = "forward"
     BACKWARD = "backward"
     OPTIMIZER_STEP = "optimizer step"
-    ZERO_GRAD = "zero grad"
     GENERATE = "generate"
-    EVALUATE = "evaluate"
     TRAIN = "train"
-    KEEP = "keep"
-    SAVE = "save"
-    MERGE = "merge"
 
 
 class Event(NamedTuple):
@@ -51,20 +43,8 @@ class Event(NamedTuple):
 _BY_METHOD = {
     "backward": EventKind.BACKWARD,
     "manual_backward": EventKind.BACKWARD,
-    "zero_grad": EventKind.ZERO_GRAD,
     "generate": EventKind.GENERATE,
-    "evaluate": EventKind.EVALUATE,
-    "predict": EventKind.EVALUATE,
-    "save_pretrained": EventKind.SAVE,
-    "save_model": EventKind.SAVE,
-    "save_state": EventKind.SAVE,
-    "save_checkpoint": EventKind.SAVE,
-    "merge_and_unload": EventKind.MERGE,
-    "merge_adapter": EventKind.MERGE,
-    "from_pretrained": EventKind.LOAD,
 }
-_BY_NAME = {"torch.save": EventKind.SAVE, "torch.load": EventKind.LOAD}
-_KEEPING = frozenset({"append", "extend", "add", "insert", "appendleft"})
 _NOT_OPTIMIZERS = ("sched", "prof", "lr", "env", "progress", "pbar", "tracker", "timer")
 
 
@@ -81,19 +61,13 @@ def events_of(script: Evaluated) -> tuple[Event, ...]:
 
 
 def _kind(invocation: Invocation, passes: set[int]) -> EventKind | None:
-    if id(invocation) in passes:
-        return EventKind.FORWARD
     head, _, method = invocation.name.rpartition(".")
-    known = _BY_NAME.get(invocation.name)
-    if known is not None or not head:
-        return known
+    if id(invocation) in passes or not head:
+        return None
     if method == "step":
         return EventKind.OPTIMIZER_STEP if _steps_optimizer(invocation) else None
     if method == "train":
         return EventKind.TRAIN if "Trainer" in head else None
-    if method in _KEEPING:
-        given = [one for value in invocation.arguments for one in options(value)]
-        return EventKind.KEEP if any(isinstance(one, Output | Tensor) for one in given) else None
     return _BY_METHOD.get(method)
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from memlint.engine.nodes import CallNode, Node
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Object, Value, options
-from memlint.flow.events import events_of, loops_of
+from memlint.flow.events import EventKind, events_of, loops_of
 from memlint.script.called import Call
 from memlint.script.calls import Host
 from memlint.script.forward_passes import all_forwards_of, all_steps_of
@@ -82,7 +82,7 @@ def purpose_of_loop(script: Host, loop: Node) -> Purpose | None:
         if loop is step.node or loop in step.epochs:
             return Purpose.TRAINING
     generates = any(
-        loop in event.loops and event.kind.value == "generate" for event in events_of(script)
+        loop in event.loops and event.kind is EventKind.GENERATE for event in events_of(script)
     )
     inside = [one for one in all_forwards_of(script) if any(loop in run.loops for run in one.runs)]
     if generates and not inside:
