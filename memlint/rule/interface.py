@@ -39,8 +39,8 @@ from memlint.script.called import Call
 from memlint.script.calls import Config, Trainer
 from memlint.script.checkpointing import ARGUMENTS as CHECKPOINTING_ARGUMENTS
 from memlint.script.checkpointing import SWITCHES as CHECKPOINTING_OPTIONS
+from memlint.script.handlers import is_guarded, names_looked_up
 from memlint.script.model import Script
-from memlint.script.version_guards import is_guarded, names_looked_up
 from memlint.source import Span
 from memlint.source.record import Record
 

@@ -14,7 +14,7 @@ from memlint.runs import Change, runtime_calls
 from memlint.script.call_settings import Setting
 from memlint.script.calls import Trainer
 from memlint.script.model import Script
-from memlint.script.packing import learns_prompts
+from memlint.script.owners import learns_prompts
 from memlint.source.edits import Edit
 
 

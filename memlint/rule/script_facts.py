@@ -13,8 +13,11 @@ from memlint.script.datasets import Dataset, may_shorten_rows
 from memlint.script.encodings import taken_for_ids
 from memlint.script.evaluation import Evaluation, evaluations_of
 from memlint.script.forward_passes import Forward, Held, Step, are_of_one_model, forward_at
-from memlint.script.frozen import FrozenPass
-from memlint.script.gradients import detaches_gradients, reads_gradients_unchecked
+from memlint.script.gradients import (
+    detaches_gradients,
+    reads_gradients_unchecked,
+    trains_all_weights,
+)
 from memlint.script.graphs import (
     Graph,
     Hoard,
@@ -26,19 +29,19 @@ from memlint.script.graphs import (
     reach_of_sum,
     sums_of,
 )
-from memlint.script.handlers import survives_failed_steps
+from memlint.script.handlers import retries_of, survives_failed_steps
 from memlint.script.handwritten_losses import LossForm, TokenLoss, are_only_gathered
-from memlint.script.idle import trains_all_weights
-from memlint.script.lengths import block_functions_of
+from memlint.script.lengths import RowFunction, block_functions_of, row_functions
 from memlint.script.loaded_models import ModelFacts, copy_of
-from memlint.script.loop_models import LoopModel, own_models_of
-from memlint.script.metrics import metric_of
-from memlint.script.outputs import config_assignments, may_read_output
+from memlint.script.loop_models import FrozenPass, LoopModel, own_models_of
 from memlint.script.prompts import completions_together, scored_elsewhere
 from memlint.script.purpose import Purpose
 from memlint.script.readers import (
+    config_assignments,
     decides_by_evaluation,
+    may_read_output,
     may_see_outputs,
+    metric_of,
     reads_batches,
     reads_predictions,
 )
@@ -50,9 +53,8 @@ from memlint.script.reads import (
     positions_read,
 )
 from memlint.script.restoring import Fate, device_names, fates_of
-from memlint.script.row_functions import RowFunction, row_functions
 from memlint.script.script_kind import compiles_one_shape, deciding_call, trains_language_models
-from memlint.script.setups import calls_on_trainer, trainer_overrides
+from memlint.script.setups import calls_on_trainer, kept_by_subclass, trainer_overrides
 from memlint.script.spelled import (
     attributes_of_class,
     exports,
@@ -65,7 +67,6 @@ from memlint.script.spelled import (
     texts_given_to,
     uses_of_name,
 )
-from memlint.script.subclasses import kept_by_subclass
 from memlint.script.tokenization import Tokenization
 from memlint.script.trained import (
     Trained,
@@ -75,4 +76,3 @@ from memlint.script.trained import (
     makes_each_turn,
     step_bodies,
 )
-from memlint.script.version_guards import retries_of

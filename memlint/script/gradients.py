@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import builtins
+from collections.abc import Iterable, Iterator
 
-from memlint.engine.growth import changes_in_place, divisors_of
+from memlint.engine.growth import changes_in_place, divisors_of, operands_in
 from memlint.engine.guards import conditions_of_calls, moduli_in
 from memlint.engine.modes import is_off_around
-from memlint.engine.nodes import CallNode, Expression, called_name, calls_in, holder_of
+from memlint.engine.nodes import (
+    CallNode,
+    Expression,
+    arguments_of,
+    called_name,
+    calls_in,
+    holder_of,
+    last_name,
+)
+from memlint.engine.project import is_elsewhere, is_library
 from memlint.engine.usage import Way
-from memlint.engine.values import Function, Value
+from memlint.engine.values import Class, Function, Value, options
 from memlint.flow.evaluated import query
 from memlint.script.calls import Host
 from memlint.script.forward_passes import steps_of
+from memlint.script.guesses import may_use
+from memlint.script.loaded_models import model_facts
+from memlint.script.loop_models import LoopModel, loop_models_of
 
 # Captured graphs write into the gradients that they were captured with.
 _GRAPHS = frozenset({"CUDAGraph", "graph", "make_graphed_callables"})
@@ -93,3 +106,97 @@ def without_gradients(script: Host, node: CallNode) -> bool:
     """True if a call definitely runs without autograd, on paths that no run reaches too."""
     call = script.call_at(node)
     return call.without_gradients if call is not None else is_off_around(script.ancestors(node))
+
+
+# -- weights without a gradient --------------------------------------------------------------------
+# An optimizer skips a weight whose gradient is None, and still moves one whose gradient is zero, by
+# momentum and decay. So the two are the same only where no weight is ever idle.
+
+_WEIGHTS = frozenset({"parameters", "named_parameters"})
+_HOLDING = _WEIGHTS | {"modules", "param_groups"}
+_BUILTINS = frozenset(dir(builtins))
+# What runs on some steps alone, or trains other weights from some step on.
+_BRANCHES = ("requires_grad", "layerdrop", "drop_path", "add_param_group")
+
+
+@query
+def trains_all_weights(script: Host) -> bool:
+    """True if each step certainly gives a gradient to all weights that it trains, and these are
+    handed to nothing out of sight, which might read gradients."""
+    if (
+        len(loop_models_of(script)) != 1
+        or len(steps_of(script)) != 1
+        or may_use(script, *_BRANCHES)
+    ):
+        return False
+    (model,) = loop_models_of(script)
+    return (
+        model.facts.family.dense
+        and _runs_each_turn(script, model)
+        and _is_all_that_is_trained(script, model)
+        and not any(_handed_out(script, model))
+    )
+
+
+def _runs_each_turn(script: Host, model: LoopModel) -> bool:
+    """True if the one forward pass of the step runs in every turn, and gives the loss."""
+    step = model.step
+    if len(model.forwards) != 1 or len(step.all_forwards) != 1 or len(step.backwards) != 1:
+        return False
+    passes = (model.forwards[0].node, step.backwards[0].node)
+    return model.forwards[0].computes_loss and all(
+        script.flow.is_run_each_turn(step.node, node) for node in passes
+    )
+
+
+def _is_all_that_is_trained(script: Host, model: LoopModel) -> bool:
+    """True if what the script takes weights of is the model, for its optimizer and all else."""
+    weights = [node.value for name in _WEIGHTS for node in script.attributes(name)]
+    return bool(weights) and all(_is_model(script, node, model) for node in weights)
+
+
+def _is_model(script: Host, node: Expression, model: LoopModel) -> bool:
+    load = model_facts(script, script.value(node)).load
+    return load is not None and load.node is model.load.node
+
+
+def _handed_out(script: Host, model: LoopModel) -> Iterator[bool]:
+    """For each call out of sight, whether it gets the model or its weights."""
+    holders = _holders(script)
+    for call in script.call_nodes:
+        if not _is_in_sight(script, call):
+            for node in operands_in(*arguments_of(call)):
+                yield not _is_asked(script, node) and (
+                    last_name(node) in _HOLDING
+                    or script.text(node) in holders
+                    or _is_model(script, node, model)
+                )
+
+
+def _holders(script: Host) -> set[str]:
+    """The names and attributes that are given weights: lists of them, and the optimizer."""
+    return {
+        name
+        for name, statements in script.stores.items()
+        for one in statements
+        if one.value is not None
+        and any(last_name(node) in _HOLDING for node in operands_in(one.value))
+    }
+
+
+def _is_asked(script: Host, node: Expression) -> bool:
+    """True if only a method or an attribute of something is wanted: ``model.config``."""
+    use = script.use(node)
+    if use.way is Way.CALLED:
+        return last_name(node) not in _HOLDING
+    return use.way in (Way.READ, Way.METHOD) and use.name not in _WEIGHTS
+
+
+def _is_in_sight(script: Host, call: CallNode) -> bool:
+    """True if a call is of the script itself, of Python or of a library."""
+    values = list(options(script.value(call.func)))
+    if all(isinstance(one, Function | Class) for one in values):
+        return not any(is_elsewhere(getattr(one, "node", None)) for one in values)
+    known = script.call_anywhere(call)
+    name = known.name if known is not None else "?"
+    return name in _BUILTINS or is_library(name)

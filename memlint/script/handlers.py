@@ -1,4 +1,4 @@
-"""Where a script goes on after an error of a training step: handlers, and contexts that suppress.
+"""Where a script minds errors: it goes on after one of a training step, or looks for versions.
 
 Anomaly detection ends a backward pass with ``RuntimeError``. Where that is caught, it decides which
 steps are trained.
@@ -7,13 +7,16 @@ steps are trained.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
-from memlint.engine.guards import survivable
+from memlint.engine.guards import calls_after_failure, looked_up_in, minds_versions, survivable
 from memlint.engine.nodes import Node, called_name, calls_in
 from memlint.engine.project import is_elsewhere
 from memlint.flow.evaluated import query
+from memlint.script.called import Call
 from memlint.script.calls import Host
 from memlint.script.forward_passes import forwards_of
+from memlint.script.guesses import may_ask_for_a_version
 
 # Methods that run a backward pass, or a whole training.
 _TRAINING = frozenset({"train", "fit", "training_step", "manual_backward"})
@@ -41,3 +44,26 @@ def _trains(script: Host, body: Iterable[Node]) -> bool:
             seen.add(name)
             pending += calls_in(*script.definitions_of(name))
     return False
+
+
+# -- versions --------------------------------------------------------------------------------------
+
+_SIGNATURES = ("inspect.signature", "inspect.getfullargspec", "dataclasses.fields")
+
+
+def is_guarded(script: Host, node: Node) -> bool:
+    """True if the script itself minds versions here: it catches the error, or asks first."""
+    return minds_versions(script, node, partial(may_ask_for_a_version, script))
+
+
+def retries_of(script: Host, call: Call) -> tuple[Call, ...]:
+    """The calls of the same thing where a handler has caught what ``call`` raises."""
+    found = map(script.call_at, calls_after_failure(script, call.node))
+    return tuple(one for one in found if one is not None and one.name == call.name)
+
+
+def names_looked_up(script: Host) -> frozenset[str]:
+    """Options that the script looks for in a signature before it passes them: those that it names,
+    or all words of the script where it goes through names."""
+    asked: set[Node] = {call.node for call in script.calls_to(*_SIGNATURES)}
+    return looked_up_in(script, asked) if asked else frozenset()

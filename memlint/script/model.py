@@ -26,7 +26,6 @@ from memlint.script.forward_passes import (
     forwards_of,
     steps_of,
 )
-from memlint.script.frozen import frozen_passes
 from memlint.script.gradients import (
     accumulation_of,
     loss_divisor_of,
@@ -47,15 +46,15 @@ from memlint.script.loaded_models import (
     model_facts,
     model_loads_of,
 )
-from memlint.script.loop_models import loop_models_of
+from memlint.script.loop_models import frozen_passes, loop_models_of
 from memlint.script.owners import (
     avoids_logits,
     owner_of_attention,
     owner_of_checkpointing,
     owner_of_loss,
+    sets_attention,
     uses_unsloth,
 )
-from memlint.script.packing import sets_attention
 from memlint.script.prompts import (
     prompt_limit,
     repeating_trainers,
@@ -77,6 +76,7 @@ from memlint.script.setups import (
     config_of,
     configs_of,
     invocations_of_trainers,
+    loops_of,
     may_train,
     may_train_with,
     trainer_uses,
@@ -92,7 +92,6 @@ from memlint.script.trained import (
     is_sharded,
     trained_models,
 )
-from memlint.script.training_loops import loops_of
 from memlint.script.weight_precision import (
     casts_of,
     dtype_name,

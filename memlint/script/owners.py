@@ -15,7 +15,6 @@ from memlint.script import checkpointing
 from memlint.script.called import Call
 from memlint.script.calls import Config, Host, Trainer
 from memlint.script.loaded_models import ModelFacts, chain_of, is_about, model_facts
-from memlint.script.packing import ATTENTION_SETTERS
 from memlint.source.record import NamedTuple
 
 
@@ -343,3 +342,33 @@ def patching_calls_of(script: Host) -> tuple[Call, ...]:
     by_name = script.nodes_by_name_anywhere
     names = [name for name in by_name if patches_loss(name)]
     return tuple(script._in_order([node for name in names for node in by_name[name]]))
+
+
+# -- documents in one row --------------------------------------------------------------------------
+
+_PROMPT_LEARNING = (
+    *("peft.CPTConfig", "peft.MultitaskPromptTuningConfig", "peft.PrefixTuningConfig"),
+    *("peft.PromptEncoderConfig", "peft.PromptTuningConfig"),
+)
+ATTENTION_SETTERS = (
+    "set_attn_implementation",
+    "use_variable_length_attention",
+    "train_without_padding",
+)
+_IMPLEMENTATION = "_attn_implementation"
+
+
+@query
+def learns_prompts(script: Host) -> bool:
+    """True if an adapter of learned tokens is trained. PEFT throws positions away for them, which
+    alone keep the documents of a row apart."""
+    imported = any(full in _PROMPT_LEARNING for _, _, full in script.imports)
+    return imported or bool(script.calls_anywhere(*_PROMPT_LEARNING))
+
+
+@query
+def sets_attention(script: Host) -> bool:
+    """True if the script changes a model's attention by other means than its loading."""
+    if script.method_calls_anywhere(*ATTENTION_SETTERS):
+        return True
+    return any(_IMPLEMENTATION in name for name in script.attribute_names)

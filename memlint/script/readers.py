@@ -8,17 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.engine.growth import bound_names
+from memlint.engine.growth import ConfigAssignment, bound_names, config_assignments_in, own_object
 from memlint.engine.guards import decides_around
-from memlint.engine.nodes import CallNode, Expression, Node, arguments_of, holder_of_item
+from memlint.engine.nodes import (
+    CallNode,
+    Definition,
+    Expression,
+    Node,
+    arguments_of,
+    holder_of_item,
+    last_name,
+    literal_of,
+)
 from memlint.engine.tensors import Output
-from memlint.engine.usage import Way
-from memlint.engine.values import Object, Sequence, Value, options
+from memlint.engine.usage import Usage, Way
+from memlint.engine.values import Function, Object, Sequence, Value, options
 from memlint.flow.escapes import members_read
 from memlint.script.call_settings import MISSING
 from memlint.script.calls import Host, Trainer
 from memlint.script.forward_passes import Forward, all_forwards_of
-from memlint.script.guesses import may_use
+from memlint.script.guesses import is_output_name, may_use
 from memlint.script.loaded_models import model_facts
 from memlint.script.reads import fields_read
 from memlint.script.setups import calls_on_trainer, trainer_uses
@@ -238,11 +247,111 @@ def _is_of_output(script: Host, node: Expression) -> bool:
     return all(isinstance(one, Output) for one in options(script.value(node)))
 
 
-__all__ = [
-    "LogitReads",
-    "decides_by_evaluation",
-    "logit_reads",
-    "may_see_outputs",
-    "reads_batches",
-    "reads_predictions",
-]
+# -- metrics ---------------------------------------------------------------------------------------
+
+_LAST = (-1, 2)
+_PAIR = 2
+_DECODERS = ("decode", "batch_decode")
+
+
+class Metric(NamedTuple):
+    """A metric function of the script.
+
+    argmax: the call of ``np.argmax`` over the last dimension and what it reads, where that is all
+        that the function reads of the predictions. decodes: whether it makes text of ids.
+    """
+
+    node: Definition
+    argmax: tuple[CallNode, Expression] | None
+    decodes: bool
+
+
+def metric_of(script: Host, trainer: Trainer) -> Metric | None:
+    """The ``compute_metrics`` of a trainer; None where it is no function of the script."""
+    function = trainer.setting("compute_metrics").raw
+    node = script.definition(function.node) if isinstance(function, Function) else None
+    if node is None:
+        return None
+    reads = _reads(script, node) if len(node.args.args) == 1 else []
+    use = script.use(reads[0]) if len(reads) == 1 else None
+    argmax = (use.call, reads[0]) if use is not None and _is_argmax(script, use) else None
+    decodes = any(script.function(one.node) is node for one in script.method_calls(*_DECODERS))
+    return Metric(node, argmax, decodes)
+
+
+def _reads(script: Host, metric: Definition) -> list[Expression]:
+    """Reads of the predictions in ``logits, labels = eval_pred`` or ``eval_pred.predictions``;
+    none where the pair goes somewhere else as a whole."""
+    found: list[Expression] = []
+    for use in script.flow.uses(own_object(metric), metric):
+        what = script.use(use)
+        if what.way is Way.READ and what.name in ("predictions", "label_ids"):
+            found += [what.expression] if what.name == "predictions" else []
+        elif what.way is Way.STORED and len(what.places) == _PAIR and what.places[0].unpacked:
+            names = script.flow.uses(what.places[0].name, metric)
+            if any(script.flow.definitions(one) != (what.around,) for one in names):
+                # ``logits = np.argmax(logits)`` binds the name again.
+                return []
+            found += names
+        else:
+            return []
+    return found
+
+
+def _is_argmax(script: Host, use: Usage) -> bool:
+    """``np.argmax(read, axis=-1)``."""
+    if use.way is not Way.GIVEN or use.position != 0:
+        return False
+    axes = arguments_of(use.call)[1:]
+    argmax = script.name(use.call.func) in ("numpy.argmax", "np.argmax")
+    return argmax and len(axes) == 1 and script.python(axes[0]) in _LAST
+
+
+# -- what may read a field of outputs --------------------------------------------------------------
+# An output that is handed to code out of sight may be read there.
+
+_HANDED_ON = (Way.RETURNED, Way.HELD, Way.GIVEN)
+
+
+def config_assignments(script: Host, option: str) -> tuple[ConfigAssignment, ...]:
+    """The statements ``model.config.option = value``, in source order."""
+    return tuple(one for one in config_assignments_in(script) if one.option == option)
+
+
+def may_read_output(script: Host, field: str) -> bool:
+    """True if anything may read a field of outputs: by name, by place, or in code elsewhere."""
+    option = f"output_{field}"
+    if any(field in word and word != option for word in script.spelled):
+        return True
+    calls = script.call_nodes
+    named = [one for one in script.variables if is_output_name(one.id)]
+    outputs = [
+        *named,
+        *(one for one, value in script.evaluated() if any(map(_is_output, options(value)))),
+    ]
+    return (
+        any(_is_place(script.use(one)) for one in (*calls, *outputs))
+        or any(_unpacks_forward(script, call) for call in calls)
+        or any(script.use(one).way in _HANDED_ON for one in outputs if last_name(one))
+    )
+
+
+def _is_output(value: object) -> bool:
+    return isinstance(value, Output)
+
+
+def _is_place(use: Usage) -> bool:
+    """True for ``outputs[2]``: a place that may be that of the field."""
+    if use.way is not Way.ITEM or use.by is None:
+        return False
+    place = literal_of(use.by)
+    return use.name in ("UnaryOp", "Slice") or (isinstance(place, int) and place != 0)
+
+
+def _unpacks_forward(script: Host, node: CallNode) -> bool:
+    """``loss, logits, *rest = model(...)``."""
+    use = script.use(node)
+    if use.way is not Way.STORED or not any(place.unpacked for place in use.places):
+        return False
+    call = script.call_at(node)
+    return call is not None and (call.name == "?" or call.name.endswith(".__call__"))

@@ -6,7 +6,9 @@ import ast
 from collections import defaultdict
 
 from memlint.api.successors import Replace
-from memlint.engine.definitions import defines_method
+from memlint.engine.definitions import defines_method, keywords_kept
+from memlint.engine.name_uses import Loop as LoopNode
+from memlint.engine.nodes import Node, holder_of
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Invocation, Object, Symbol, Value, options
 from memlint.flow.evaluated import query
@@ -14,7 +16,7 @@ from memlint.script.called import Call
 from memlint.script.calls import Config, Host, Trainer
 from memlint.script.forward_passes import all_steps_of
 from memlint.script.trainers import TrainerUse, uses_by_trainer
-from memlint.script.training_loops import loops_of
+from memlint.source.record import NamedTuple
 
 # Whose classes configurations and trainers are, their stand-ins included.
 _LIBRARIES = ("transformers.", "trl.", "memlint_runtime.")
@@ -215,3 +217,41 @@ def trainer_uses(script: Host, trainer: Trainer) -> list[TrainerUse]:
 @query
 def uses_of_trainers(script: Host) -> dict[ast.AST, list[TrainerUse]]:
     return uses_by_trainer(all_trainers_of(script), script._run.invocations)
+
+
+# -- loops -----------------------------------------------------------------------------------------
+
+
+class Loop(NamedTuple):
+    """A hand-written training loop: the innermost loop around a ``backward``.
+
+    node: the ``for`` or ``while``. backward: the calls that run the backward pass in it.
+    function: the function that holds it, None at module level.
+    """
+
+    node: LoopNode
+    backward: tuple[Call, ...]
+    function: Node | None
+
+
+@query
+def loops_of(script: Host) -> tuple[Loop, ...]:
+    """Hand-written training loops."""
+    inside: dict[LoopNode, list[Call]] = defaultdict(list)
+    for call in script.method_calls("backward"):
+        loops = script.flow.loops_around(call.node)
+        if loops and holder_of(call.node) is not None:
+            inside[loops[0]].append(call)
+    return tuple(Loop(node, tuple(calls), script.function(node)) for node, calls in inside.items())
+
+
+# -- subclasses ------------------------------------------------------------------------------------
+
+
+def kept_by_subclass(call: Call) -> frozenset[str] | None:
+    """The keywords that the constructor of the script's own class takes, where all others certainly
+    reach the library's; None where that is not certain, or no such class is made."""
+    cls = call.subclass
+    # The base is the library's class itself.
+    direct = cls is not None and bool(cls.bases) and call.script.name(cls.bases[0]) == call.name
+    return keywords_kept(cls) if cls is not None and direct else None
