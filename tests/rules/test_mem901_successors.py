@@ -52,3 +52,13 @@ if ORPOConfig is not None:
     args = ORPOConfig("out", evaluation_strategy="no")
 """
     assert check(text) == []
+
+
+def test_an_old_name_beside_the_new_one_is_said_to_go() -> None:
+    text = (
+        "from transformers import TrainingArguments\n"
+        'args = TrainingArguments("out", warmup_steps=100, warmup_ratio=0.03)\n'
+    )
+    (finding,) = check(text)
+    assert finding.fix is not None
+    assert finding.fix.message == "Remove `warmup_ratio`: `warmup_steps` is given, and holds"

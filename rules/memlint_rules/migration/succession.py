@@ -50,6 +50,10 @@ def option_fix(
         changes, unsafe = limited or (None, False)
         return fix(message, changes, unsafe=unsafe)
     changes = _option_edits(script, call, setting, replacement)
+    if isinstance(replacement, successors.Rename) and changes is not None:
+        place = places.place_of(script, setting)
+        if place is not None and changes == place.removed():
+            message = f"Remove `{setting.name}`: `{replacement.parameter}` is given, and holds"
     is_safe = replacement.safe and not _may_be_missed(script, call, setting)
     return fix(message, changes, unsafe=not is_safe)
 
