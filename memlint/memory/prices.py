@@ -4,13 +4,16 @@ A price needs the model's shape and enough settings. The shape comes from the sh
 not from this machine's hub cache: what is found must not depend on what happens to be downloaded.
 Settings that nobody gave are assumed; where lengths or batches are, the run is computed at half
 and at twice of them as well, and the price is the interval of all. Where neither is known, or the
-saving depends on lengths that nobody has seen, the price is that of a usual batch, which it names.
+saving depends on lengths that nobody has seen, the price is that of a usual batch, which it names;
+where no name says which language model is trained, that of a usual model, which it names too.
 Cost: one run of the model takes a millisecond; each set of changes is computed once, and a layer
 or a loss that several of them have is recorded once.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -34,6 +37,15 @@ _LEAST = 32 * 2**20  # bytes that are worth a word,
 _SHARE = 0.005  # and their least share of the peak
 _ROWS = 1000  # of which one is as long as rows may be
 _USUAL_GPU = 80 * 2**30
+# What stands in for a language model that the table does not know, by billions of parameters.
+_STAND_INS = {
+    0.6: "Qwen/Qwen3-0.6B",
+    1.2: "meta-llama/Llama-3.2-1B",
+    3.2: "meta-llama/Llama-3.2-3B",
+    8: "meta-llama/Llama-3.1-8B",
+    70: "meta-llama/Llama-3.1-70B",
+}
+_BILLIONS = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d{1,2})?)[bB](?![a-zA-Z])")
 _MEASURES = ("seq_len", "micro_batch", "prompt_len", "completion_len")
 
 
@@ -172,22 +184,43 @@ class Run:
 
 def price(values: Mapping[str, Any], findings: Sequence[Finding], pricing: Pricing) -> Priced:
     """The findings with their savings. values: the script's settings, as JSON has them."""
-    run = read_run(values, pricing)
-    if run is None:
-        return Priced(list(findings))
     try:
+        run = read_run(values, pricing)
+        if run is None:
+            return _by_stand_in(values, findings, pricing)
         return _guessed(run, findings) if run.is_guess else _priced(run, findings)
     except SettingsError:
         return Priced(list(findings))
 
 
-def _guessed(run: Run, findings: Sequence[Finding]) -> Priced:
+def _by_stand_in(
+    values: Mapping[str, Any], findings: Sequence[Finding], pricing: Pricing
+) -> Priced:
+    """The findings with what each saves in a usual language model of the size that the name of the
+    trained one says; as they are where it may be no language model."""
+    trainer = str(values.get("trainer"))
+    model = values.get("model") or ""
+    if not isinstance(model, str) or not (kind_of(trainer).tiled or values.get("head") == "lm"):
+        return Priced(list(findings))
+    size = _BILLIONS.search(model)
+    billions = float(size[1]) if size is not None else 8
+    name = _STAND_INS[min(_STAND_INS, key=lambda one: abs(math.log(one / max(billions, 0.01))))]
+    run = read_run({**values, "model": name}, pricing)
+    said = f"for a {name.rpartition('/')[2]} "
+    return Priced(list(findings)) if run is None else _guessed(run, findings, said)
+
+
+def _guessed(run: Run, findings: Sequence[Finding], model: str = "") -> Priced:
     """The findings with what each saves by itself at rows and a length that are taken for usual:
-    there is no peak to speak of."""
+    there is no peak to speak of. model: says that it is a stand-in."""
     rows, tokens = run.known.micro_batch or 1, run.known.seq_len or 1
-    said = f"at {rows} {'row' if rows == 1 else 'rows'} of {tokens:,} tokens (assumed)"
+    assumed = " (assumed)" if run.is_guess else ""
+    said = f"{model}at {rows} {'row' if rows == 1 else 'rows'} of {tokens:,} tokens{assumed}"
     found: list[Finding] = []
     for each in findings:
+        if model and each.level is Level.HINT:
+            found.append(each)
+            continue
         saving = _special(run, each) or run.saving(run.settled(effect_of(each, run.known)))
         found.append(each if saving is None else each._replace(saving=saving._replace(at=said)))
     return Priced(found)

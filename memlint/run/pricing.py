@@ -39,7 +39,7 @@ class ScriptRuns(NamedTuple):
 
 
 def runs_of_script(script: Script) -> ScriptRuns:
-    """The settings of the script's runs where their models are known by name."""
+    """The settings of the script's runs."""
     from memlint.runs.run_settings import settings_of
 
     settings = settings_or_none(lambda: settings_of(script))
@@ -97,9 +97,8 @@ def priced_by_run(
 
 
 def settings_or_none(read: Callable[[], Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
-    """The settings of a run whose model is known by name; None for all others."""
-    values = _or_else(None, read)
-    return values if values and values.get("model") else None
+    """The settings of a run; None where nothing is read of it."""
+    return _or_else(None, read) or None
 
 
 def _or_else(default: T, question: Callable[[], T]) -> T:

@@ -45,6 +45,7 @@ _HEADS = {
     **dict.fromkeys(("SequenceClassification", "MultipleChoice"), "classes"),
     **dict.fromkeys(("ImageClassification", "AudioClassification"), "classes"),
     **dict.fromkeys(("TokenClassification", "QuestionAnswering"), "tokens"),
+    "CausalLM": "lm",
     "AutoModel": "none",
 }
 _FIXED = ("Image", "Audio", "Speech", "Video")  # rows of one length, by the processor

@@ -468,14 +468,16 @@ def test_commands_of_one_file_have_prices_of_their_own(
     assert ": peak" not in shown
 
 
-def test_a_recipe_of_an_unknown_model_is_checked_without_prices(
+def test_a_recipe_of_an_unknown_model_has_prices_of_a_usual_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text, _ = WASTEFUL["trl.yaml"]
     write(tmp_path, own__yaml=text.replace("Qwen/Qwen2.5-1.5B", "own/model"))
-    found, _ = checked(capsys, tmp_path / "own.yaml")
-    assert found
-    assert not any(each["saving"] for each in found)
+    found, shown = checked(capsys, tmp_path / "own.yaml")
+    savings = [each["saving"] for each in found if each["saving"]]
+    assert savings
+    assert all("for a Llama-3.1-8B at" in saving["at"] for saving in savings)
+    assert ": peak" not in shown
 
 
 # -- what makes it fit -----------------------------------------------------------------------------

@@ -172,6 +172,49 @@ def test_neither_rows_nor_lengths_known_is_a_price_at_what_is_usual_and_no_peak(
 PADDED = {**RUN, "method": "lora", "fixed_length": True, "micro_batch": 4, "seq_len": 1024}
 
 
+@pytest.mark.parametrize(
+    ("model", "usual"),
+    [
+        (None, "Llama-3.1-8B"),
+        ("./out/tuned-3B-v2", "Llama-3.2-3B"),
+        ("lab/net-72b", "Llama-3.1-70B"),
+    ],
+)
+def test_a_language_model_that_no_table_has_is_priced_as_a_usual_one(
+    model: str | None, usual: str
+) -> None:
+    values = {**RUN, "model": model, "head": "lm"}
+    values = {key: value for key, value in values.items() if value is not None}
+    findings = [finding("MEM301"), finding("MEM201", Level.HINT)]
+    (priced, hint), footprint = price(values, findings, Pricing())
+    assert priced.saving is not None
+    assert priced.saving.at == f"for a {usual} at 4 rows of 2,048 tokens"
+    named = read_run({**RUN, "model": f"meta-llama/{usual}"}, Pricing())
+    assert named is not None
+    exact = named.peak() - named.peak((("checkpointing", "full"),))
+    assert priced.saving.low <= exact <= priced.saving.high
+    assert (hint.saving, footprint) == (None, None)
+
+
+def test_what_may_be_no_language_model_has_no_price() -> None:
+    values = {key: value for key, value in RUN.items() if key != "model"}
+    for head in ({}, {"head": "classes"}):
+        assert price({**values, **head}, [finding("MEM301")], Pricing())[0][0].saving is None
+
+
+def test_an_assumed_model_prices_a_script_that_names_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = SCRIPT.replace('"Qwen/Qwen2.5-7B"', "input()")
+    path = written(tmp_path, text)
+    at = {each["saving"]["at"] for each in checked(capsys, path) if each["saving"]}
+    assert at
+    assert all("for a Llama-3.1-8B at" in each for each in at)
+    found = checked(capsys, path, "--assume", "model=Qwen/Qwen2.5-7B")
+    assert any(each["saving"] for each in found)
+    assert not any("Llama" in each["saving"]["at"] for each in found if each["saving"])
+
+
 def test_padding_is_priced_in_a_batch_of_usual_lengths() -> None:
     # The longest of 1,000 rows is 7.49 times their mean, the longest of 4 is 2.08 times.
     mean, longest = 1024 / 7.485, 1024 * 2.0833 / 7.485
