@@ -320,7 +320,7 @@ class Api:
         name = self.canonical(qualname)
         for line in WARNED:
             if line.parameter == parameter and self._holds_for(name, line):
-                return line.package
+                return line.owner.partition(".")[0]
         history = self.history(name, parameter)
         if history is not None and history.deprecated_since is not None:
             return history.package
@@ -345,9 +345,8 @@ class Api:
             ):
                 return line
         if parameter in LEFTOVERS and taken is not None and taken.ignored:
-            package = name.partition(".")[0]
             note = "it is accepted for old scripts and thrown away"
-            return Ignored(name, parameter, package, "", "", note, "the tables", harmless=True)
+            return Ignored(name, parameter, (), "", "", note, harmless=True)
         return None
 
     def is_plain(self, qualname: str, parameter: str) -> bool:
@@ -487,6 +486,5 @@ class Api:
 
     def _holds_for(self, name: str, line: Warned | Ignored) -> bool:
         """True if ``line`` is about ``name`` at the target."""
-        return is_between(self.version(line.package), line.since, line.until) and self.is_about(
-            name, line.owner
-        )
+        version = self.version(line.owner.partition(".")[0])
+        return is_between(version, line.since, line.until) and self.is_about(name, line.owner)

@@ -6,7 +6,7 @@ What a function takes out of its keywords and throws away is in the tables alrea
 
 from __future__ import annotations
 
-from memlint.api.knowledge.migrations import Ignored
+from memlint.api.knowledge.migrations import Ignored, rows
 
 _TOKENIZER = "transformers.AutoTokenizer.from_pretrained"
 # What loads by these takes any keyword, and throws away those that it does not know: tried with
@@ -22,60 +22,25 @@ SWALLOWING = (
     ),
 )
 
-IGNORED: tuple[Ignored, ...] = (
-    Ignored(
-        "trl.DPOConfig",
-        "padding_free",
-        "trl",
-        "0.29",
-        "",
-        "DPOTrainer turns padding_free off with a warning",
-        "dpo_trainer.py, __init__",
-        values=(True,),
-    ),
-    Ignored(
-        "transformers.TrainingArguments",
-        "overwrite_output_dir",
-        "transformers",
-        "",
-        "5.0",
-        "Trainer never reads it; only scripts that do so themselves are concerned",
-        "trainer.py",
-        harmless=True,
-    ),
-    Ignored(
-        "transformers.TrainingArguments",
-        "half_precision_backend",
-        "transformers",
-        "4.57",
-        "5.0",
-        "only the native backend is left",
-        "training_args.py",
-        harmless=True,
-    ),
-    Ignored(
-        _TOKENIZER,
-        "use_fast",
-        "transformers",
-        "5.0",
-        "",
-        "there is one backend for each tokenizer since 5.0",
-        "tokenization_auto.py",
-        harmless=True,
-    ),
-    *(
-        Ignored(
-            owner,
-            "use_auth_token",
-            "transformers",
-            "5.0",
-            "",
-            "`token` took its place; without one, that of the login is sent",
-            "transformers/utils/hub.py",
-            harmless=True,
-        )
-        for owner in SWALLOWING
-    ),
+# Rows as those of ``gone``, with a sentence for people; ``harmless`` ones never saved memory.
+_ROWS = f"""
+trl.DPOConfig
+  padding_free = True since 0.29 | DPOTrainer turns padding_free off with a warning
+      # dpo_trainer.py, __init__
+transformers.TrainingArguments
+  overwrite_output_dir until 5.0 | Trainer never reads it; only scripts that do so themselves are
+      concerned | harmless
+  half_precision_backend since 4.57 until 5.0 | only the native backend is left | harmless
+{_TOKENIZER}
+  use_fast since 5.0 | there is one backend for each tokenizer since 5.0 | harmless
+{" ".join(SWALLOWING)}
+  use_auth_token since 5.0 | `token` took its place; without one, that of the login is sent
+      | harmless
+"""
+
+IGNORED: tuple[Ignored, ...] = tuple(
+    Ignored(owner, name, values, since, until, note, bool(harmless))
+    for owner, name, values, since, until, (note, *harmless) in rows(_ROWS)
 )
 
 # Keywords that loading code takes out of ``**kwargs`` and throws away. The tables see that; whether

@@ -35,30 +35,41 @@ class Migration(NamedTuple):
 
 
 def rows_of(table: str) -> Iterator[Migration]:
-    """Yield the lines of a table. Raise ValueError for a row that says nothing.
+    """Yield the lines of a table of ``rows`` that say what to do: ``use`` another option, ``now``
+    another name, ``remove`` it (``unsafely``), set the ``environment``, give ``option = source``,
+    or ``advice``; then a note. Raise ValueError for a row that says nothing.
+    """
+    for owner, parameter, values, since, until, (then, *note) in rows(table):
+        successor = _successor(then, *note)
+        yield Migration(owner, parameter or None, successor, values, since, until)
+
+
+# Owner, its parameter (empty: the owner itself), values, from and until which release; the rest.
+Row = tuple[str, str, tuple[object, ...], str, str, list[str]]
+
+
+def rows(table: str) -> Iterator[Row]:
+    """Yield the rows of a table, one for each owner and option.
 
     A line at the margin names owners, those below it their options: ``a b = True since 5.0 until
-    5.2``, or with a dot an owner that is gone itself. Then follows what to do: ``use`` another
-    option, ``now`` another name, ``remove`` it (``unsafely``), set the ``environment``, give
-    ``option = source``, or ``advice``; then a note. Lines that go on are indented further; comments
-    are left out.
+    5.2``, or with a dot an owner that is gone itself; bars part what else a row says. Lines that go
+    on are indented further; comments are left out.
     """
     owners: list[str] = []
     for line in whole_lines(table):
         if line[0] != " ":
             owners = line.split()
             continue
-        what, then, note, *_ = *line.split(" | "), "", ""
+        what, *rest = line.split(" | ")
         what, _, until = what.partition(" until ")
         what, _, since = what.partition(" since ")
         names, _, written = what.partition(" = ")
         values = tuple(_VALUES.get(each, each.strip('"')) for each in written.split(", ") if each)
-        successor = _successor(then, note)
         for name in names.split():
             if "." in name:
-                yield Migration(name, None, successor, values, since, until)
+                yield name, "", values, since, until, rest
             else:
-                yield from (Migration(o, name, successor, values, since, until) for o in owners)
+                yield from ((owner, name, values, since, until, rest) for owner in owners)
 
 
 _VALUES = {"True": True, "False": False, "None": None}
@@ -76,7 +87,7 @@ def whole_lines(table: str) -> list[str]:
     return whole
 
 
-def _successor(then: str, note: str) -> Successor:
+def _successor(then: str, note: str = "") -> Successor:
     parameter, _, source = then.partition(" = ")
     verb, _, name = then.partition(" ")
     match verb:
@@ -104,11 +115,9 @@ class Warned(NamedTuple):
 
     owner: str
     parameter: str
-    package: str
+    values: tuple[object, ...]
     since: str
     until: str
-    origin: str
-    values: tuple[object, ...] = ()
     silent_values: tuple[object, ...] = ()
     silent_beside: tuple[str, ...] = ()
 
@@ -116,16 +125,14 @@ class Warned(NamedTuple):
 class Ignored(NamedTuple):
     """``parameter`` of ``owner`` is accepted and does nothing.
 
-    harmless: a leftover that never saved memory here, worth a hint only.
     values: where not empty, only these literal values are without effect.
+    harmless: a leftover that never saved memory here, worth a hint only.
     """
 
     owner: str
     parameter: str
-    package: str
+    values: tuple[object, ...]
     since: str
     until: str
     note: str
-    origin: str
     harmless: bool = False
-    values: tuple[object, ...] = ()

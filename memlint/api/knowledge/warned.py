@@ -1,49 +1,35 @@
-"""Deprecations that extraction cannot tie to a parameter: warned of elsewhere, or of a value."""
+"""Deprecations that extraction cannot tie to a parameter: warned of elsewhere, or of a value.
+
+Rows as those of ``gone``, without what to do.
+"""
 
 from __future__ import annotations
 
-from memlint.api.knowledge.migrations import Warned
+from memlint.api.knowledge.migrations import Warned, rows
 
 _AUTO = "transformers.models.auto.auto_factory._BaseAutoModelClass.from_pretrained"
+# TRL's configs define the old names of checkpointing anew, without a word; the base class warns.
+# Until 5.0 the model class warned of ``torch_dtype`` as well; since then only the configuration,
+# which is not loaded where one is given, and never sees "auto".
+_ROWS = f"""
+transformers.TrainingArguments
+  gradient_checkpointing gradient_checkpointing_kwargs since 5.23  # __post_init__
+{_AUTO}
+  torch_dtype since 4.56 until 5.0  # modeling_utils.py
+trl.SFTConfig trl.DPOConfig trl.KTOConfig trl.GRPOConfig trl.RLOOConfig
+  use_liger_kernel since 1.15  # the trainers' __init__
+trl.SFTConfig
+  label_smoothing_factor since 1.15  # sft_trainer.py, __init__
+  loss_type = "chunked_nll" since 1.15  # sft_config.py
+  packing_strategy = "bfd-requeue" since 1.0  # sft_config.py
+trl.SFTConfig trl.DPOConfig
+  truncation_mode = "keep_end" since 1.1  # sft_config.py, dpo_config.py
+"""
 
 WARNED: tuple[Warned, ...] = (
-    # TRL's configs define the old names anew, without a word; the base class still warns.
     *(
-        Warned(
-            "transformers.TrainingArguments",
-            name,
-            "transformers",
-            "5.23",
-            "",
-            "training_args.py, __post_init__",
-        )
-        for name in ("gradient_checkpointing", "gradient_checkpointing_kwargs")
+        Warned(owner, name, values, since, until)
+        for owner, name, values, since, until, _ in rows(_ROWS)
     ),
-    # Until 5.0 the model class warned as well; since then only the configuration, which is not
-    # loaded where one is given, and never sees "auto".
-    Warned(_AUTO, "torch_dtype", "transformers", "4.56", "5.0", "modeling_utils.py"),
-    Warned(
-        _AUTO,
-        "torch_dtype",
-        "transformers",
-        "5.0",
-        "",
-        "auto_factory.py and configuration_utils.py, from_pretrained",
-        silent_values=("auto",),
-        silent_beside=("config",),
-    ),
-    Warned("trl.SFTConfig", "use_liger_kernel", "trl", "1.15", "", "sft_trainer.py, __init__"),
-    Warned("trl.DPOConfig", "use_liger_kernel", "trl", "1.15", "", "dpo_trainer.py, __init__"),
-    Warned("trl.KTOConfig", "use_liger_kernel", "trl", "1.15", "", "kto_trainer.py, __init__"),
-    Warned("trl.GRPOConfig", "use_liger_kernel", "trl", "1.15", "", "grpo_trainer.py, __init__"),
-    Warned("trl.RLOOConfig", "use_liger_kernel", "trl", "1.15", "", "rloo_trainer.py, __init__"),
-    Warned(
-        "trl.SFTConfig", "label_smoothing_factor", "trl", "1.15", "", "sft_trainer.py, __init__"
-    ),
-    Warned("trl.SFTConfig", "loss_type", "trl", "1.15", "", "sft_config.py", ("chunked_nll",)),
-    Warned("trl.SFTConfig", "truncation_mode", "trl", "1.1", "", "sft_config.py", ("keep_end",)),
-    Warned("trl.DPOConfig", "truncation_mode", "trl", "1.1", "", "dpo_config.py", ("keep_end",)),
-    Warned(
-        "trl.SFTConfig", "packing_strategy", "trl", "1.0", "", "sft_config.py", ("bfd-requeue",)
-    ),
+    Warned(_AUTO, "torch_dtype", (), "5.0", "", ("auto",), ("config",)),
 )
