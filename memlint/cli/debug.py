@@ -125,7 +125,7 @@ def _lines(script: Script) -> Iterator[str]:
         yield from _call(script, load, load.name)
     yield "training loops:"
     for loop in script.loops:
-        backward = ", ".join(str(call.node.lineno) for call in loop.backward)
+        backward = ", ".join(str(call.node.lineno) for call in loop.backwards)
         yield f"    line {loop.node.lineno}: backward at line {backward}"
 
 

@@ -58,14 +58,10 @@ from memlint.script.setups import calls_on_trainer, kept_by_subclass, trainer_ov
 from memlint.script.spelled import (
     attributes_of_class,
     exports,
-    functions_defined,
-    has_string,
     is_handed_to_asker,
     reads_key,
     reads_of_self,
-    sets_attribute,
     texts_given_to,
-    uses_of_name,
 )
 from memlint.script.tokenization import Tokenization
 from memlint.script.trained import (

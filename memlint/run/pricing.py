@@ -55,7 +55,7 @@ def _other_runs(script: Script) -> Iterator[OtherRun]:
         place = script.source.location(span.start)
         return f"on line {place.row}{f' of cell {place.cell}' if place.cell else ''}"
 
-    loops = [script.span(loop.node) for loop in script.loops if not is_elsewhere(loop.node)]
+    loops = [script.span(loop.node) for loop in script.loops]
     if loops and script.training:
         settings = settings_or_none(partial(settings_of_loop, script))
         yield OtherRun(tuple(loops), settings, f"in the loop {on_line(loops[0])}")

@@ -372,6 +372,12 @@ def steps_of(script: Host) -> tuple[Step, ...]:
 
 
 @query
+def handwritten_loops(script: Host) -> tuple[Step, ...]:
+    """The training steps that run backward in this file: those of hand-written loops."""
+    return tuple(step for step in steps_of(script) if step.backwards)
+
+
+@query
 def all_steps_of(script: Host) -> tuple[Step, ...]:
     """Training steps of other files of the project too, which have no place here."""
     by_loop: dict[Turn, list[Invocation]] = defaultdict(list)

@@ -24,6 +24,7 @@ from memlint.script.evaluation import frozen_modules_of
 from memlint.script.forward_passes import (
     all_forwards_of,
     forwards_of,
+    handwritten_loops,
     steps_of,
 )
 from memlint.script.gradients import (
@@ -76,7 +77,6 @@ from memlint.script.setups import (
     config_of,
     configs_of,
     invocations_of_trainers,
-    loops_of,
     may_train,
     may_train_with,
     trainer_uses,
@@ -179,7 +179,7 @@ class Script(Host):
 
     # -- loops and steps -------------------------------------------------------------------------
 
-    loops = cached_property(loops_of)
+    loops = cached_property(handwritten_loops)
     forwards = cached_property(forwards_of)
     all_forwards = cached_property(all_forwards_of)
     frozen_passes = cached_property(frozen_passes)

@@ -7,8 +7,6 @@ from collections import defaultdict
 
 from memlint.api.successors import Replace
 from memlint.engine.definitions import defines_method, keywords_kept
-from memlint.engine.name_uses import Loop as LoopNode
-from memlint.engine.nodes import Node, holder_of
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Invocation, Object, Symbol, Value, options
 from memlint.flow.evaluated import query
@@ -16,7 +14,6 @@ from memlint.script.called import Call
 from memlint.script.calls import Config, Host, Trainer
 from memlint.script.forward_passes import all_steps_of
 from memlint.script.trainers import TrainerUse, uses_by_trainer
-from memlint.source.record import NamedTuple
 
 # Whose classes configurations and trainers are, their stand-ins included.
 _LIBRARIES = ("transformers.", "trl.", "memlint_runtime.")
@@ -124,7 +121,7 @@ def _is_at_target(script: Host, kind: str) -> bool:
 @query
 def trains(script: Host) -> bool:
     """True if anything may be trained here, by a trainer or in a hand-written loop."""
-    return bool(all_training_of(script) or loops_of(script) or all_steps_of(script))
+    return bool(all_training_of(script) or all_steps_of(script))
 
 
 @query
@@ -217,32 +214,6 @@ def trainer_uses(script: Host, trainer: Trainer) -> list[TrainerUse]:
 @query
 def uses_of_trainers(script: Host) -> dict[ast.AST, list[TrainerUse]]:
     return uses_by_trainer(all_trainers_of(script), script._run.invocations)
-
-
-# -- loops -----------------------------------------------------------------------------------------
-
-
-class Loop(NamedTuple):
-    """A hand-written training loop: the innermost loop around a ``backward``.
-
-    node: the ``for`` or ``while``. backward: the calls that run the backward pass in it.
-    function: the function that holds it, None at module level.
-    """
-
-    node: LoopNode
-    backward: tuple[Call, ...]
-    function: Node | None
-
-
-@query
-def loops_of(script: Host) -> tuple[Loop, ...]:
-    """Hand-written training loops."""
-    inside: dict[LoopNode, list[Call]] = defaultdict(list)
-    for call in script.method_calls("backward"):
-        loops = script.flow.loops_around(call.node)
-        if loops and holder_of(call.node) is not None:
-            inside[loops[0]].append(call)
-    return tuple(Loop(node, tuple(calls), script.function(node)) for node, calls in inside.items())
 
 
 # -- subclasses ------------------------------------------------------------------------------------

@@ -20,16 +20,6 @@ _LIBRARIES = sys.stdlib_module_names | {
 }
 
 
-def functions_defined(script: Host) -> frozenset[str]:
-    """Return the names of all functions and methods that the script defines."""
-    return frozenset(node.name for node in script.nodes(ast.FunctionDef))
-
-
-def has_string(script: Host, text: str) -> bool:
-    """True if a string of the script is ``text``: a lookup by name, an annotation in quotes."""
-    return any(node.value == text for node in script.nodes(ast.Constant))
-
-
 def exports(script: Host, name: str) -> bool:
     """True if ``__all__`` lists the name."""
     return any(
@@ -40,17 +30,6 @@ def exports(script: Host, name: str) -> bool:
         and getattr(node.targets[0], "id", "") == "__all__"
         for item in node.value.elts
     )
-
-
-def sets_attribute(script: Host, name: str) -> bool:
-    """True if the script assigns to an attribute of this name, of whatever object."""
-    nodes = script.nodes(ast.Attribute)
-    return any(node.attr == name and isinstance(node.ctx, ast.Store) for node in nodes)
-
-
-def uses_of_name(script: Host, name: str) -> list[ast.Name]:
-    """Return every place where the name stands alone."""
-    return [node for node in script.nodes(ast.Name) if node.id == name]
 
 
 def reads_key(script: Host, key: str, but_in: ast.AST) -> bool:

@@ -15,7 +15,6 @@ from memlint.rule import (
     Symbol,
     advise,
     edits,
-    facts,
     fix,
     is_guarded,
     successors,
@@ -68,7 +67,7 @@ def _by_receiver(script: Script) -> Iterator[Finding]:
         function = call.node.func
         if not isinstance(function, ast.Attribute) or not _is_called_tokenizer(function.value):
             continue
-        if not call.name.startswith("?.") or function.attr in facts.functions_defined(script):
+        if not call.name.startswith("?.") or script.definitions_of(function.attr):
             # Known by its type: looked at with the attributes. Or a tokenizer of the script's own.
             continue
         yield from _attribute(script, function, None, _TOKENIZER)

@@ -13,7 +13,6 @@ from memlint.rule import (
     Symbol,
     advise,
     edits,
-    facts,
     fix,
     is_guarded,
     successors,
@@ -108,8 +107,8 @@ def _never_there(
 def _is_minded(script: Script, name: str) -> bool:
     """True if the script puts the name there itself, or asks for it: ``hasattr(module, "name")``;
     or it is none that a package offers."""
-    asked = facts.has_string(script, name) or facts.sets_attribute(script, name)
-    return name.startswith("_") or asked
+    asked = script.places_of_string(name) or any(map(script.is_target, script.attributes(name)))
+    return name.startswith("_") or bool(asked)
 
 
 def _of_pytorch(script: Script, qualname: str) -> Fix | None:

@@ -16,7 +16,7 @@ def unused(script: Script, statement: _Import, alias: ast.alias, qualname: str) 
         return None
     if script.source.path.endswith("__init__.py") or _uses(script, alias, qualname) != []:
         return None
-    if facts.has_string(script, alias.asname or alias.name):
+    if script.places_of_string(alias.asname or alias.name):
         # An annotation in quotes, or a lookup by name.
         return None
     edit = edits.RemoveImport(statement.module, alias.name)
@@ -63,7 +63,7 @@ def _uses(script: Script, alias: ast.alias, qualname: str) -> list[Call] | None:
     """The calls of what ``alias`` binds, None where it is used otherwise than by being called."""
     bound = alias.asname or alias.name
     calls = {call.node.func: call for call in script.calls_to(script.api.canonical(qualname))}
-    uses = facts.uses_of_name(script, bound)
+    uses = [one for one in script.mentions(bound) if isinstance(one, ast.Name)]
     if facts.exports(script, bound) or not all(node in calls for node in uses):
         return None
     return [calls[node] for node in uses]

@@ -229,7 +229,7 @@ def test_loops_are_those_that_run_backward() -> None:
     )
     (loop,) = script.loops
     assert loop.node.lineno == 3
-    assert len(loop.backward) == 2
+    assert len(loop.backwards) == 2
     assert loop.function is None
 
 
