@@ -72,13 +72,7 @@ def _mixture(tape: Tape, x: Value, spec: Mlp, weights: Weights, work: Work) -> V
     scores = tape.op("router", (x,), work.tokens * spec.experts, x.width)
     tape.op("router softmax", (scores,), scores.elements, 4, saves_output=True)
     gathered = tape.op("tokens by expert", (x,), routed * hidden, x.width)
-    gate_map, up_map, down_map = spec.projections
-    gate = _expert(tape, gathered, gate_map, weights, work, routed)
-    active = _activation(tape, gate, spec.activation, work)
-    up = _expert(tape, gathered, up_map, weights, work, routed)
-    product = tape.op("gated product", (active, up), up.elements, up.width, saves=(active, up))
-    down = _expert(tape, product, down_map, weights, work, routed)
-    weighted = tape.op("weighted outputs", (down,), down.elements, down.width, saves=(down,))
+    weighted = _weighted(tape, gathered, spec, weights, work, routed)
     result = tape.op("combined outputs", (weighted,), x.elements, x.width)
     return _shared_expert(tape, x, result, spec, weights, work)
 
@@ -93,19 +87,26 @@ def _looped_mixture(tape: Tape, x: Value, spec: Mlp, weights: Weights, work: Wor
     scores = tape.op("router", (x,), work.tokens * spec.experts, x.width)
     tape.op("router softmax", (scores,), scores.elements, 4, saves_output=True)
     result = tape.op("combined outputs", (x,), x.elements, x.width)
-    gate_map, up_map, down_map = spec.projections
     tape.start_repeat()
     gathered = tape.op("tokens of an expert", (x,), routed * hidden, x.width)
+    weighted = _weighted(tape, gathered, spec, weights, work, routed)
+    tape.touch(gathered)
+    tape.repeat(spec.experts)
+    result = tape.add("sum of experts", result, tape.view(weighted, x.elements), fresh=False)
+    return _shared_expert(tape, x, result, spec, weights, work)
+
+
+def _weighted(
+    tape: Tape, gathered: Value, spec: Mlp, weights: Weights, work: Work, routed: int
+) -> Value:
+    """What experts make of the ``routed`` tokens that they get, by the router's weights."""
+    gate_map, up_map, down_map = spec.projections
     gate = _expert(tape, gathered, gate_map, weights, work, routed)
     active = _activation(tape, gate, spec.activation, work)
     up = _expert(tape, gathered, up_map, weights, work, routed)
     product = tape.op("gated product", (active, up), up.elements, up.width, saves=(active, up))
     down = _expert(tape, product, down_map, weights, work, routed)
-    weighted = tape.op("weighted outputs", (down,), down.elements, down.width, saves=(down,))
-    tape.touch(gathered)
-    tape.repeat(spec.experts)
-    result = tape.add("sum of experts", result, tape.view(weighted, x.elements), fresh=False)
-    return _shared_expert(tape, x, result, spec, weights, work)
+    return tape.op("weighted outputs", (down,), down.elements, down.width, saves=(down,))
 
 
 def _shared_expert(

@@ -31,7 +31,6 @@ from memlint.script.gradients import (
     accumulation_of,
     loss_divisor_of,
     needs_gradients_in_place,
-    without_gradients,
 )
 from memlint.script.graphs import (
     graph_of,
@@ -41,7 +40,6 @@ from memlint.script.handwritten_losses import token_losses
 from memlint.script.launcher import Launcher
 from memlint.script.loaded_models import (
     calls_on,
-    is_about,
     is_language_model,
     is_quantized,
     model_facts,
@@ -98,7 +96,6 @@ from memlint.script.weight_precision import (
     dtype_option,
     given_dtype,
     loads_float32,
-    trains_language_model,
     trains_model,
     weights_dtype,
 )
@@ -158,11 +155,9 @@ class Script(Host):
     model_facts = model_facts
     model_loads = cached_property(model_loads_of)
     calls_on = calls_on
-    is_about = is_about
     is_quantized = staticmethod(is_quantized)
     loads_language_model = staticmethod(is_language_model)
     trains_model = trains_model
-    trains_language_model = staticmethod(trains_language_model)
     given_dtype = staticmethod(given_dtype)
     dtype_name = staticmethod(dtype_name)
     dtype_option = dtype_option
@@ -188,7 +183,6 @@ class Script(Host):
     loss_divisor = cached_property(loss_divisor_of)
     torchtune = cached_property(torchtune_model)
     needs_gradients_in_place = cached_property(needs_gradients_in_place)
-    without_gradients = without_gradients
     frozen_modules = cached_property(frozen_modules_of)
 
     # -- what outlives a turn --------------------------------------------------------------------

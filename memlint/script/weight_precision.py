@@ -51,15 +51,6 @@ def dtype_name(setting: Setting) -> str | None:
     return _NAMES.get(name.removeprefix("torch."), name)
 
 
-def trains_language_model(trainer: Trainer) -> bool:
-    """True if a trainer definitely trains a language model worth its memory. TRL's do nothing
-    else."""
-    if trainer.model.is_toy:
-        return False
-    load = trainer.model.load
-    return trainer.kind.startswith("trl.") or (load is not None and is_language_model(load))
-
-
 def is_trained(script: Host, load: Call) -> bool:
     """True if the model that ``load`` makes definitely reaches a trainer."""
     return any(
