@@ -25,6 +25,8 @@ class Optimizer(Record):
     paged: states live in unified memory, outside torch's allocator.
     wide_embeddings: the Trainer keeps embeddings' states in 32 bits.
     in_backward: gradients are used up as they come.
+    tables: states of each number of the embeddings and the head, where another optimizer has them.
+    compensated: a number more for each of a 16-bit weight, which holds what rounding takes.
     rank: states are kept in a subspace of this rank.
     """
 
@@ -41,6 +43,8 @@ class Optimizer(Record):
     wide_embeddings: bool = False
     in_backward: bool = False
     rank: int = 0
+    tables: int = 0
+    compensated: bool = False
 
 
 def _bnb(name: str, states: int, bits: int, paged: bool = False) -> Optimizer:
@@ -70,6 +74,14 @@ _TABLE: dict[str, Optimizer] = {
         Optimizer("adamw_anyprecision", moments=2, fixed=4, single=1.0),
         Optimizer("adamw_torch_4bit", moments=2, bits=4, block=128, single=3.0),
         Optimizer("adamw_torch_8bit", moments=2, bits=8, block=256, single=3.0),
+        Optimizer("adamw_torch_fp8", moments=2, bits=8, block=256, single=3.0),
+        Optimizer("adamw_bnb_32bit", moments=2, fixed=4),
+        Optimizer("adam_mini", moments=1, single=2.0),
+        Optimizer("came", moments=1, fixed=4, single=4.0),
+        Optimizer("prodigy", moments=4, single=2.0),
+        Optimizer("lion_pytorch", moments=1, single=1.0),
+        Optimizer("optimi_adamw", moments=2, compensated=True, foreach=1.0),
+        Optimizer("optimi_lion", moments=1, compensated=True, foreach=1.0),
         Optimizer("ademamix", moments=3, fixed=4),
         Optimizer("sgd"),
         Optimizer("sgd_momentum", moments=1),
@@ -98,6 +110,7 @@ _TABLE: dict[str, Optimizer] = {
         Optimizer("schedule_free_sgd", moments=1, foreach=1.0),
         Optimizer("stable_adamw", moments=2, single=2.0),
         Optimizer("muon", moments=1, single=3.0),
+        Optimizer("muon_beside_adamw", moments=1, tables=2, single=3.0),
     )
 }
 ALIASES = {
@@ -112,28 +125,39 @@ ALIASES = {
     "rmsprop_8bit": "rmsprop_bnb_8bit",
     "adam8bit": "adamw_8bit",
     "fused_adam": "adamw_torch_fused",
+    "adamwschedulefree": "schedule_free_adamw",
+    "radamschedulefree": "schedule_free_radam",
+    "sgdschedulefree": "schedule_free_sgd",
+    "muon_with_aux_adam": "muon_beside_adamw",
+    "single_device_muon_with_aux_adam": "muon_beside_adamw",
 }
 NAMES = tuple(_TABLE)
 IN_BACKWARD = "_in_backward"  # after a name: weights are stepped as their gradients come
+ONE_BY_ONE = "_one_by_one"  # after a name: one weight after the other, all gradients there
 
 
 @cache
 def _by_class() -> dict[str, Optimizer]:
-    """The optimizers by their names as classes have them, in small letters: ``pagedadamw8bit``."""
+    """The optimizers by their names as classes have them, in small letters: ``pagedadamw8bit``.
+    The Trainer alone sees to the states of embeddings."""
     named = {**{name: name for name in NAMES}, **ALIASES}
-    return {key.replace("_", ""): _TABLE[name] for key, name in named.items()}
+    return {
+        key.replace("_", ""): _TABLE[name]._replace(wide_embeddings=False)
+        for key, name in named.items()
+    }
 
 
 def find_optimizer(name: str) -> Optimizer | None:
     """The optimizer of transformers' name, or of a class or a common other one; None if unknown."""
     lowered = name.strip().lower()
     plain = lowered.removesuffix(IN_BACKWARD)
-    found = _TABLE.get(ALIASES.get(plain, plain)) or _by_class().get(plain.replace("_", ""))
-    if found is None or plain == lowered:
+    each = plain.removesuffix(ONE_BY_ONE)
+    found = _TABLE.get(ALIASES.get(each, each)) or _by_class().get(each.replace("_", ""))
+    if found is None or each == lowered:
         return found
     # One weight after the other: a root and a quotient of the one at hand.
     single = found.single or 2 * found.foreach
-    return found._replace(name=lowered, in_backward=True, foreach=0.0, single=single)
+    return found._replace(name=lowered, in_backward=plain != lowered, foreach=0.0, single=single)
 
 
 def state_bytes(
@@ -169,4 +193,6 @@ def state_bytes(
             return 4 * optimizer.moments * numel
         each = optimizer.moments * numel * optimizer.bits / 8
         return int(each + optimizer.moments * 4 * numel / optimizer.block)
-    return optimizer.moments * numel * (optimizer.fixed or width)
+    moments = optimizer.tables if optimizer.tables and (embedding or head) else optimizer.moments
+    moments += optimizer.compensated and width < 4
+    return moments * numel * (optimizer.fixed or width)

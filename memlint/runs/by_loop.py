@@ -260,7 +260,7 @@ class LoopRun(StepRun):
             taken = _SHARED.issuperset(call.keywords)
             edits = replace_callee(self.script, call, name) if taken else None
         message = f"Use `{name}` (pip install bitsandbytes)"
-        return Change({"optimizer": "adamw_bnb_8bit"}, message, edits, True)
+        return Change({"optimizer": "AdamW8bit"}, message, edits, True)
 
     def read_gradient_accumulation(self) -> Field:
         """1 where each turn of the step certainly has a step of the optimizer."""

@@ -163,8 +163,7 @@ class TrainerRun(TrainerWithLoss):
             if stepped is not None and stepped.node is trainer.node:
                 return Field(True, span_in(script, call.node.func))
         named = super().read_in_backward()
-        given = trainer.setting("optimizers").given is not False
-        if config is None or given or named.value is True:
+        if config is None or trainer.brings_optimizer or named.value is True:
             return named
         scaled = config.setting("fp16").given is not False and config.setting("fp16").value
         decided = any(config.setting(name).given is not False for name in _DECIDING)

@@ -15,6 +15,7 @@ from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import UNKNOWN, Recipe
 from memlint.recipes.recipe_training import is_sharded
 from memlint.runs.devices import by_deepspeed, by_file_name, by_fsdp, launched
+from memlint.runs.optimizers import named_optimizer
 from memlint.runs.plain_options import (
     OPEN,
     Options,
@@ -268,12 +269,9 @@ def _checkpoint(recipe: Recipe, builder: str) -> str:
 
 def _optimizer(recipe: Recipe, ask: Ask) -> Options:
     path = recipe.component("optimizer")
-    name = path.rpartition(".")[2]
-    if not name or name == "CPUOffloadOptimizer":
-        return {"optimizer": "adamw_torch_fused", "offload": "optimizer"} if name else {}
-    if path.startswith("torchao."):
-        name = name.replace("AdamW", "adamw_torch_")
-    name += "_fused" if ask("optimizer.fused") is True else ""
+    if not path or path.endswith(".CPUOffloadOptimizer"):
+        return {"optimizer": "adamw_torch_fused", "offload": "optimizer"} if path else {}
+    name = named_optimizer(path, {key: ask(f"optimizer.{key}") for key in ("fused", "optim_bits")})
     name += "_in_backward" if ask("optimizer_in_bwd") is True else ""
     return {"optimizer": name, "notes": {"optimizer": f"the recipe names {path}"}}
 

@@ -13,6 +13,7 @@ from memlint.runs.batches import batches_of_loop, batches_of_trainer
 from memlint.runs.companions import companions_of, frozen_loads, loss_of, reference_of
 from memlint.runs.devices import SHORT, accelerated, devices_of
 from memlint.runs.loadings import adapter_of, loading_by_name, loading_of
+from memlint.runs.optimizers import optimizer_of_loop, optimizer_of_trainer
 from memlint.runs.plain_options import (
     Options,
     calls_anywhere,
@@ -24,7 +25,6 @@ from memlint.runs.plain_options import (
 from memlint.script.calls import Config
 from memlint.script.checkpointing import ARGUMENTS, ENABLERS, KBIT_PREPARATION
 from memlint.script.loaded_models import model_facts
-from memlint.script.setups import trainer_overrides
 
 if TYPE_CHECKING:
     from memlint.script.called import Call
@@ -50,8 +50,6 @@ _SWITCHES: dict[str, Options] = {
     "activation_offloading": {"offload": "activations"},
     "torch_compile": {"compile": True},
 }
-_OPTIMIZERS = ("torch.optim.", "bitsandbytes.", "torchao.", "transformers.Ada", "galore_torch.",
-               "apollo_torch.", "lion_pytorch.", "deepspeed.ops.", "lomo_optim.")  # fmt: skip
 
 
 def settings_of(script: Script) -> dict[str, Any] | None:
@@ -73,7 +71,7 @@ def settings_of_trainer(script: Script, trainer: Trainer) -> Options:
         {"shared_prompt": True} if trainer.shares_prompts else {},
         batches_of_trainer(script, trainer, config),
         _arguments(script, config) if config is not None else {},
-        _optimizer_of_trainer(script, trainer, config),
+        optimizer_of_trainer(script, trainer, config),
         {"loss": "chunked"} if trainer.settled("loss_type") == "chunked_nll" else {},
         {"checkpointing": "full"} if trainer.checkpointed_by_call else {},
         reference_of(trainer, config),
@@ -90,12 +88,11 @@ def settings_of_loop(script: Script) -> Options:
         facts = one.facts if load is not None and one.load.node is load.node else facts
     on = script.owner_of_checkpointing(facts).on
     compiled = any(calls_anywhere(script, "torch.compile"))
-    calls = [call for call in calls_anywhere(script, "") if _is_optimizer(call)]
     values = joined(
         {"trainer": "loop", "checkpointing": "full" if on else "none"},
         loading_of(script, facts),
         batches_of_loop(script),
-        _optimizer(script, calls),
+        optimizer_of_loop(script),
         {"compile": True} if compiled else {},
         _precision_of_loop(script),
     )
@@ -185,44 +182,6 @@ def _arguments(script: Script, config: Config) -> Options:
     for name, meant in _SWITCHES.items():
         values |= meant if config.settled(name).is_value(True) else {}
     return values
-
-
-def _optimizer_of_trainer(script: Script, trainer: Trainer, config: Config | None) -> Options:
-    given = trainer.setting("optimizers").value
-    first = given[0] if isinstance(given, (tuple, list)) and given else None
-    call = made_by_call(script, first)
-    if call is not None:
-        return _optimizer(script, [call])
-    if first is not None or trainer_overrides(script, trainer, "create_optimizer"):
-        return {"notes": {"optimizer": "it is made by the script's own code"}}
-    name = config.settled("optim").value if config is not None else None
-    return {"optimizer": name} if isinstance(name, str) else {}
-
-
-def _is_optimizer(call: Call) -> bool:
-    """True if it makes an optimizer: a class of one of their packages, and no schedule."""
-    inner = any(part in call.name for part in (".lr_scheduler.", ".swa_utils."))
-    return call.name.startswith(_OPTIMIZERS) and call.method[:1].isupper() and not inner
-
-
-def _optimizer(script: Script, calls: list[Call]) -> Options:
-    """The last of these optimizers by its class: the memory model knows them by that as well."""
-    host = [call for call in calls if "CPU" in call.method]
-    made = [call for call in calls if "Offload" not in call.method]
-    if not made:
-        return {}
-    call, options = made[-1], options_of(made[-1])
-    name = call.method.replace("DeepSpeedCPU", "")
-    if call.name.startswith("torchao."):
-        name = name.replace("AdamW", "adamw_torch_")
-    if options.get("fused") is True:
-        name += "_fused"
-    if name == "SGD" and options.get("momentum"):
-        name = "sgd_momentum"
-    if script.method_calls("register_post_accumulate_grad_hook"):
-        name += "_in_backward"
-    notes = {"optimizer": f"the script makes {call.name}"}
-    return {"optimizer": name, "notes": notes, **({"offload": "optimizer"} if host else {})}
 
 
 def _trained_load(script: Script) -> Call | None:

@@ -227,6 +227,12 @@ class Trainer(Call):
         """True if it tokenizes by itself whatever it gets: TRL's, but for ``SFTTrainer``."""
         return self.kind.startswith("trl.") and self.kind != "trl.SFTTrainer"
 
+    @property
+    def brings_optimizer(self) -> bool:
+        """True if it is given an optimizer, or a class of one, or may be."""
+        given = (self.setting(name) for name in ("optimizers", "optimizer_cls_and_kwargs"))
+        return any(one.given is not False and not one.is_none for one in given)
+
     @cached_property
     def trains(self) -> bool:
         """True if it may train; False where it definitely only evaluates, predicts or saves."""

@@ -58,7 +58,7 @@ class Trained(NamedTuple):
     def optimizer(self) -> Setting | None:
         """The setting ``optim`` that decides its optimizer; None where something else does."""
         trainer, config = self.trainer, self.config
-        if trainer is None or config is None or trainer.setting("optimizers").given is not False:
+        if trainer is None or config is None or trainer.brings_optimizer:
             return None
         if any(config.setting(name).given is not False for name in ("optim_args", "adafactor")):
             return None

@@ -535,7 +535,7 @@ Trainer(model=model, args=args, train_dataset=rows).train()
             "autocast": False,
             "micro_batch": 2,
             "seq_len": 2048,
-            "optimizer": "adamw_8bit",
+            "optimizer": "AdamW8bit",
             "checkpointing": "full",
         },
     ),
