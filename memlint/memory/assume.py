@@ -64,7 +64,7 @@ _PLAIN: tuple[tuple[str, Any, str], ...] = (
 
 
 # Settings that may be read wrongly where a note is beside them.
-_DOUBTED = ("sharding", "trainer")
+_DOUBTED = ("checkpointing", "sharding", "trainer")
 
 
 class _Completion:
@@ -294,7 +294,7 @@ def _quantization(
     bits = quantization.bits
     kind = quantization.type
     if bits is None:
-        bits = {"int8": 8}.get(kind or "", 4)
+        bits = {"int8": 8, "fp8": 8}.get(kind or "", 4)
         changes["bits"] = bits
     if kind is None:
         stored = architecture.quantization

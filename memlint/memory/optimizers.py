@@ -188,11 +188,14 @@ def state_bytes(
         inner = optimizer.rank * long
         each = optimizer.bits / 8 if optimizer.bits else width
         return int(projector + optimizer.moments * inner * each)
-    if optimizer.bits:
-        if numel < optimizer.least or (embedding and optimizer.wide_embeddings):
-            return 4 * optimizer.moments * numel
-        each = optimizer.moments * numel * optimizer.bits / 8
-        return int(each + optimizer.moments * 4 * numel / optimizer.block)
-    moments = optimizer.tables if optimizer.tables and (embedding or head) else optimizer.moments
+    moments = (optimizer.tables if embedding or head else 0) or optimizer.moments
+    wide = embedding and optimizer.wide_embeddings
+    return _whole_bytes(optimizer, numel, width, moments, wide=wide)
+
+
+def _whole_bytes(optimizer: Optimizer, numel: int, width: int, moments: int, *, wide: bool) -> int:
+    """Bytes of states for all numbers; those of 8 bits or less are float32 for small weights."""
+    if optimizer.bits and numel >= optimizer.least and not wide:
+        return int(moments * numel * (optimizer.bits / 8 + 4 / optimizer.block))
     moments += optimizer.compensated and width < 4
-    return moments * numel * (optimizer.fixed or width)
+    return moments * numel * (4 if optimizer.bits else optimizer.fixed or width)

@@ -96,7 +96,15 @@ class Settings(Record):
     notes: Mapping[str, str] = {}
 
 
-QUANTIZATIONS = ("nf4", "fp4", "int8", "gptq", "awq")
+# Formats whose kernels unpack weights as they go: bits, and bytes of constants for so many numbers.
+PACKED: Mapping[str, tuple[int, int, int]] = {
+    "hqq": (4, 4, 64),
+    "int4": (4, 4, 128),
+    "nvfp4": (4, 1, 16),
+    "mxfp4": (4, 1, 32),
+    "fp8": (8, 4, 128 * 128),
+}
+QUANTIZATIONS = ("nf4", "fp4", "int8", "gptq", "awq", *PACKED)
 WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4, "float8": 1}
 _DTYPES = {
     **{name: name for name in WIDTHS},
@@ -112,7 +120,15 @@ _NUMBERS = (
     *("reduce_bucket_size", "stage3_max_live_parameters"),
     *("vllm_gpu_memory_utilization", "steps_per_generation"),
 )
-_BITS = {"nf4": (4,), "fp4": (4,), "int8": (8,), "gptq": (2, 3, 4, 8), "awq": (4,)}
+_BITS = {
+    "nf4": (4,),
+    "fp4": (4,),
+    "int8": (8,),
+    "gptq": (2, 3, 4, 8),
+    "awq": (4,),
+    **{name: (bits,) for name, (bits, _, _) in PACKED.items()},
+    "hqq": (1, 2, 3, 4, 8),
+}
 _LONGEST = 100  # characters of a value in a message
 _MOST = 10**9  # tokens, rows or GPUs of no run
 _NESTED: dict[str, type[Record]] = {"lora": Lora, "quantization": Quantization}
@@ -332,7 +348,7 @@ def _record(name: str, value: Any) -> Record:
     values = _checked(f"{name}.", value)
     if record is Quantization:
         bits, kind = values.get("bits"), values.get("type")
-        allowed = _BITS[kind] if kind else (2, 3, 4, 8)
+        allowed = _BITS[kind] if kind else (1, 2, 3, 4, 8)
         if bits is not None and bits not in allowed:
             choices = " or ".join(str(choice) for choice in allowed)
             of = f" for {kind}" if kind else ""

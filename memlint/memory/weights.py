@@ -2,7 +2,8 @@
 
 Quantized formats: bitsandbytes nf4 and fp4 (blocks of 64, one float32 scale each, or nested: one
 byte each and a float32 for 256 of them), int8 (one float32 for each output), GPTQ and AWQ (groups
-of 128: a 16-bit scale and a packed zero for each output; GPTQ also a group index for each input).
+of 128: a 16-bit scale and a packed zero for each output; GPTQ also a group index for each input),
+and those of ``PACKED``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 from memlint.memory import facts
 from memlint.memory.architecture import Architecture, Layer, Linear
 from memlint.memory.linear_maps import Weight, Weights
-from memlint.memory.settings import QUANTIZATIONS, Lora, Quantization, Settings, dtype_width
+from memlint.memory.settings import PACKED, QUANTIZATIONS, Lora, Quantization, Settings, dtype_width
 from memlint.source.record import Record
 
 _GROUP = 128
@@ -57,10 +58,13 @@ _PARENTS = ("self_attn", "mlp", "attention", "self_attention", "attn", "mlp.expe
 def quantized_bytes(linear: Linear, quantization: Quantization) -> int:
     """Bytes of one quantized weight with its constants."""
     numel = linear.weights
-    kind = quantization.type
+    kind = quantization.type or ""
     if kind == "int8":
         return numel + 4 * linear.outputs * linear.experts
     bits = quantization.bits or 4
+    if kind in PACKED:
+        usual, constants, group = PACKED[kind]
+        return int(numel * ((quantization.bits or usual) / 8 + constants / group))
     if kind in ("gptq", "awq"):
         groups = -(-linear.inputs // _GROUP)
         scales = groups * linear.outputs * (2 + bits / 8)
@@ -107,7 +111,7 @@ def frozen_bytes(architecture: Architecture, stored: str, versions: Mapping[str,
     """Bytes of the weights of a model that nothing trains, stored in a dtype or quantized."""
     if stored not in QUANTIZATIONS:
         return architecture.parameters * dtype_width(stored)
-    quantization = Quantization(bits=8 if stored == "int8" else 4, type=stored)
+    quantization = Quantization(bits=8 if stored in ("int8", "fp8") else 4, type=stored)
     settings = Settings("", method="qlora", quantization=quantization, versions=versions)
     holding = Holding(architecture, settings)
     layers = (
@@ -236,7 +240,7 @@ class Holding:
         )
 
     def _quantized_weight(self, quantization: Quantization, rank: int) -> Weight:
-        kernel = quantization.type in ("gptq", "awq")
+        kernel = quantization.type in ("gptq", "awq", *PACKED)
         eight = quantization.type == "int8"
         return Weight(
             trainable=False,

@@ -44,7 +44,14 @@ _LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric")
 # What runs the steps of Lightning, and its names of full precision.
 _RUNNERS = ("Trainer", "Fabric")
 _FULL = (32, "32", "32-true")
-_POLICIES = ("MixedPrecisionPolicy", "MixedPrecision", "mp_policy", "param_dtype")
+_POLICIES = (
+    "MixedPrecisionPolicy",
+    "MixedPrecision",
+    "mp_policy",
+    "param_dtype",
+    "Float8",
+    "float8",
+)
 _SHORT = {"bfloat16": "bf16", "float16": "fp16"}
 
 

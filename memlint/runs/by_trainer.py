@@ -276,7 +276,7 @@ class TrainerRun(TrainerWithLoss):
         script, trainer, config = self.script, self.trainer, self.config
         if not trainer.kind.startswith("trl.") or _scales_losses(trainer):
             return False
-        if not trainer.peft and may_lack_bf16(script):
+        if not trainer.peft and (may_lack_bf16(script) or script.is_sharded):
             return False
         if script.api.signature(trainer.kind) is None:
             return False  # a trainer that the target does not have loads nothing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memlint.engine.constants import python_value
 from memlint.engine.values import Object, options
 from memlint.runs.loadings import loading_of
 from memlint.runs.plain_options import Options, calls_anywhere, options_of
@@ -37,13 +38,27 @@ def companions_of(script: Script, facts: ModelFacts, trainer: Trainer | None) ->
 
 
 def _copies(call: Call, facts: ModelFacts, given: object) -> bool:
-    """True if a call copies the trained model on its GPU, and not for the trainer's reference,
-    which counts with the trainer."""
+    """True if a call copies the trained model, or its state, on its GPU, and not for the trainer's
+    reference, which counts with the trainer."""
     found = [one for one in options(call.argument(0)) if isinstance(one, Object)]
-    inner = {id(part) for one in found for part in chain_of(one)}
-    on_host = str(options_of(call).get("device", "")).startswith("cpu")
+    makers = [one.made_by for one in found if one.made_by is not None]
+    states = [one.receiver for one in makers if one.name.endswith(".state_dict")]
+    whole = [one for one in (*found, *states) if isinstance(one, Object)]
+    inner = {id(part) for one in whole for part in chain_of(one)}
+    on_host = str(options_of(call).get("device", "")).startswith("cpu") or _goes_to_host(call)
     about = not inner.isdisjoint(map(id, facts.objects))
     return about and not on_host and call.node is not given
+
+
+def _goes_to_host(call: Call) -> bool:
+    """True if what a call makes is moved to the CPU."""
+    for move in call.script.method_calls_anywhere("cpu", "to"):
+        to_host = move.method == "cpu" or "cpu" in str(python_value(move.argument(0)))
+        parts = chain_of(move.receiver) if isinstance(move.receiver, Object) else []
+        nodes = {part.made_by.node for part in parts if part.made_by is not None}
+        if to_host and call.node in nodes:
+            return True
+    return False
 
 
 def reference_of(trainer: Trainer, config: Config | None) -> Options:

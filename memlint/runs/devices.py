@@ -11,10 +11,12 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from memlint.engine.constants import python_value
 from memlint.runs import plain_options as read
 from memlint.runs.plain_options import Options, calls_anywhere, count_in, mapping_of, options_of
 
 if TYPE_CHECKING:
+    from memlint.script.called import Call
     from memlint.script.calls import Config
     from memlint.script.launcher import Launcher
     from memlint.script.model import Script
@@ -36,7 +38,7 @@ def devices_of(script: Script, config: Config | None) -> Options:
     configured: Options = {}
     if config is not None and script.launcher.engine in ("", "unknown"):
         configured = _configured(script, config, "".join(given[:1]))
-    for more in (_wrapped(script), configured, _parallel(script)):
+    for more in (_by_meshes(script), _wrapped(script), configured, _parallel(script)):
         if "sharding" in more:
             values.pop("notes", None)  # the doubt of a launcher, where the script itself shards
         values |= more
@@ -142,6 +144,9 @@ def _wrapped(script: Script) -> Options:
         values = {"sharding": "fsdp2" if two else "fsdp", "sharding_options": _words(options)}
         again = options.get("activation_checkpointing") is True
         values |= {"checkpointing": "full"} if again else {}
+        values |= _policy(call)
+        if size := _gpus_of(script, call.setting("mesh").value):
+            values["world_size"] = size
     for call in calls_anywhere(script, ".DeepSpeedPlugin", "deepspeed.initialize"):
         options = options_of(call)
         file = mapping_of(script, options.get("hf_ds_config", options.get("config")))
@@ -149,6 +154,43 @@ def _wrapped(script: Script) -> Options:
         plugin = {"zero_optimization": {"stage": options.get("zero_stage"), **host}}
         values = by_deepspeed(file or plugin, accelerated(script))
     return values
+
+
+def _policy(call: Call) -> Options:
+    """The dtype in which FSDP gathers weights, and in which they compute."""
+    for name in ("mp_policy", "mixed_precision"):
+        made = read.made_by_call(call.script, call.setting(name).value)
+        dtype = read.dtype_in(options_of(made).get("param_dtype")) if made is not None else None
+        if dtype is not None:
+            return {"compute_dtype": dtype, "autocast": False}
+    return {}
+
+
+def _gpus_of(script: Script, mesh: object) -> int:
+    """The number of GPUs of a mesh that ``init_device_mesh`` makes; 0 where it is not known."""
+    call = read.made_by_call(script, mesh)
+    if call is None or call.method != "init_device_mesh":
+        return 0
+    shape = call.setting("mesh_shape")
+    sizes = shape.value if shape.given else python_value(call.argument(1))
+    numbers = [count_in(one) or 0 for one in sizes] if isinstance(sizes, (tuple, list)) else [0]
+    return math.prod(numbers)
+
+
+def _by_meshes(script: Script) -> Options:
+    """Contexts and layers that torch's own calls spread over the GPUs of a mesh."""
+    for name, option in (("context_parallel", "cp_size"), ("parallelize_module", "tp_size")):
+        for call in calls_anywhere(script, f".{name}"):
+            given = call.setting("mesh" if option == "cp_size" else "device_mesh")
+            index = 0 if option == "cp_size" else 1
+            mesh = given.value if given.given else python_value(call.argument(index))
+            if size := _gpus_of(script, mesh):
+                return {
+                    "sharding": "none",
+                    "world_size": size,
+                    "sharding_options": {option: size},
+                }
+    return {}
 
 
 def _words(options: Options) -> Options:

@@ -12,6 +12,7 @@ from memlint.engine.constants import python_value
 from memlint.engine.values import Object
 from memlint.runs import plain_options as read
 from memlint.runs.plain_options import Options, Rows, by_rows, count_in, dtype_in, options_of
+from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from memlint.script.called import Call
@@ -34,6 +35,19 @@ _FOUR_BITS: Rows = (
     ("bnb_4bit_use_double_quant", "double_quant", read.flag_in),
     ("bnb_4bit_compute_dtype", "compute_dtype", dtype_in),
 )
+# Formats by the class of the configuration, and the option that says the bits.
+_FORMATS = {
+    "GPTQConfig": ("gptq", "bits"),
+    "AwqConfig": ("awq", "bits"),
+    "HqqConfig": ("hqq", "nbits"),
+    "FineGrainedFP8Config": ("fp8", ""),
+    "FbgemmFp8Config": ("fp8", ""),
+    "FPQuantConfig": ("nvfp4", ""),
+    "Mxfp4Config": ("mxfp4", ""),
+    "TorchAoConfig": ("int4", ""),
+}
+# Formats by what people append to a checkpoint's name.
+_NAMED = lazy_pattern(r"(?i)[-_.](awq|gptq|hqq|nvfp4|mxfp4|fp8|bnb-4bit)(?![a-z])")
 _LORA: Rows = (
     ("r", "r", count_in),
     ("lora_dropout", "dropout", lambda value: value if isinstance(value, float) else None),
@@ -61,7 +75,9 @@ def loading_of(script: Script, facts: ModelFacts) -> Options:
     name = facts.name if isinstance(facts.name, str) else given
     options = options_of(load)
     values: Options = {"model": name} if isinstance(name, str) else {}
-    values |= _head(load.name.rpartition(".")[0], options) | _loaded(script, options)
+    values |= (
+        _by_name(name) | _head(load.name.rpartition(".")[0], options) | _loaded(script, options)
+    )
     for dtype in filter(None, map(dtype_in, script.casts_of(facts))):
         values["weights_dtype"] = dtype
     undecided = not load.has_unknown_keywords and "quantization" not in values
@@ -83,7 +99,8 @@ def loading_by_name(script: Script, trainer: Trainer) -> Options:
     given = trainer.setting("quantization_config")
     if given.given:
         options.setdefault("quantization_config", read.plain(script, given.value))
-    values = {"model": trainer.model.name, **_loaded(script, options)}
+    name = trainer.model.name
+    values = {"model": name, **_by_name(name), **_loaded(script, options)}
     written = {"dtype", "torch_dtype"} & set(options)
     if not written and script.api.behaviour("string-model-dtype") == "float32":
         values.setdefault("weights_dtype", "float32")
@@ -99,12 +116,8 @@ def _loaded(script: Script, options: Options) -> Options:
         if isinstance(given, Object) or given == read.OPEN:
             return {**values, "notes": {"quantization.type": "what quantizes it is out of sight"}}
         inner = options
-    name = call.method.lower() if call is not None else ""
-    for method in ("gptq", "awq"):
-        if method in name:
-            values["quantization"] = {"bits": count_in(inner.get("bits")) or 4, "type": method}
-    if "mxfp4" in name and inner.get("dequantize") is True:
-        values["weights_dtype"] = "bfloat16"
+    if call is not None and call.method in _FORMATS:
+        values |= _format(call, inner)
     if inner.get("load_in_8bit") is True:
         values["quantization"] = {"bits": 8, "type": "int8"}
     elif inner.get("load_in_4bit") is True:
@@ -112,6 +125,30 @@ def _loaded(script: Script, options: Options) -> Options:
         chosen = by_rows({"bnb_4bit_compute_dtype": "float32", **inner}, _FOUR_BITS)
         values["quantization"] = {"bits": 4, "type": "fp4", **chosen}
     return values
+
+
+def _format(call: Call, options: Options) -> Options:
+    """A format of another library than bitsandbytes; torchao's is named by its first argument."""
+    kind, bits = _FORMATS[call.method]
+    if options.get("dequantize") is True:
+        return {"weights_dtype": "bfloat16"}
+    said = str(options.get("quant_type", python_value(call.argument(0)))).lower()
+    if kind == "int4" and "4" not in said:
+        return {"notes": {"quantization.type": "what quantizes it is not read"}}
+    kind = "mxfp4" if options.get("forward_dtype") == "mxfp4" else kind
+    number = count_in(options.get(bits)) or (8 if kind == "fp8" else 4)
+    return {"quantization": {"bits": number, "type": kind}}
+
+
+def _by_name(name: object) -> Options:
+    """The format that a checkpoint's name ends in."""
+    match = _NAMED.search(name) if isinstance(name, str) else None
+    if match is None:
+        return {}
+    kind = match[1].lower()
+    stored = {"bits": 8 if kind == "fp8" else 4, "type": kind}
+    nested = {"bits": 4, "type": "nf4", "double_quant": True}
+    return {"quantization": nested if kind == "bnb-4bit" else stored}
 
 
 def adapter_of(script: Script, facts: ModelFacts, given: object) -> Options:

@@ -69,11 +69,12 @@ def trains_without_bf16(script: Script) -> bool:
 def read_load(script: Script, load: Call, *, frozen: bool) -> Field:
     """The dtype of a language model's load, where it is float32 for nothing.
 
-    frozen: its weights are only read. Without bf16 losses are scaled, which wants float32 weights.
+    frozen: its weights are only read. Without bf16 losses are scaled, which wants float32 weights;
+    what shards them computes in its own dtype, and keeps float32 to step.
     """
     if not script.loads_language_model(load) or script.is_quantized(load) is not False:
         return Field()
-    if not frozen and may_lack_bf16(script):
+    if not frozen and (may_lack_bf16(script) or script.is_sharded):
         return Field()
     setting = script.given_dtype(load)
     if setting is None:

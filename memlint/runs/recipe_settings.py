@@ -15,7 +15,7 @@ from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import UNKNOWN, Recipe
 from memlint.recipes.recipe_training import is_sharded
 from memlint.runs.devices import by_deepspeed, by_file_name, by_fsdp, launched
-from memlint.runs.optimizers import named_optimizer
+from memlint.runs.optimizer_names import named_optimizer
 from memlint.runs.plain_options import (
     OPEN,
     Options,

@@ -13,7 +13,7 @@ from memlint.runs.batches import batches_of_loop, batches_of_trainer
 from memlint.runs.companions import companions_of, frozen_loads, loss_of, reference_of
 from memlint.runs.devices import SHORT, accelerated, devices_of
 from memlint.runs.loadings import adapter_of, loading_by_name, loading_of
-from memlint.runs.optimizers import optimizer_of_loop, optimizer_of_trainer
+from memlint.runs.optimizer_names import optimizer_of_loop, optimizer_of_trainer
 from memlint.runs.plain_options import (
     Options,
     calls_anywhere,
@@ -25,6 +25,7 @@ from memlint.runs.plain_options import (
 from memlint.script.calls import Config
 from memlint.script.checkpointing import ARGUMENTS, ENABLERS, KBIT_PREPARATION
 from memlint.script.loaded_models import model_facts
+from memlint.script.owners import Owner
 
 if TYPE_CHECKING:
     from memlint.script.called import Call
@@ -44,6 +45,11 @@ _RUNTIME: dict[str, Options] = {
     "offload_activations": {"offload": "activations"},
     "stream_frozen_weights": {"streamed": True},
 }
+_LOSSES = {Owner.LIGER: "liger", Owner.CUT_CROSS_ENTROPY: "liger", Owner.TORCH: "chunked"}
+# Contexts under which saved activations wait in the host's memory.
+_HOSTS = (".save_on_cpu", ".OffloadActivations", ".get_act_offloading_ctx_manager")
+# What keeps some activations and computes the others again.
+_SELECTS = ("activation_memory_budget", "create_selective_checkpoint_contexts")
 _MIXES = (".autocast", "accelerate.Accelerator", "lightning.Fabric", "deepspeed.initialize")
 _SWITCHES: dict[str, Options] = {
     "use_liger_kernel": {"loss": "liger"},
@@ -73,7 +79,7 @@ def settings_of_trainer(script: Script, trainer: Trainer) -> Options:
         _arguments(script, config) if config is not None else {},
         optimizer_of_trainer(script, trainer, config),
         {"loss": "chunked"} if trainer.settled("loss_type") == "chunked_nll" else {},
-        {"checkpointing": "full"} if trainer.checkpointed_by_call else {},
+        _recomputed(script, trainer.model) if trainer.checkpointed_by_call else {},
         reference_of(trainer, config),
     )
     given = trainer.setting("peft_config").value
@@ -86,10 +92,14 @@ def settings_of_loop(script: Script) -> Options:
     facts = model_facts(script, script.value(load.node) if load is not None else ABSENT)
     for one in script.loop_models:
         facts = one.facts if load is not None and one.load.node is load.node else facts
-    on = script.owner_of_checkpointing(facts).on
+    loss = script.owner_of_loss(facts)
     compiled = any(calls_anywhere(script, "torch.compile"))
     values = joined(
-        {"trainer": "loop", "checkpointing": "full" if on else "none"},
+        {"trainer": "loop"},
+        _recomputed(script, facts),
+        {"loss": _LOSSES[loss.owner]}
+        if loss.full_logits is False and loss.owner in _LOSSES
+        else {},
         loading_of(script, facts),
         batches_of_loop(script),
         optimizer_of_loop(script),
@@ -97,6 +107,15 @@ def settings_of_loop(script: Script) -> Options:
         _precision_of_loop(script),
     )
     return _finished(script, values, facts, None, facts.peft, None)
+
+
+def _recomputed(script: Script, facts: ModelFacts) -> Options:
+    """What a script's calls compute again; torch's own means may keep some of it."""
+    owner, on, _ = script.owner_of_checkpointing(facts)
+    if owner is not Owner.SCRIPT or on is True:
+        return {"checkpointing": "full" if on else "none"}
+    notes = {"checkpointing": "the script itself chooses what is computed again"}
+    return {"checkpointing": "selective" if script.may_use(*_SELECTS) else "full", "notes": notes}
 
 
 def joined(*parts: Options) -> Options:
@@ -120,6 +139,8 @@ def _finished(
     config = _config(script, trainer) if trainer is not None else None
     if any(calls_anywhere(script, *ENABLERS)):
         values["checkpointing"] = "full"
+    if any(calls_anywhere(script, *_HOSTS)):
+        values["offload"] = "activations"
     values = joined(
         values,
         devices_of(script, config),
@@ -171,9 +192,7 @@ def _arguments(script: Script, config: Config) -> Options:
     if on is not None:
         values["checkpointing"] = "full" if on else "none"
     for name in ARGUMENTS if on else ():
-        options = mapping_of(script, config.setting(name).value) or {}
-        if options.get("use_reentrant") is True:
-            values["checkpointing"] = "reentrant"
+        values |= _checkpointed_by(mapping_of(script, config.setting(name).value) or {})
     mixed = {name: config.settled(short) for short, name in SHORT.items()}
     if all(one.value is False for one in mixed.values()):
         values["autocast"] = False  # the weights' own dtype
@@ -182,6 +201,16 @@ def _arguments(script: Script, config: Config) -> Options:
     for name, meant in _SWITCHES.items():
         values |= meant if config.settled(name).is_value(True) else {}
     return values
+
+
+def _checkpointed_by(options: Options) -> Options:
+    """What the keywords of checkpointing say of its kind."""
+    if options.get("use_reentrant") is True:
+        return {"checkpointing": "reentrant"}
+    if "context_fn" in options:
+        return {"checkpointing": "selective"}
+    waits = options.get("offload") is True and "use_reentrant" not in options
+    return {"offload": "activations"} if waits else {}
 
 
 def _trained_load(script: Script) -> Call | None:

@@ -25,6 +25,7 @@ class Owner(StrEnum):
     TRL = "trl"
     LIGER = "liger"
     CUT_CROSS_ENTROPY = "cut cross entropy"
+    TORCH = "torch"
     RUNTIME = "memlint_runtime"
     UNSLOTH = "unsloth"
     REMOTE_CODE = "remote code"
@@ -48,6 +49,9 @@ _RUNTIME = frozenset({"fuse_causal_lm_loss", "defer_logits", "fuse_trl_losses"})
 # What others call functions of their own, by the whole name.
 _FUSE = frozenset({"memlint_runtime.fuse", "memlint_runtime.losses.fuse"})
 _CUT = frozenset({"cce_patch", "linear_cross_entropy"})
+# Torch's own loss makes no full logits where it is given options; torchtune's never does.
+_CHUNKED = ("torch.nn.functional.linear_cross_entropy", "torch.nn.LinearCrossEntropyLoss")
+_TORCHTUNE = "torchtune.modules.loss.LinearCrossEntropyLoss"
 # Beginnings of Liger's names, which a project may export again from a module of its own.
 _LIGER_PREFIXES = (
     "apply_liger_kernel",
@@ -170,6 +174,10 @@ def _patched(script: Host, facts: ModelFacts, trainer: Trainer | None) -> LossOw
             hit = _is_about(call, facts, trainer)
             if hit is not False:
                 return LossOwner(Owner.RUNTIME, False if hit else None, call)
+        elif call.name in _CHUNKED:
+            return LossOwner(Owner.TORCH, call.setting("options").given is False, call)
+        elif call.name == _TORCHTUNE:
+            return LossOwner(Owner.TORCH, False, call)
         elif short in _CUT:
             return LossOwner(Owner.CUT_CROSS_ENTROPY, False, call)
         elif call.setting("fused_linear_cross_entropy").value is not False:
@@ -186,7 +194,8 @@ def patches_loss(name: str) -> bool:
     """True if a call of that name may replace a model's loss or head."""
     short = name.rpartition(".")[2]
     ours = short in _RUNTIME or name in _FUSE
-    return ours or short in _CUT or short.startswith(_LIGER_PREFIXES)
+    others = short in _CUT or name in (*_CHUNKED, _TORCHTUNE)
+    return ours or others or short.startswith(_LIGER_PREFIXES)
 
 
 @query

@@ -23,6 +23,7 @@ from memlint.source.record import NamedTuple
 _SHARDING_CALLS = (
     *("FullyShardedDataParallel", "FSDP", "fully_shard", "DeepSpeedPlugin"),
     *("FullyShardedDataParallelPlugin", "ZeroRedundancyOptimizer", "ParallelismConfig"),
+    *("parallelize_module", "context_parallel"),
 )
 # What trainers call in every step.
 _HOOKS = frozenset(
@@ -170,7 +171,7 @@ def is_sharded(script: Host) -> bool:
     """True if the script says that several GPUs share a model's state, or may."""
     if script.imports_package("deepspeed") or script.method_calls_anywhere(*_SHARDING_CALLS):
         return True
-    if script.launcher.engine:
+    if script.launcher.engine or script.is_named("tp_plan"):
         return True
     settings = [one.setting(name) for one in all_configs_of(script) for name in _SHARDING_OPTIONS]
     return any(
