@@ -76,7 +76,9 @@ def loading_of(script: Script, facts: ModelFacts) -> Options:
     options = options_of(load)
     values: Options = {"model": name} if isinstance(name, str) else {}
     values |= (
-        _by_name(name) | _head(load.name.rpartition(".")[0], options) | _loaded(script, options)
+        format_by_name(name)
+        | _head(load.name.rpartition(".")[0], options)
+        | _loaded(script, options)
     )
     for dtype in filter(None, map(dtype_in, script.casts_of(facts))):
         values["weights_dtype"] = dtype
@@ -100,7 +102,7 @@ def loading_by_name(script: Script, trainer: Trainer) -> Options:
     if given.given:
         options.setdefault("quantization_config", read.plain(script, given.value))
     name = trainer.model.name
-    values = {"model": name, **_by_name(name), **_loaded(script, options)}
+    values = {"model": name, **format_by_name(name), **_loaded(script, options)}
     written = {"dtype", "torch_dtype"} & set(options)
     if not written and script.api.behaviour("string-model-dtype") == "float32":
         values.setdefault("weights_dtype", "float32")
@@ -140,7 +142,7 @@ def _format(call: Call, options: Options) -> Options:
     return {"quantization": {"bits": number, "type": kind}}
 
 
-def _by_name(name: object) -> Options:
+def format_by_name(name: object) -> Options:
     """The format that a checkpoint's name ends in."""
     match = _NAMED.search(name) if isinstance(name, str) else None
     if match is None:

@@ -64,12 +64,12 @@ def optimizer_of_trainer(script: Script, trainer: Trainer, config: Config | None
     by_class = trainer.setting("optimizer_cls_and_kwargs")
     kind = by_class.value[0] if isinstance(by_class.value, (tuple, list)) else None
     if isinstance(kind, Symbol):
-        return _said(named_optimizer(kind.name, {}), kind.name)
+        return _said(named_optimizer(kind.name, {}), f"the script names {kind.name}")
     own = trainer_overrides(script, trainer, "create_optimizer")
     if first is not None or by_class.given is not False or own:
         return {"notes": {"optimizer": "it is made by the script's own code"}}
     name = config.settled("optim").value if config is not None else None
-    return {"optimizer": name} if isinstance(name, str) else {}
+    return _said(name, f"`optim={name}`") if isinstance(name, str) else {}
 
 
 def optimizer_of_loop(script: Script) -> Options:
@@ -105,8 +105,8 @@ def _settings(script: Script, calls: Sequence[Call]) -> Options:
     hooked = script.method_calls("register_post_accumulate_grad_hook")
     if hooked or (call.method == _OFFLOADED and options.get("offload_gradients") is True):
         name += "_in_backward"
-    return kept | _said(name, call.name)
+    return kept | _said(name, f"the script makes {call.name}")
 
 
-def _said(name: str, path: str) -> Options:
-    return {"optimizer": name, "notes": {"optimizer": f"the script makes {path}"}}
+def _said(name: str, said: str) -> Options:
+    return {"optimizer": name, "notes": {"optimizer": said}}

@@ -144,7 +144,12 @@ def _clips_gradients(recipe: Recipe) -> bool:
 
 
 _TORCHTUNE = (
-    Option("enable_activation_checkpointing", "checkpointing", _CHECKPOINTING),
+    Option(
+        "enable_activation_checkpointing",
+        "checkpointing",
+        _CHECKPOINTING,
+        unsure=lambda recipe: recipe.has("ac_mode"),  # some layers are, or some operations
+    ),
     Option(
         "enable_activation_offloading",
         "offload",

@@ -6,6 +6,7 @@ schemas of axolotl; ``hparams`` and ``model/adapter.py`` of LLaMA-Factory.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import UNKNOWN, Recipe
 from memlint.recipes.recipe_training import is_sharded
 from memlint.runs.devices import by_deepspeed, by_file_name, by_fsdp, launched
+from memlint.runs.loadings import format_by_name
 from memlint.runs.optimizer_names import named_optimizer
 from memlint.runs.plain_options import (
     OPEN,
@@ -97,6 +99,22 @@ _ATTENTION = {
 }
 # Words for checkpoints that wait in host memory.
 _OFFLOADED = ("offload", "unsloth")
+_WAITING = (True, "legacy", "disk")
+# How many GPUs share a row, or a layer.
+_PARALLEL = {
+    "context_parallel_size": "cp_size",
+    "sequence_parallel_degree": "cp_size",
+    "context_parallel_dim": "cp_size",
+    "tensor_parallel_size": "tp_size",
+    "tensor_parallel_dim": "tp_size",
+}
+# LLaMA-Factory's switches for optimizers; those that are frozen by turns are not counted.
+_SWITCHED = {
+    "use_galore": "galore_adamw",
+    "use_apollo": "apollo_adamw",
+    "use_adam_mini": "adam_mini",
+    "use_muon": "muon_beside_adamw",
+}
 _AXOLOTL: Rows = (
     ("base_model", "model", _text),
     ("micro_batch_size", "micro_batch", count_in),
@@ -112,7 +130,7 @@ _AXOLOTL: Rows = (
         _word({True: "full", False: "none", **dict.fromkeys(_OFFLOADED, "full")}),
     ),
     ("gradient_checkpointing", "offload", _word(dict.fromkeys(_OFFLOADED, "activations"))),
-    ("activation_offloading", "offload", _if_on("activations")),
+    ("activation_offloading", "offload", _word(dict.fromkeys(_WAITING, "activations"))),
     ("flash_attention", "attention", _if_on("flash_attention_2")),
     ("sdp_attention", "attention", _if_on("sdpa")),
     ("flex_attention", "attention", _if_on("flex_attention")),
@@ -136,6 +154,7 @@ def _axolotl(recipe: Recipe, ask: Ask) -> Options:
     trainer = _TRAINERS.get(str(ask("rl")), "transformers.Trainer")
     kept: Options = {"weights_dtype": dtype, "compute_dtype": dtype, "autocast": mixed}
     kept["trainer"] = "trl.RewardTrainer" if ask("reward_model") is True else trainer
+    kept |= {"optimizer": "muon_beside_adamw"} if ask("optimizer") == "muon" else {}
     if "CutCrossEntropyPlugin" in str(ask("plugins")) and ask("cut_cross_entropy") is not False:
         kept["loss"] = "liger"
     return kept | _axolotl_method(ask, dtype) | _axolotl_evaluation(ask)
@@ -175,6 +194,7 @@ _LLAMA_FACTORY: Rows = (
     ("use_reentrant_gc", "checkpointing", _word({True: "reentrant", False: "full"})),
     ("disable_gradient_checkpointing", "checkpointing", _if_on("none")),
     ("enable_liger_kernel", "loss", _if_on("liger")),
+    ("use_unsloth_gc", "offload", _if_on("activations")),
     ("group_by_length", "longest_first", _if_on(True)),
     ("torch_compile", "compile", _if_on(True)),
 )
@@ -196,8 +216,16 @@ def _llama_factory(recipe: Recipe, ask: Ask) -> Options:
         kept["method"] = tuning
     else:
         kept["notes"] = {"method": f"finetuning_type: {tuning}, which nobody counts here"}
-    bits = ask("quantization_bit")
-    if bits in (4, 8):
+    for key, name in _SWITCHED.items():
+        if ask(key) is True:
+            layerwise = ask(f"{key.removeprefix('use_')}_layerwise") is True
+            kept["optimizer"] = f"{name}_layerwise" if layerwise else name
+    if ask("use_badam") is True:
+        kept["notes"] = {"optimizer": "use_badam: blocks are trained by turns"}
+    bits, how = ask("quantization_bit"), ask("quantization_method")
+    if bits in (4, 8) and how in ("hqq", "eetq"):
+        kept["quantization"] = {"bits": bits, "type": "hqq" if how == "hqq" else "int8"}
+    elif bits in (4, 8):
         kept["quantization"] = _quantized(bits, dtype, double=ask("double_quantization") is True)
     if ask("eval_strategy") not in (None, "no"):
         kept |= {"evaluation": True, "eval_batch": count_in(ask("per_device_eval_batch_size"))}
@@ -244,6 +272,8 @@ def _torchtune(recipe: Recipe, ask: Ask) -> Options:
     kept |= {"trainer": "loop", "autocast": False, "method": "lora" if adapted else "full"}
     named = _checkpoint(recipe, re.sub(r"^(?:q?d?o?lora_|qlora_|lora_)", "", builder))
     kept |= {"model": named} if named else {}
+    if ask("ac_mode") and ask("enable_activation_checkpointing") is False:
+        kept["checkpointing"] = "selective" if ask("ac_mode") == "selective" else "full"
     loss = recipe.component("loss")
     whole = "Linear" not in loss and "Chunked" not in loss
     kept |= {"loss": "full_logits" if whole else "chunked"} if loss else {}
@@ -270,7 +300,9 @@ def _checkpoint(recipe: Recipe, builder: str) -> str:
 def _optimizer(recipe: Recipe, ask: Ask) -> Options:
     path = recipe.component("optimizer")
     if not path or path.endswith(".CPUOffloadOptimizer"):
-        return {"optimizer": "adamw_torch_fused", "offload": "optimizer"} if path else {}
+        leaves = "_in_backward" * (ask("optimizer.offload_gradients") is True)
+        name = "adamw_torch_fused" + leaves
+        return {"optimizer": name, "offload": "optimizer"} if path else {}
     name = named_optimizer(path, {key: ask(f"optimizer.{key}") for key in ("fused", "optim_bits")})
     name += "_in_backward" if ask("optimizer_in_bwd") is True else ""
     return {"optimizer": name, "notes": {"optimizer": f"the recipe names {path}"}}
@@ -356,10 +388,14 @@ def settings_of_recipe(
     kept = by_rows(given, program.rows)
     more = program.more(recipe, ask)
     notes = dict(_open(given, program.rows, kept))
+    if "optimizer" in kept:
+        notes["optimizer"] = f"the recipe names {kept['optimizer']}"
     shared = _devices(recipe, ask, api, files, kept | more)
     kept |= more | launched(launcher, "") | shared
+    kept |= _in_parallel(ask, kept)
     notes |= more.get("notes", {}) | shared.get("notes", {})
     if kept.get("method") == "lora":
+        kept = {**format_by_name(kept.get("model")), **kept}
         kept["lora"] = by_rows(given, program.lora)
         if recipe.kind is Kind.TORCHTUNE:
             kept["lora"] |= {"dtype": kept["weights_dtype"]} if "weights_dtype" in kept else {}
@@ -394,6 +430,17 @@ def _devices(recipe: Recipe, ask: Ask, api: Api, files: Files, kept: Options) ->
     words = ask("fsdp") or (bool(options) and recipe.kind is Kind.AXOLOTL)
     version = count_in(ask("fsdp_version"))
     return by_fsdp(words, options, version or int(api.behaviour("fsdp-version")))
+
+
+def _in_parallel(ask: Ask, kept: Options) -> Options:
+    """How rows and layers are divided, beside what is sharded."""
+    given = ((option, count_in(ask(key))) for key, option in _PARALLEL.items())
+    sizes = {option: size for option, size in given if size and size > 1}
+    if not sizes:
+        return {}
+    world = {"world_size": math.prod(sizes.values()), "sharding": "none", **kept}
+    options = {**kept.get("sharding_options", {}), **sizes}
+    return {key: world[key] for key in ("world_size", "sharding")} | {"sharding_options": options}
 
 
 def _versions(recipe: Recipe, api: Api) -> dict[str, str]:

@@ -152,7 +152,8 @@ READ: dict[str, tuple[str, dict[str, Any]]] = {
             "weights_dtype": "bfloat16", "compute_dtype": "bfloat16", "autocast": True,
             "optimizer": "paged_adamw_8bit", "micro_batch": 3, "gradient_accumulation": 2,
             "seq_len": 3072, "packed": True, "checkpointing": "full",
-            "attention": "flash_attention_2", "evaluation": True, "eval_batch": 3, "notes": {},
+            "attention": "flash_attention_2", "evaluation": True, "eval_batch": 3,
+            "notes": {"optimizer": "the recipe names paged_adamw_8bit"},
         },
     ),
     "llama-factory": (
@@ -226,6 +227,46 @@ VARIANTS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
         AXOLOTL, "bf16: auto", "bf16: auto\nfsdp_version: 2\nfsdp_config:\n  offload_params: true",
         {"sharding": "fsdp2",
          "sharding_options": {"sharding_strategy": "full_shard", "offload_params": True}},
+    ),
+    "Muon for the matrices": (
+        AXOLOTL, "optimizer: paged_adamw_8bit", "optimizer: muon",
+        {"optimizer": "muon_beside_adamw"},
+    ),
+    "activations on disk": (
+        AXOLOTL, "bf16: auto", "bf16: auto\nactivation_offloading: disk",
+        {"offload": "activations"},
+    ),
+    "rows over GPUs": (
+        AXOLOTL, "bf16: auto", "bf16: auto\ncontext_parallel_size: 4\ntensor_parallel_size: 2",
+        {"world_size": 8, "sharding": "none", "sharding_options": {"cp_size": 4, "tp_size": 2}},
+    ),
+    "GaLore, a layer at a time": (
+        LLAMA_FACTORY, "bf16: true", "bf16: true\nuse_galore: true\ngalore_layerwise: true",
+        {"optimizer": "galore_adamw_layerwise"},
+    ),
+    "checkpoints where Unsloth keeps them": (
+        LLAMA_FACTORY, "bf16: true", "bf16: true\nuse_unsloth_gc: true",
+        {"offload": "activations"},
+    ),
+    "another library's codes": (
+        LLAMA_FACTORY, "finetuning_type: full",
+        "finetuning_type: lora\nquantization_bit: 4\nquantization_method: hqq",
+        {"method": "qlora", "quantization": {"bits": 4, "type": "hqq"}},
+    ),
+    "a base that is quantized already": (
+        LLAMA_FACTORY, "Instruct\nstage: sft\ndo_train: true\nfinetuning_type: full",
+        "Instruct-AWQ\nstage: sft\ndo_train: true\nfinetuning_type: lora",
+        {"method": "qlora", "quantization": {"bits": 4, "type": "awq"}},
+    ),
+    "some layers of torchtune's": (
+        TORCHTUNE, "batch_size: 5",
+        "batch_size: 5\nac_mode: selective\nenable_activation_checkpointing: false",
+        {"checkpointing": "selective"},
+    ),
+    "gradients that go to the CPU": (
+        TORCHTUNE, "torch.optim.AdamW\n  fused",
+        "torchao.optim.CPUOffloadOptimizer\n  offload_gradients",
+        {"optimizer": "adamw_torch_fused_in_backward", "offload": "optimizer"},
     ),
     "adapters by default": (
         LLAMA_FACTORY, "finetuning_type: full", "finetuning_type: lora",
