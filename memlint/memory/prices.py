@@ -395,6 +395,8 @@ def _in_settings(
         if name == "quantization" and isinstance(value, str):
             yield "method", "qlora"
             yield name, {"bits": 8 if value == "int8" else 4, "type": value}
+        elif name == "nested_quantization" and known.quantization is not None:
+            yield "quantization", known.quantization._replace(double_quant=True)
         elif name == "reentrant":
             yield "checkpointing", "non_reentrant"
         elif name == "in_backward":

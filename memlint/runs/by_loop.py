@@ -14,7 +14,8 @@ from memlint.engine.nodes import Node
 from memlint.engine.project import are_of_one_file, is_elsewhere
 from memlint.engine.values import Object
 from memlint.runs.by_script import ScriptRun
-from memlint.runs.changes import add_option, set_option
+from memlint.runs.changes import add_option, set_option, together
+from memlint.runs.companions import copies_of, runs_copy
 from memlint.runs.precision import FLOAT32, may_lack_bf16, read_load, write_load
 from memlint.runs.references import replace_callee
 from memlint.runs.run import Change, Field, span_in
@@ -28,7 +29,7 @@ from memlint.script.model import Script
 from memlint.script.purpose import Purpose
 from memlint.script.trained import Trained
 from memlint.script.weight_precision import holds_float32, is_trained
-from memlint.source.edits import InsertStatement
+from memlint.source.edits import InsertStatement, RemoveKeyword
 
 # Ways to turn checkpointing on, newest first: the method and its keyword.
 _ENABLERS = (
@@ -62,6 +63,9 @@ _EIGHT_BIT = {
 }
 # Parameters of torch's Adam that those of bitsandbytes have.
 _SHARED = frozenset({"params", "lr", "betas", "eps", "weight_decay"})
+# How torch's Adam takes a step, which others do not ask.
+_FUSED = "fused"
+_STEPS = (_FUSED, "foreach", "differentiable", "capturable")
 # Steps between backward and the optimizer's, and what reduces gradients over processes.
 _NEEDS_GRADIENTS = (
     *("clip_grad", "GradScaler", "in_bwd", "InBackward", "in_backward", "post_accumulate"),
@@ -264,10 +268,46 @@ class LoopRun(StepRun):
         call, edits = self._adam, None
         name = _EIGHT_BIT[call.name] if call is not None else value
         if call is not None and not (call.has_unknown_keywords or call.is_partial):
-            taken = _SHARED.issuperset(call.keywords)
-            edits = replace_callee(self.script, call, name) if taken else None
+            taken = _SHARED.issuperset(set(call.keywords) - set(_STEPS))
+            rest = [one for one in _STEPS if call.keyword_node(one) is not None]
+            gone = (RemoveKeyword(call.span, one) for one in rest)
+            edits = together(replace_callee(self.script, call, name), (*gone,)) if taken else None
         message = f"Use `{name}` (pip install bitsandbytes)"
         return Change({"optimizer": "AdamW8bit"}, message, edits, True)
+
+    def read_at_once(self) -> Field:
+        """True of an Adam of torch that is left at its default; nothing is known of one whose step
+        is compiled, or made in backward."""
+        script, made, model = self.script, self._adam, self.trained
+        if made is None or model is None or not script.on_gpu or not made.has_option(_FUSED):
+            return Field()
+        chosen = any(made.setting(name).given is not False for name in _STEPS)
+        compiled = any("step" in script.text(one.node) for one in script.method_calls("compile"))
+        if chosen or compiled or made.has_unknown_keywords or self.in_backward.value is True:
+            return Field()
+        return Field(True, span_in(script, made.node.func), f"`{made.method}`")
+
+    def write_at_once(self, value: bool) -> Change:
+        """One kernel; it rounds 16-bit weights otherwise, and older ones want weights on a GPU."""
+        script, made = self.script, self._adam
+        edits = set_option(script, made, _FUSED, "True") if made is not None else None
+        exact = self.trained is not None and self.trained.dtype == FLOAT32
+        safe = exact and script.api.behaviour("fused-step") == "anywhere"
+        return Change({"optimizer": "AdamW_fused"}, f"Pass `{_FUSED}=True`", edits, not safe)
+
+    def read_kept_copy(self) -> Field:
+        """By what copies the model, or its state, once it is on the GPU."""
+        script, facts = self.script, self.model.facts
+        moves = [one for one in script.calls_on(facts, "cuda", "to") if not is_elsewhere(one.node)]
+        for call in copies_of(script, facts, None):
+            here = not is_elsewhere(call.node) and any(one.order < call.order for one in moves)
+            if here and script.on_gpu and not runs_copy(script, call):
+                return Field(True, span_in(script, call.node.func), f"`{call.method}`")
+        return Field()
+
+    def write_kept_copy(self, value: bool) -> Change:
+        """By hand."""
+        return Change({"frozen_models": {}}, "Keep it in the host's memory")
 
     def read_gradient_accumulation(self) -> Field:
         """1 where each turn of the step certainly has a step of the optimizer."""

@@ -78,6 +78,27 @@ class ScriptRun(TrainingRun):
         plain = model is not None and model.is_plain
         return plain and not (self.is_sharded or script.frozen_modules)
 
+    def read_replicated(self) -> Field:
+        """By DDP, or by a launcher that starts several processes without anything that shards."""
+        script, model = self.script, self.trained
+        wrapped = script.calls_to("torch.nn.parallel.DistributedDataParallel")
+        number = script.launcher.processes or 1
+        if model is None or not self.trains_all_weights or not (wrapped or number > 1):
+            return Field()
+        place = wrapped[0].node.func if wrapped else model.place
+        on = f" on {number} GPUs" if number > 1 else ""
+        return Field(
+            True, span_in(script, place), f"DDP{on}" if wrapped else f"data parallelism{on}"
+        )
+
+    def write_replicated(self, value: bool) -> Change:
+        """By hand: the launch command and its file belong to it."""
+        number = self.script.launcher.processes
+        several = {"sharding": "fsdp2", "world_size": number} if (number or 1) > 1 else {}
+        return Change(
+            several, "Shard them: `accelerate launch --use_fsdp --fsdp_version 2 ...`, or"
+        )
+
     def read_method(self) -> Field:
         """Of a checkpoint all weights, where neither an adapter nor a quantization is in play."""
         model = self.trained

@@ -154,6 +154,27 @@ class TrainerRun(TrainerWithLoss):
         message = f'Set `optim="{_EIGHT_BIT}"` (pip install bitsandbytes)'
         return Change(changed, message, edits, True)
 
+    def read_at_once(self) -> Field:
+        """True of torch's Adam that is not the fused one."""
+        model = self.trained
+        optimizer = model.optimizer if model is not None else None
+        if model is None or optimizer is None or not self.trains_all_weights:
+            return Field()
+        node = optimizer.node if optimizer.given and optimizer.node is not None else model.place
+        foreach = optimizer.is_value("adamw_torch")
+        return Field(foreach or UNSURE, span_in(self.script, node), f"`optim={optimizer.value}`")
+
+    def write_at_once(self, value: bool) -> Change:
+        """The option, where the version knows it; it rounds 16-bit weights otherwise."""
+        script, config, model = self.script, self.config, self.trained
+        changed = {"optimizer": "adamw_torch_fused"}
+        message = 'Set `optim="adamw_torch_fused"`'
+        if config is None or model is None:
+            return Change(changed, message)
+        known = "adamw_torch_fused" in (script.api.choices(config.kind, "optim") or ())
+        edits = set_option(script, config, "optim", '"adamw_torch_fused"') if known else None
+        return Change(changed, message, edits, model.dtype != FLOAT32)
+
     def read_in_backward(self) -> Field:
         """On by the runtime's call too; off where one process trains all weights, and each backward
         pass is a step of a plain optimizer."""

@@ -27,7 +27,7 @@ def companions_of(script: Script, facts: ModelFacts, trainer: Trainer | None) ->
     """The settings of what stands beside a trained model."""
     given = trainer.setting("ref_model").value if trainer is not None else None
     known = given.made_by.node if isinstance(given, Object) and given.made_by else None
-    copies = [one for one in calls_anywhere(script, *_COPIES) if _copies(one, facts, known)]
+    copies = copies_of(script, facts, known)
     loads = [model_facts(script, script.value(one.node)) for one in frozen_loads(script)]
     frozen: dict[str, str] = {}
     for values in (loading_of(script, one) for one in (*loads, *[facts] * bool(copies))):
@@ -35,6 +35,16 @@ def companions_of(script: Script, facts: ModelFacts, trainer: Trainer | None) ->
             stored = values.get("quantization", {}).get("type")
             frozen[name] = stored or values.get("weights_dtype", "bfloat16")
     return {"frozen_models": frozen} if frozen else {}
+
+
+def copies_of(script: Script, facts: ModelFacts, given: object) -> list[Call]:
+    """Return what copies a trained model on its GPU. given: what makes a trainer's reference."""
+    return [one for one in calls_anywhere(script, *_COPIES) if _copies(one, facts, given)]
+
+
+def runs_copy(script: Script, copy: Call) -> bool:
+    """True if what a call copies makes forward passes: a reference, or a teacher."""
+    return any(made.node is copy.node for one in script.all_forwards for made in one.facts.objects)
 
 
 def _copies(call: Call, facts: ModelFacts, given: object) -> bool:

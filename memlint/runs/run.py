@@ -87,9 +87,12 @@ class TrainingRun:
     # What is done with it.
     compute_dtype: Field  # float32, bfloat16
     optimizer: Field  # adamw_torch, adamw_8bit, paged_adamw_8bit
+    at_once: Field  # True where its step makes temporaries for all weights together
     in_backward: Field  # True where the optimizer steps in backward
     offloaded_gradients: Field  # True where each backward pass writes them to the CPU
     offload: Field  # none where activations may well wait on the CPU, activations
+    replicated: Field  # True where every GPU of several keeps all weights, gradients and states
+    kept_copy: Field  # True where a copy of the weights that is not run stays on the GPU
     sharded_load: Field  # False where each process loads the whole model first
     micro_batch: Field  # rows that go through the model at once
     gradient_accumulation: Field  # micro-batches for each step of the optimizer

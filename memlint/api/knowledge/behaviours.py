@@ -20,6 +20,9 @@ class Behaviour(NamedTuple):
 
 
 BEHAVIOURS: tuple[Behaviour, ...] = (
+    # Where weights have to be for an optimizer of torch that steps them in one kernel.
+    Behaviour("fused-step", "torch", "", "gpu", "torch/optim/adamw.py, fused=True"),
+    Behaviour("fused-step", "torch", "2.4", "anywhere", "torch/utils/_foreach_utils.py"),
     # In which precision ``from_pretrained`` loads weights when no dtype is given.
     Behaviour("load-dtype", "transformers", "", "float32", "modeling_utils.py, torch_dtype=None"),
     Behaviour("load-dtype", "transformers", "5.0", "auto", "modeling_utils.py, dtype='auto'"),

@@ -1,0 +1,62 @@
+"""A 4-bit base in the format that bitsandbytes takes where nobody chooses.
+
+``load_in_4bit=True`` alone is fp4, whose levels suit normally distributed weights less than those
+of NF4 at the same size: QLoRA means NF4. And the scales of its blocks are float32, half a bit for
+every weight, of which nested quantization leaves an eighth: 3 GiB of a base of 70 billion. Source:
+Dettmers et al., "QLoRA: Efficient Finetuning of Quantized LLMs", arXiv:2305.14314, sections 3 and
+4; transformers, ``utils/quantization_config.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import Call, Finding, Level, Rule, Script, Skip, edits, fix, triggers
+
+_TYPE, _NESTED = "bnb_4bit_quant_type", "bnb_4bit_use_double_quant"
+# Billions of parameters from which on the scales alone are worth a word.
+_LARGE = 20
+
+
+def check(script: Script) -> Iterator[Finding]:
+    if not script.may_train:
+        return
+    sizes = [one.facts.billions or 0 for one in script.trained]
+    for call in script.calls_to("transformers.BitsAndBytesConfig"):
+        if call.setting("load_in_4bit").value is not True or call.has_unknown_keywords:
+            continue
+        finding = _of_config(script, call, max(sizes, default=0))
+        if finding is not None:
+            yield finding
+
+
+def _of_config(script: Script, call: Call, billions: float) -> Finding | None:
+    kind, nested = call.setting(_TYPE), call.setting(_NESTED)
+    if kind.given is False:
+        changes = edits.set_option(script, call, _TYPE, '"nf4"')
+        return Finding(
+            script.span(call.node.func),
+            f"`load_in_4bit` without `{_TYPE}` is fp4: coarser than NF4 at the same size",
+            fix(f'Set `{_TYPE}="nf4"`', changes, unsafe=True),
+        )
+    if billions < _LARGE or nested.given is not False:
+        return None
+    changes = edits.set_option(script, call, _NESTED, "True")
+    return Finding(
+        script.span(call.node.func),
+        "the scales of the 4-bit blocks are float32, half a bit for every weight: "
+        f"{billions * 1e9 / 16 / 2**30:.1f} GiB for {billions:g} billion",
+        fix(f"Set `{_NESTED}=True`", changes, unsafe=True, effect={"nested_quantization": True}),
+        Level.HINT,
+    )
+
+
+RULE = Rule(
+    code="MEM413",
+    name="default-4bit-format",
+    level=Level.WASTE,
+    summary="a 4-bit base in fp4 because no format is named, or with float32 scales",
+    check=check,
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
+    triggers=(triggers.LIBRARIES, frozenset({"load_in_4bit"})),
+)

@@ -1,0 +1,41 @@
+"""A copy of all weights that stays on the GPU and is never run: an average, or the best so far.
+
+A copy costs as much as the weights: 14 GiB for 7 billion in bf16, for the whole run. It is written
+once a step or less, and read when it is saved, so that the host's memory does for it. Source:
+PyTorch documentation, ``torch.optim.swa_utils.AveragedModel`` (device).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change, triggers
+
+# Billions of parameters from which on a copy is worth a finding.
+_LEAST = 0.5
+
+
+def check(run: TrainingRun) -> Iterator[Finding]:
+    copied, billions = run.kept_copy, run.billions
+    if not copied.is_value(True) or billions is None or billions < _LEAST:
+        return
+    yield Finding(
+        copied.span,
+        f"{copied.said} keeps a second copy of all weights on the GPU, which is never run: "
+        f"{2 * billions * 1e9 / 2**30:.1f} GiB in bf16 for {billions:g} billion",
+        by_change(run.set(kept_copy=False)),
+    )
+
+
+RULE = Rule(
+    code="MEM414",
+    name="second-copy-of-weights",
+    level=Level.WASTE,
+    summary="a copy of all weights on the GPU that is never run: an average, or the best so far",
+    of_run=check,
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
+    triggers=(
+        triggers.LIBRARIES,
+        frozenset({"deepcopy", "AveragedModel", "EMA", "ModelEmaV2", "ModelEmaV3"}),
+    ),
+)

@@ -1,0 +1,16 @@
+import copy
+import torch
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-7B", dtype=torch.bfloat16)
+model = model.cuda()
+model.train()
+ema = copy.deepcopy(model)  # expect: MEM414
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+for batch in loader:
+    loss = model(**batch).loss
+    loss.backward()
+    optimizer.step()
+    for old, new in zip(ema.parameters(), model.parameters()):
+        old.data.lerp_(new.data, 0.001)
+    optimizer.zero_grad()

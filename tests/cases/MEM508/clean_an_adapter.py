@@ -1,0 +1,13 @@
+import torch
+from peft import LoraConfig, get_peft_model
+from torch.nn.parallel import DistributedDataParallel as DDP
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-7B", dtype=torch.bfloat16).cuda()
+model.train()
+model = DDP(get_peft_model(model, LoraConfig(r=8)), gradient_as_bucket_view=True)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
+for batch in loader:
+    model(**batch).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
