@@ -1,4 +1,4 @@
-# about: The model and the loop are in functions; ``foreach`` is nothing that bitsandbytes takes.
+# about: The model and the loop are in functions; ``foreach``, which bitsandbytes does not take, goes with it.
 import torch
 from accelerate import Accelerator
 from transformers import AutoModelForCausalLM
