@@ -155,14 +155,15 @@ class TrainerRun(TrainerWithLoss):
         return Change(changed, message, edits, True)
 
     def read_at_once(self) -> Field:
-        """True of torch's Adam that is not the fused one."""
+        """True of torch's Adam where the script asks for the one that is not fused."""
         model = self.trained
         optimizer = model.optimizer if model is not None else None
         if model is None or optimizer is None or not self.trains_all_weights:
             return Field()
-        node = optimizer.node if optimizer.given and optimizer.node is not None else model.place
-        foreach = optimizer.is_value("adamw_torch")
-        return Field(foreach or UNSURE, span_in(self.script, node), f"`optim={optimizer.value}`")
+        asked = optimizer.given is True and optimizer.node is not None
+        node = optimizer.node if asked and optimizer.node is not None else model.place
+        value = True if asked and optimizer.is_value("adamw_torch") else UNSURE
+        return Field(value, span_in(self.script, node), f"`optim={optimizer.value}`")
 
     def write_at_once(self, value: bool) -> Change:
         """The option, where the version knows it; it rounds 16-bit weights otherwise."""

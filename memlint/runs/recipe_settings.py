@@ -216,20 +216,32 @@ def _llama_factory(recipe: Recipe, ask: Ask) -> Options:
         kept["method"] = tuning
     else:
         kept["notes"] = {"method": f"finetuning_type: {tuning}, which nobody counts here"}
-    for key, name in _SWITCHED.items():
-        if ask(key) is True:
-            layerwise = ask(f"{key.removeprefix('use_')}_layerwise") is True
-            kept["optimizer"] = f"{name}_layerwise" if layerwise else name
     if ask("use_badam") is True:
         kept["notes"] = {"optimizer": "use_badam: blocks are trained by turns"}
-    bits, how = ask("quantization_bit"), ask("quantization_method")
-    if bits in (4, 8) and how in ("hqq", "eetq"):
-        kept["quantization"] = {"bits": bits, "type": "hqq" if how == "hqq" else "int8"}
-    elif bits in (4, 8):
-        kept["quantization"] = _quantized(bits, dtype, double=ask("double_quantization") is True)
+    kept |= _switched(ask) | _quantized_by_factory(ask, dtype)
     if ask("eval_strategy") not in (None, "no"):
         kept |= {"evaluation": True, "eval_batch": count_in(ask("per_device_eval_batch_size"))}
     return kept | ({"reference_model": False} if ask("pref_loss") in ("orpo", "simpo") else {})
+
+
+def _switched(ask: Ask) -> Options:
+    """The optimizer that a switch chooses."""
+    for key, name in _SWITCHED.items():
+        if ask(key) is True:
+            layerwise = ask(f"{key.removeprefix('use_')}_layerwise") is True
+            return {"optimizer": f"{name}_layerwise" if layerwise else name}
+    return {}
+
+
+def _quantized_by_factory(ask: Ask, dtype: str) -> Options:
+    """The format of a base that is quantized as it is loaded."""
+    bits, how = ask("quantization_bit"), ask("quantization_method")
+    if bits not in (4, 8):
+        return {}
+    if how in ("hqq", "eetq"):
+        return {"quantization": {"bits": bits, "type": "hqq" if how == "hqq" else "int8"}}
+    double = ask("double_quantization") is True
+    return {"quantization": _quantized(bits, dtype, double=double)}
 
 
 def _quantized(bits: int, dtype: str, *, double: bool) -> Options:
