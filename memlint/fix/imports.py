@@ -25,7 +25,7 @@ from memlint.fix.bindings import (
 from memlint.fix.draft import Addition, Draft, NewImport, Reimport, Unimport
 from memlint.fix.import_places import import_anchor
 from memlint.fix.outcome import FixError
-from memlint.fix.sequences import Item, Sequence
+from memlint.fix.sequences import Sequence, item_of
 from memlint.fix.spans import Tree
 from memlint.fix.statement_edits import block_of, own_lines
 from memlint.source import Span
@@ -34,13 +34,7 @@ from memlint.source.edits import AddImport, RemoveImport, RenameImport
 
 def import_sequence(tree: Tree, node: cst.ImportFrom) -> Sequence:
     assert not isinstance(node.names, cst.ImportStar)
-    items = tuple(
-        Item(
-            tree.span(alias),
-            tree.span(alias.comma).start if isinstance(alias.comma, cst.Comma) else None,
-        )
-        for alias in node.names
-    )
+    items = tuple(item_of(tree, alias) for alias in node.names)
     if node.lpar is not None and node.rpar is not None:
         return Sequence(tree.outer(node.lpar).start + 1, tree.outer(node.rpar).end - 1, items)
     return Sequence(items[0].span.start, items[-1].span.end, items, bracketed=False)
@@ -188,9 +182,7 @@ def remove_import(draft: Draft, edit: RemoveImport) -> None:
         draft.unimports.append(Unimport(statement, alias, bound_name(alias), edit.unless_used))
         draft.claim(tree.span(alias), "unimport", alias, payload=edit.unless_used)
         draft.regions.append(_lines(tree, statement))
-        comma = alias.comma
-        end = tree.span(comma if isinstance(comma, cst.Comma) else alias).end
-        draft.comments.append(Span(tree.span(alias).start, tree.line_end(end)))
+        draft.comments.append(Span(tree.span(alias).start, tree.line_end(item_of(tree, alias).end)))
         if not isinstance(statement.names, cst.ImportStar) and len(statement.names) == 1:
             draft.comments.append(_lines(tree, statement))
         found = True
@@ -241,9 +233,7 @@ def rename_import(draft: Draft, edit: RenameImport) -> None:
     if not edit.new_module and whole:
         draft.comments.append(_lines(tree, statement))
     if edit.new_module != edit.module and not (whole and edit.new_module):
-        comma = alias.comma
-        end = tree.span(comma if isinstance(comma, cst.Comma) else alias).end
-        draft.comments.append(Span(tree.span(alias).start, tree.line_end(end)))
+        draft.comments.append(Span(tree.span(alias).start, tree.line_end(item_of(tree, alias).end)))
         own_lines(tree, statement)  # The new import goes on a line of its own behind this one.
     draft.reimports.append(
         Reimport(

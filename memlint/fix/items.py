@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from memlint.fix.draft import Addition, Draft, Removal
-from memlint.fix.keywords import replace_value
+from memlint.fix.draft import Addition, Draft
+from memlint.fix.keywords import remove_entry, replace_value
 from memlint.fix.new_expressions import check_f_string, fitted, substituted
-from memlint.fix.notes import notes_of
 from memlint.fix.outcome import FixError
-from memlint.fix.sequences import Item, Sequence
+from memlint.fix.sequences import Sequence, item_of
 from memlint.fix.spans import Tree
 from memlint.source import Span
 from memlint.source.edits import RemoveItem, RenameItem, SetItem
@@ -23,18 +22,11 @@ def _mapping_at(tree: Tree, span: Span) -> cst.Dict:
 
 
 def item_sequence(tree: Tree, node: cst.Dict) -> Sequence:
-    items = []
-    for element in node.elements:
-        comma = element.comma
-        items.append(
-            Item(
-                Span(tree.outer(element).start, tree.outer(element.value).end),
-                tree.span(comma).start if isinstance(comma, cst.Comma) else None,
-            )
-        )
-    return Sequence(
-        tree.outer(node.lbrace).start + 1, tree.outer(node.rbrace).end - 1, tuple(items)
+    items = tuple(
+        item_of(tree, one, Span(tree.outer(one).start, tree.outer(one.value).end))
+        for one in node.elements
     )
+    return Sequence(tree.outer(node.lbrace).start + 1, tree.outer(node.rbrace).end - 1, items)
 
 
 def _find(node: cst.Dict, key: str) -> tuple[int, cst.DictElement, cst.SimpleString] | None:
@@ -99,16 +91,9 @@ def remove_item(draft: Draft, edit: RemoveItem) -> None:
     if found is None:
         raise FixError(f"the dict has no key {edit.key!r}")
     index, element, _ = found
+    key = ("item", node, edit.key)
     sequence = item_sequence(tree, node)
-    span = sequence.items[index].span
-    comma = element.comma
-    end = tree.span(comma).end if isinstance(comma, cst.Comma) else span.end
-    notes, places, own = notes_of(tree, sequence, index, edit.key)
-    source = tree.slice(tree.outer(element.value))
-    draft.removals.append(Removal(node, index, len(places), notes, source, own))
-    draft.claim(span, "item", node, edit.key, payload="removed")
-    draft.regions += [tree.span(node), *places]
-    draft.comments += [Span(span.start, tree.line_end(end)), *places]
+    remove_entry(draft, node, sequence, index, edit.key, element.value, key)
 
 
 def rename_item(draft: Draft, edit: RenameItem) -> None:

@@ -10,7 +10,7 @@ from memlint.fix.draft import Addition, Draft, Removal
 from memlint.fix.new_expressions import check_f_string, fitted, reindented, substituted
 from memlint.fix.notes import notes_of
 from memlint.fix.outcome import FixError
-from memlint.fix.sequences import Item, Sequence
+from memlint.fix.sequences import Sequence, item_of
 from memlint.fix.spans import Tree
 from memlint.source import Span
 from memlint.source.edits import RemoveArgument, RemoveKeyword, RenameKeyword, SetKeyword
@@ -42,13 +42,7 @@ def argument_sequence(tree: Tree, node: cst.Call | cst.ClassDef) -> Sequence | N
         start, end = tree.outer(node.lpar).start + 1, tree.outer(node.rpar).end - 1
     else:
         return None
-    items = tuple(
-        Item(
-            tree.span(argument),
-            tree.span(argument.comma).start if isinstance(argument.comma, cst.Comma) else None,
-        )
-        for argument in arguments(node)
-    )
+    items = tuple(item_of(tree, argument) for argument in arguments(node))
     return Sequence(start, end, items)
 
 
@@ -148,20 +142,30 @@ def set_keyword(draft: Draft, edit: SetKeyword) -> None:
 def _remove(
     draft: Draft, node: cst.Call | cst.ClassDef, index: int, key: tuple[object, ...]
 ) -> None:
-    tree = draft.tree
     argument = arguments(node)[index]
-    span = tree.span(argument)
-    comma = argument.comma
-    end = tree.span(comma).end if isinstance(comma, cst.Comma) else span.end
-    sequence = argument_sequence(tree, node)
+    sequence = argument_sequence(draft.tree, node)
     assert sequence is not None
     name = argument.keyword.value if argument.keyword is not None else ""
+    remove_entry(draft, node, sequence, index, name, argument.value, key)
+
+
+def remove_entry(
+    draft: Draft,
+    node: cst.Call | cst.ClassDef | cst.Dict,
+    sequence: Sequence,
+    index: int,
+    name: str,
+    value: cst.BaseExpression,
+    key: tuple[object, ...],
+) -> None:
+    """Take an item out of the sequence of ``node``, with its comments."""
+    tree, item = draft.tree, sequence.items[index]
     notes, places, own = notes_of(tree, sequence, index, name)
-    source = tree.slice(tree.outer(argument.value))
+    source = tree.slice(tree.outer(value))
     draft.removals.append(Removal(node, index, len(places), notes, source, own))
-    draft.claim(span, *key, payload="removed")
+    draft.claim(item.span, *key, payload="removed")
     draft.regions += [tree.span(node), *places]
-    draft.comments += [Span(span.start, tree.line_end(end)), *places]
+    draft.comments += [Span(item.span.start, tree.line_end(item.end)), *places]
 
 
 def remove_keyword(draft: Draft, edit: RemoveKeyword) -> None:

@@ -13,7 +13,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+import libcst as cst
+
 from memlint.fix.new_expressions import reindented
+from memlint.fix.spans import Tree
 from memlint.source import Span
 
 _LINE = re.compile(r"\r\n|\r|\n")
@@ -25,6 +28,19 @@ class Item:
 
     span: Span
     comma: int | None
+
+    @property
+    def end(self) -> int:
+        """Where it ends, its comma included."""
+        return self.span.end if self.comma is None else self.comma + 1
+
+
+def item_of(
+    tree: Tree, node: cst.Arg | cst.ImportAlias | cst.BaseDictElement, span: Span | None = None
+) -> Item:
+    """Return an argument, an alias or an entry of a dict as an item. span: its own, if not that."""
+    comma = tree.span(node.comma).start if isinstance(node.comma, cst.Comma) else None
+    return Item(span or tree.span(node), comma)
 
 
 @dataclass(frozen=True, slots=True)
