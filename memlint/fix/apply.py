@@ -7,12 +7,13 @@ file's own bytes. Bytes that no edit names are copied, never printed anew, so th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import libcst as cst
 
-from memlint.fix import imports, items, keywords, parameter_edits, replacements, statement_edits
+from memlint.fix import imports, items, keywords, replacements, statement_edits
 from memlint.fix.bindings import places_of
 from memlint.fix.draft import Draft, Splice
 from memlint.fix.merge import merged
@@ -20,7 +21,6 @@ from memlint.fix.notes import placed_notes
 from memlint.fix.outcome import Applied, FixError, TextEdit
 from memlint.fix.spans import Tree, parse
 from memlint.fix.splicing import spliced
-from memlint.fix.verify import checked
 from memlint.fix.width import within_width
 from memlint.source import Span
 from memlint.source.edits import (
@@ -64,7 +64,7 @@ _MAKERS: dict[type[Any], Callable[[Draft, Any], None]] = {
     RemoveStatement: statement_edits.remove_statement,
     WrapStatements: statement_edits.wrap_statements,
     AddDecorator: statement_edits.add_decorator,
-    AddParameter: parameter_edits.add_parameter,
+    AddParameter: replacements.add_parameter,
 }
 
 
@@ -235,3 +235,69 @@ def previews(text: str, fixes: Sequence[Sequence[Edit]]) -> tuple[Applied, ...]:
         changes = tuple(TextEdit(splice.span, splice.text) for splice in splices)
         result.append(Applied(new, applied=(0,), edits=changes))
     return tuple(result)
+
+
+# -- gates -----------------------------------------------------------------------------------------
+# The new text parses with libcst, prints as it is, and parses or compiles on the running
+# interpreter if the old text did. Every comment that no edit removed is still there. Nothing
+# changed outside of what the edits name. A failure is our own fault and is reported as such.
+
+_NEXT_COMMENT = re.compile(r"  (?=#)")
+
+
+def _named(tree: Tree, draft: Draft) -> list[Span]:
+    """Return the whole lines of what the edits of ``draft`` name."""
+    return [
+        Span(tree.line_start(span.start), tree.line_end(max(span.start, span.end - 1)))
+        for span in draft.regions
+    ]
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """``spans`` in order, those that touch made one: lines that follow each other are one place."""
+    joined: list[Span] = []
+    for span in sorted(spans):
+        if joined and span.start <= joined[-1].end:
+            joined[-1] = Span(joined[-1].start, max(joined[-1].end, span.end))
+        else:
+            joined.append(span)
+    return joined
+
+
+def checked(tree: Tree, text: str, drafts: list[Draft], splices: list[Splice]) -> Tree:
+    """Return the tree of the new ``text``; FixError if it may not replace that of ``tree``."""
+    after = parse(text)
+    if after.compiles < tree.compiles:
+        raise FixError("the new text does not parse")
+    if not _keeps_to_edits(tree, drafts, splices):
+        raise FixError("a line would change that no edit names")
+    if _loses_comments(tree, after, drafts):
+        raise FixError("a comment would be lost")
+    return after
+
+
+def _keeps_to_edits(tree: Tree, drafts: list[Draft], splices: list[Splice]) -> bool:
+    """True if all that changes is named by an edit; whole lines may be inserted anywhere."""
+    named = _joined(span for draft in drafts for span in _named(tree, draft))
+    return all(
+        (splice.lines and splice.span.start == splice.span.end)
+        or any(region.contains(splice.span) for region in named)
+        for splice in splices
+    )
+
+
+def _loses_comments(tree: Tree, after: Tree, drafts: list[Draft]) -> bool:
+    """True if a comment is missing that no edit takes away."""
+    going = [span for draft in drafts for span in draft.comments]
+    kept = Counter(
+        comment
+        for comment, place in tree.comments()
+        if not any(span.contains(place) for span in going)
+    )
+    there: Counter[str] = Counter()
+    for comment, _ in after.comments():
+        there[comment] += 1
+        # Comments of several options may share a line.
+        parts = _NEXT_COMMENT.split(comment)
+        there.update(parts if len(parts) > 1 else ())
+    return bool(kept - there)
