@@ -88,6 +88,11 @@ class Usage(NamedTuple):
     places: tuple[Place, ...] = ()
 
     @property
+    def is_written(self) -> bool:
+        """True if it is an item that is set or deleted."""
+        return isinstance(getattr(self.around, "ctx", None), ast.Store | ast.Del)
+
+    @property
     def expression(self) -> Expression:
         """The expression that does it."""
         assert isinstance(self.around, ast.expr)

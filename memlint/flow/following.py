@@ -30,14 +30,14 @@ def uses_of(
             for stored in use.places:
                 plain = stored.holder is None and stored.is_whole
                 if plain and not script.is_shared(stored.name):
-                    pending += _reads(script, stored)
+                    pending += reads_of(script, stored)
                 else:
                     yield use
         else:
             yield use
 
 
-def _reads(script: Evaluated, stored: Place) -> list[Node]:
+def reads_of(script: Evaluated, stored: Place) -> list[Node]:
     """Where a name is read that may be what was stored under it there, in functions within too."""
     flow, statement = script.flow, script.statement(stored.node)
     scope = flow.scope(stored.node)
@@ -48,4 +48,4 @@ def _reads(script: Evaluated, stored: Place) -> list[Node]:
     ]
 
 
-__all__ = ["uses_of"]
+__all__ = ["reads_of", "uses_of"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 
 from memlint.engine.nodes import CallNode, Expression, Node, called_name, holder_of
-from memlint.engine.usage import Usage, Way
+from memlint.engine.usage import Place, Usage, Way
 from memlint.engine.values import Absent, Constant, Function, Object, Value, options
 from memlint.flow.callables import ENTRIES, SHOWS
-from memlint.flow.following import uses_of
+from memlint.flow.following import reads_of, uses_of
 from memlint.script.called import Call
 from memlint.script.calls import Host
 from memlint.source.patterns import lazy_pattern
@@ -39,9 +39,9 @@ _SMALL = lazy_pattern(r"(?i)sched|scaler|warmup|sampler")
 # Averages of weights, which may take what they are given as it is.
 _AVERAGES = lazy_pattern(r"(?i)ema|average|avg|shadow|swa|replay|buffer")
 # Items of a checkpoint that are on no device, and those that may be tensors of a number.
-_WORDS = lazy_pattern(r"epoch|step|iter|config|args|seed|rng|version|name|vocab")
+_WORDS = lazy_pattern(r"epoch|step|iter|config|args|seed|rng|version|name|vocab|loader|sampler")
 _NUMBERS = lazy_pattern(r"loss|best|acc|score|metric|history|lr$")
-_LOOKS = SHOWS | {"list", "sorted"}
+_LOOKS = SHOWS | {"sorted"}
 
 
 def fates_of(script: Host, call: Call) -> set[Fate]:
@@ -50,11 +50,13 @@ def fates_of(script: Host, call: Call) -> set[Fate]:
 
 
 def _fates(script: Host, node: Node) -> set[Fate]:
-    return {fate for use in uses_of(script, node, _is_mapping) for fate in _of_use(script, use)}
+    return {fate for use in uses_of(script, node, _is_same) for fate in _of_use(script, use)}
 
 
-def _is_mapping(use: Usage) -> bool:
-    """True if a use makes another dict of it."""
+def _is_same(use: Usage) -> bool:
+    """True if a use makes another dict of it, or a list of its entries."""
+    if use.way is Way.GIVEN:
+        return use.name == "list"
     return use.way is Way.LOOPED and use.name == "DictComp"
 
 
@@ -66,11 +68,50 @@ def _of_use(script: Host, use: Usage) -> set[Fate]:
     if use.way is Way.METHOD and use.name in ENTRIES:
         return _of_item(script, use.call, use.call.args[0] if use.call.args else None)
     if use.way is Way.ITEM:
+        if use.is_written:
+            return {Fate.LOOKED_AT}
         return _of_item(script, use.around, use.by)
+    if use.way in (Way.STORED, Way.LOOPED) and use.places:
+        return _of_places(script, use)
     looked_at = use.way in (Way.COMPARED, Way.DROPPED)
     if looked_at or (use.way is Way.LOOPED and use.name != "For"):
         return {Fate.LOOKED_AT}
     return {Fate.UNKNOWN}
+
+
+def _of_places(script: Host, use: Usage) -> set[Fate]:
+    """What becomes of entries that a loop goes through, or that become items of another dict:
+    ``for name, weight in state.items(): renamed[name.removeprefix("module.")] = weight``."""
+    if use.way is Way.LOOPED:
+        if use.name != "For" or len(use.places) == 1:
+            return {Fate.LOOKED_AT}  # names of entries
+        places = use.places[1:]
+    else:
+        places = use.places
+    found: set[Fate] = set()
+    for place in places:
+        if place.holder is not None or script.is_shared(place.name):
+            return {Fate.UNKNOWN}
+        if place.item and not place.unpacked:
+            found |= _of_dict(script, place)
+        elif use.way is Way.LOOPED:
+            for read in reads_of(script, place):
+                found |= _fates(script, read)
+        else:
+            return {Fate.UNKNOWN}
+    return found
+
+
+def _of_dict(script: Host, place: Place) -> set[Fate]:
+    """What becomes of a dict of which something that was read becomes an item."""
+    scope = script.flow.scope(place.node)
+    return {
+        fate
+        for read in script.flow.uses(place.name, scope)
+        for use in uses_of(script, read, _is_same)
+        if use.way not in (Way.STORED, Way.LOOPED) and use.name not in ENTRIES
+        for fate in _of_use(script, use)
+    }
 
 
 def _restored(script: Host, call: CallNode) -> Fate:
