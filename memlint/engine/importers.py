@@ -13,16 +13,20 @@ from collections.abc import Callable, Iterator
 
 from memlint.source.bounded import read_regular
 
-MAX_SCRIPTS = 3
+MAX_SCRIPTS = 4
 _MAX_FILES = 400
 _MAX_BYTES = 300_000
 _MAX_HOPS = 4
 _SKIPPED = frozenset({"tests", "test", "node_modules", "site-packages", "venv", "env", "build"})
+_TESTS = ("test_", "conftest", "setup.", "smoke_")
 _IMPORT = re.compile(
     r"[ \t]*+(?:from[ \t]++(\.*+[\w.]*+)[ \t]*+import[ \t]*+(\([^)]{0,2000}+\)|[^\n;#]*+)"
     r"|import[ \t]++([\w., ]++))"
 )
 _NAME = re.compile(r"\b(\w++)(?:\s++as\s++\w++)?+\s*+(?:,|$|\))")
+_DEFINITION = re.compile(r"^(?:class|def)[ \t]++(\w++)", re.MULTILINE)
+_WORD = re.compile(r"\w++")
+_TRAINS = re.compile(r"Trainer\(|\.backward\(|\btrain\w*+\(")
 _MAIN = "__main__"
 
 # locate(name, importer) -> the file that an import stands for, None where it is no project's.
@@ -54,15 +58,27 @@ class Importers:
             self._scripts.add(path)
 
     def scripts_above(self, path: str) -> list[str]:
-        """Return the scripts that lead to a module, those with the fewest files between first."""
-        seen, level, leading = {path}, [path], []
+        """Return the scripts that lead to a module, those that train first, then those with the
+        fewest files between. Each reaches something that those before it do not, while there is
+        such a script: a package may hand all of its modules to each."""
+        seen, level = {path}, [path]
+        leading: dict[str, set[str]] = {}
+        defined = set(_DEFINITION.findall(_text(path)))
+        # What is named of the module on the way to each file.
+        named: dict[str, set[str]] = {}
         for _ in range(_MAX_HOPS):
-            above = [one for target in level for one in self._importers.get(target, ())]
-            level = [one for one in dict.fromkeys(above) if one not in seen]
+            above = {one: target for target in level for one in self._importers.get(target, ())}
+            level = [one for one in above if one not in seen]
             seen.update(level)
-            leading += [one for one in level if self._is_script(one)]
+            for one in level:
+                # A package only hands on what its modules define.
+                text = "" if one.endswith("__init__.py") else _text(one)
+                words = defined.intersection(_WORD.findall(text))
+                named[one] = named.get(above[one], set()) | words
+                if self._is_script(one):
+                    leading[one] = named[one]
             level = [one for one in level if one not in self._scripts]
-        return leading
+        return _in_turn(leading)
 
     def _is_script(self, path: str) -> bool:
         """True if a file is run as a script: it says so, or nothing imports it."""
@@ -73,6 +89,20 @@ class Importers:
     def is_imported(self, path: str) -> bool:
         """True if a file of the folder imports a module."""
         return bool(self._importers.get(path))
+
+
+def _in_turn(leading: dict[str, set[str]]) -> list[str]:
+    """Return the first scripts to be run, those that train before others, each of which names
+    something that those before it do not."""
+    left = sorted(leading, key=lambda one: _TRAINS.search(_text(one)) is None)
+    reached: set[str] = set()
+    found: list[str] = []
+    while left and len(found) < MAX_SCRIPTS:
+        best = next((one for one in left if leading[one] - reached), left[0])
+        left.remove(best)
+        found.append(best)
+        reached |= leading[best]
+    return found
 
 
 def _python_files(root: str, depth: int) -> Iterator[str]:
@@ -87,7 +117,8 @@ def _python_files(root: str, depth: int) -> Iterator[str]:
             one for one in folders if deeper and not one.startswith(".") and one not in _SKIPPED
         )
         for name in sorted(names):
-            if name.endswith(".py") and not name.startswith(("test_", "conftest", "setup.")):
+            is_test = name.startswith(_TESTS) or name.endswith("_test.py")
+            if name.endswith(".py") and not is_test:
                 count += 1
                 if count > _MAX_FILES:
                     return

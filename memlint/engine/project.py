@@ -30,7 +30,7 @@ from memlint.source.record import NamedTuple
 from memlint.source.roots import is_root
 from memlint.source.text import Span
 
-MAX_MODULES = 12
+MAX_MODULES = 24
 MAX_DEPTH = 3
 _MAX_BYTES = 300_000
 _MAX_PARENTS = 4
@@ -397,7 +397,7 @@ def project_of(path: str, data: bytes, modules: Modules) -> Project | None:
         return Project(path, modules, is_library=True, trains=trains)
     if not (trains or _IS_BOTH in data) or not _has(data, _IMPORTS):
         return None
-    return Project(path, modules, is_both=name.endswith(".py") and _IS_BOTH in data)
+    return Project(path, modules, is_both=name.endswith(".py"))
 
 
 def _has(data: bytes, words: tuple[bytes, ...]) -> bool:

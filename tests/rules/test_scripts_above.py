@@ -301,3 +301,77 @@ def test_a_method_with_a_new_name_that_two_callers_reach(tmp_path: Path) -> None
     main = "from coach import Coach\nif __name__ == '__main__':\n    Coach().fetch()\n"
     found = reported(tmp_path, {"coach.py": coach, "main.py": main}, load(["MEM902"]))
     assert codes(found["coach.py"]) == {"MEM902"}
+
+
+CHORUS = {
+    "pyproject.toml": "",
+    "choir/__init__.py": "from .tenor import Tenor\nfrom .alto import Alto\n",
+    "choir/alto.py": "class Alto:\n    pass\n",
+    "choir/tenor.py": """
+        class Tenor:
+            def __init__(self, singer, optimizer, accelerator=None):
+                self.accelerator = accelerator
+                self.singer, self.optimizer = singer.to("cuda"), optimizer
+            def sing(self, songs):
+                self.singer, self.optimizer = shared(
+                    self.accelerator, self.singer, self.optimizer
+                )
+                self.singer.train()
+                for song in songs:
+                    answer = self.singer(**song)
+                    answer.loss.backward()
+                    self.optimizer.step()
+                    self.optimizer.zero_grad()
+
+        def shared(accelerator, *things):
+            return accelerator.prepare(*things) if accelerator is not None else things
+    """,
+    **{f"play_{name}.py": "from choir import Alto\nAlto()\n" for name in "abcde"},
+    "smoke_it.py": "from choir import Tenor\nTenor(tiny.to('cpu'), None).sing([])\n",
+    "train_it.py": """
+        import torch
+        from accelerate import Accelerator
+        from choir import Tenor
+        from transformers import AutoModelForCausalLM
+        accelerator = Accelerator() if several else None
+        net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+        if adapters:
+            net = net.to("cuda")
+        Tenor(net, torch.optim.AdamW(net.parameters()), accelerator).sing(batches)
+    """,
+}
+
+
+def test_the_script_that_trains_with_a_module_leads_to_it_first(tmp_path: Path) -> None:
+    """A package hands all of its modules to every script, whatever that wants of it."""
+    found = reported(tmp_path, CHORUS)["choir/tenor.py"]
+    assert codes(found) == {"MEM201", "MEM302", "MEM307"}
+    assert all(one.endswith("(run by `train_it.py`)") for one in found)
+
+
+def test_the_loss_of_a_trainer_in_a_third_file(tmp_path: Path) -> None:
+    files = {
+        "losses.py": """
+            import torch.nn.functional as F
+            def token_logprobs(net, ids):
+                scores = net(input_ids=ids).logits[:, :-1]
+                return F.log_softmax(scores, -1).gather(-1, ids[:, 1:].unsqueeze(-1)).squeeze(-1)
+        """,
+        "coach.py": """
+            from losses import token_logprobs
+            from transformers import Trainer
+            class Coach(Trainer):
+                def compute_loss(self, model, inputs, return_outputs=False, **rest):
+                    return -(token_logprobs(model, inputs["ids"]) * inputs["weight"]).mean()
+        """,
+        "begin.py": """
+            from coach import Coach
+            from transformers import AutoModelForCausalLM, TrainingArguments
+            net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+            Coach(model=net, args=TrainingArguments("o"), train_dataset=rows).train()
+        """,
+    }
+    assert codes(reported(tmp_path / "a", files)["losses.py"]) == {"MEM204"}
+    files["begin.py"] = files["begin.py"].replace("Coach(model=net", "print(net) or dict(model=net")
+    files["begin.py"] = files["begin.py"].replace(").train()", ")")
+    assert not reported(tmp_path / "b", files)["losses.py"]

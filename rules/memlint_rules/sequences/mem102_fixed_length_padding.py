@@ -43,7 +43,8 @@ def check(script: Script) -> Iterator[Finding]:
         if collator.setting("padding").is_value(_FIXED) and script.trains:
             yield _in_collator(script, collator)
     # TRL's other trainers tokenize by themselves: what is padded here does not reach them.
-    own = any(trainer.prepares_rows for trainer in script.all_trainers)
+    trainers = script.all_trainers
+    own = bool(trainers) and all(trainer.prepares_rows for trainer in trainers)
     padded = [
         tokenization
         for tokenization in script.tokenizations
