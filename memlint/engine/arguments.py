@@ -97,7 +97,9 @@ def bind_parameters(run: Interpreter, function: Function, invocation: Invocation
         _note_passed(run, name, value, given=place < places)
         run.bind(name, value)
     if arguments.vararg:
-        run.bind(arguments.vararg.arg, UNKNOWN)
+        known = invocation is not None and not invocation.open_arguments
+        rest_of = Sequence(tuple(given[len(parameters) :]), "tuple")
+        run.bind(arguments.vararg.arg, run.bounded(rest_of) if known else UNKNOWN)
     if arguments.kwarg:
         rest = run.new_dict(None)
         for name, binding in keywords.items():
@@ -108,7 +110,8 @@ def bind_parameters(run: Interpreter, function: Function, invocation: Invocation
 
 def _note_passed(run: Interpreter, name: str, value: Value, *, given: bool) -> None:
     """Keep that a pass of a module of the script's own gets something of which nothing is known."""
-    if given and run.own_passes and value is UNKNOWN:
+    is_unknown = value is UNKNOWN or (isinstance(value, Object) and value.type is None)
+    if given and run.own_passes and is_unknown:
         run.passed.add((run.scope, name))
 
 

@@ -228,6 +228,12 @@ def _calculated(op: ast.operator, left: Constant, right: Constant, node: ast.exp
     return Constant(result, node, _outside(left.origin, right.origin))
 
 
+def _is_passed(run: Interpreter, node: ast.expr, value: Value) -> bool:
+    """True for a parameter that a module's pass is given something of which nothing is known."""
+    passed = isinstance(node, ast.Name) and (run.scope, node.id) in run.passed
+    return passed and (value is UNKNOWN or isinstance(value, Object))
+
+
 def _compare(run: Interpreter, node: ast.Compare) -> Value:
     left = run.eval(node.left)
     rights = [run.eval(comparator) for comparator in node.comparators]
@@ -242,8 +248,7 @@ def _compare(run: Interpreter, node: ast.Compare) -> Value:
                 return UNKNOWN
         return UNKNOWN
     against_none = isinstance(right, Constant) and right.value is None
-    passed = isinstance(node.left, ast.Name) and (run.scope, node.left.id) in run.passed
-    is_something = _is_something(run, node.left, left) or (passed and left is UNKNOWN)
+    is_something = _is_passed(run, node.left, left) or _is_something(run, node.left, left)
     if op in (ast.Is, ast.IsNot) and against_none and is_something:
         return Constant(op is ast.IsNot, node)
     return UNKNOWN

@@ -226,6 +226,20 @@ def own_forward(run: Interpreter, invocation: Invocation, module: Object) -> For
     return made
 
 
+# The size of a tokenizer's vocabulary, of which only that is known.
+VOCABULARY = Symbol("tokenizer.vocab_size")
+_SIZES = frozenset({"vocab_size", "n_vocab"})
+
+
+def size_of_vocabulary(thing: Object, name: str) -> Value | None:
+    """``tokenizer.vocab_size`` of a tokenizer that a library loads; None for anything else."""
+    if name not in _SIZES or thing.made_by is None:
+        return None
+    kind = thing.type or thing.made_by.name
+    is_tokenizer = kind.startswith("transformers.") and "Tokenizer" in kind
+    return VOCABULARY if is_tokenizer or kind.startswith("tiktoken.") else None
+
+
 # Fewer numbers a position are classes, or characters.
 _FEWEST_WORDS = 20_000
 _HEADS = ("torch.nn.Linear", "torch.nn.modules.linear.Linear")
@@ -239,38 +253,45 @@ def logits_of_head(run: Interpreter, invocation: Invocation, head: Object) -> Te
     part of the positions, or may.
     """
     words = _size(head, 1, "out_features") if head.type in _HEADS else None
-    if words is None or words < _FEWEST_WORDS or not run.own_passes:
+    if words is None or not run.own_passes:
+        return None
+    number = words.value if isinstance(words, Constant) else _FEWEST_WORDS
+    if type(number) is not int or number < _FEWEST_WORDS:
         return None
     tables = (one for one in run.objects if one.type in _TABLES)
-    if all(_size(one, 0, "num_embeddings") != words for one in tables):
+    if words != VOCABULARY and all(_size(one, 0, "num_embeddings") != words for one in tables):
         return None
     if _may_be_cut(run.function, invocation.node):
         return None
     run.has_tensors = True
-    passing = run.own_passes[-1]
-    passing.words = words
+    for passing in run.own_passes:
+        passing.words = number
     return Tensor(
         Role.LOGITS,
         Width.LOGITS,
         Positions.ALL,
         copy=True,
         graph=modes.gradients(run),
-        forward=passing,
+        forward=run.own_passes[0],
         operation="head",
         node=invocation.node,
     )
 
 
-def _size(layer: Object, place: int, name: str) -> int | None:
-    """A size that a layer is made with, where it is a known number."""
+def _size(layer: Object, place: int, name: str) -> Value | None:
+    """A size that a layer is made with: a number that is the only one written for it, though
+    something may give another (``size or 50304``); or that of a tokenizer's vocabulary."""
     made = layer.made_by
     if made is None:
         return None
     given = made.keywords.get(name)
     values = [given.value] if given is not None else list(made.arguments[place : place + 1])
-    sizes = {one.value for value in values for one in options(value) if isinstance(one, Constant)}
-    size = sizes.pop() if len(sizes) == 1 and len(options(values[0])) == 1 else None
-    return size if type(size) is int else None
+    sizes = {one for value in values for one in options(value) if not _says_nothing(one)}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _says_nothing(value: Value) -> bool:
+    return isinstance(value, Unknown) or (isinstance(value, Constant) and value.value is None)
 
 
 def _may_be_cut(function: ast.AST | None, call: ast.Call) -> bool:
@@ -284,11 +305,15 @@ def _may_be_cut(function: ast.AST | None, call: ast.Call) -> bool:
         and any(isinstance(one, ast.Name) and one.id == given.id for one in node.targets)
     ]
     values = walk([one for one in (given, *bound) if one is not None])
-    return given is None or any(
-        isinstance(one, ast.Subscript)
-        or (isinstance(one, ast.Attribute) and one.attr in ("mean", "select", "index_select"))
-        for one in values
-    )
+    return given is None or any(map(_cuts, values))
+
+
+def _cuts(node: ast.AST) -> bool:
+    """True if a node takes a part of something: an item of ``self.scales`` is a weight."""
+    if isinstance(node, ast.Subscript):
+        of = node.value
+        return not (isinstance(of, ast.Attribute) and isinstance(of.value, ast.Name))
+    return isinstance(node, ast.Attribute) and node.attr in ("mean", "select", "index_select")
 
 
 def _labels(invocation: Invocation) -> bool | None:

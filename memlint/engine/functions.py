@@ -21,6 +21,7 @@ from memlint.engine.forwards import (
 )
 from memlint.engine.frames import frame_of, return_to
 from memlint.engine.imported import project_value
+from memlint.engine.project import is_elsewhere
 from memlint.engine.setters import forget_what_others_set
 from memlint.engine.tensors import Output, derived, note, tensors_in
 from memlint.engine.values import (
@@ -117,6 +118,8 @@ def _call_one_of(run: Interpreter, callees: list[Value], invocation: Invocation)
     if len(names) == len(callees):
         invocation.candidates = tuple(names)
     run.invocations.append(invocation)
+    if all(isinstance(one, Object) and _is_own_module(one.root) for one in callees):
+        return _call_own_modules(run, callees, invocation)
     results: list[Value] = []
     for one in callees[:3]:
         if isinstance(one, Function) and can_follow(run, one):
@@ -129,6 +132,33 @@ def _call_one_of(run: Interpreter, callees: list[Value], invocation: Invocation)
     if module is not None:
         return forward(run, invocation, *module)
     return merge([*results, UNKNOWN])
+
+
+def _is_own_module(value: Value) -> bool:
+    """True if a value is an instance of a module's class that the script defines."""
+    return isinstance(value, Object) and value.cls is not None and is_module(value)
+
+
+def _call_own_modules(run: Interpreter, callees: list[Value], invocation: Invocation) -> Value:
+    """Call one of several modules of the script's own, or one that is wrapped on some paths alone:
+    ``model = DDP(model)`` under ``if ddp``. Of several of one class, the first whose vocabulary is
+    known stands for all: one that is made of a checkpoint's settings is like the others."""
+    by_class: dict[ast.AST, dict[int, Object]] = {}
+    for one in callees:
+        if isinstance(one, Object) and one.root.cls is not None:
+            by_class.setdefault(one.root.cls.node, {}).setdefault(id(one.root), one)
+    results: list[Value] = []
+    run.branches += 1
+    for alike in by_class.values():
+        start = len(run.forwards)
+        for one in alike.values():
+            del run.forwards[start:]
+            value = _call_object(run, one, invocation)
+            if any(each.words for each in run.forwards[start:]):
+                break
+        results.append(value)
+    run.branches -= 1
+    return merge(results)
 
 
 def apply(run: Interpreter, callee: Value, invocation: Invocation) -> Value:
@@ -165,6 +195,8 @@ def _call_symbol(run: Interpreter, callee: Symbol, invocation: Invocation) -> Va
         known = project_value(run, callee.name)
         if known is not None and _is_followed(known):
             return _call_elsewhere(run, known, invocation)
+        if isinstance(known, Class):
+            _run_loss_elsewhere(run, known)
     run.invocations.append(invocation)
     value = effect(run, invocation) if effect is not None else None
     if value is None and run.has_tensors:
@@ -208,7 +240,19 @@ def _is_followed(value: Value) -> bool:
     if not isinstance(value, Class):
         return True
     library = library_base(value)
-    return library is None or library.startswith(_FOLLOWED)
+    if library is None or library.startswith(_FOLLOWED):
+        return True
+    return library.startswith("transformers.") and library.endswith("PreTrainedModel")
+
+
+def _run_loss_elsewhere(run: Interpreter, trainer: Class) -> None:
+    """Run the loss that a trainer of another file computes, as its library does in every step."""
+    binding = run.class_binding(trainer, "compute_loss")
+    method = binding.value if binding is not None else None
+    if not isinstance(method, Function) or method.node in run.runs or not can_follow(run, method):
+        return
+    if is_elsewhere(method.node) and library_base(trainer) is not None:
+        call_function(run, method, None)
 
 
 def _call_elsewhere(run: Interpreter, callee: Value, invocation: Invocation) -> Value:
@@ -340,6 +384,7 @@ def _instantiate(run: Interpreter, cls: Class, invocation: Invocation) -> Value:
             run, Function(function.node, function.scope, made, function.owner), invocation
         )
         invocation.open_keywords = made.open
+    _run_loss_elsewhere(run, cls)
     return made
 
 

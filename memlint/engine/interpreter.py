@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from memlint.engine.command_line import CommandLine
 from memlint.engine.expressions import EXPRESSIONS
 from memlint.engine.fields import FIELDS, field_of
-from memlint.engine.forwards import LAUNCHERS, ForwardRun, is_module
+from memlint.engine.forwards import LAUNCHERS, ForwardRun, is_module, size_of_vocabulary
 from memlint.engine.functions import call_function
 from memlint.engine.imported import project_constant, run_scripts_above
 from memlint.engine.modes import is_known_module
@@ -373,7 +373,7 @@ class Interpreter:
             return thing
         if name == "device" and thing.type in LAUNCHERS:
             return Constant("cuda")
-        return UNKNOWN
+        return size_of_vocabulary(thing, name) or UNKNOWN
 
     @property
     def has_outputs(self) -> bool:

@@ -147,8 +147,9 @@ def arithmetic(run: Interpreter, left: Value, right: Value, node: ast.expr | Non
     if not given:
         return None
     if node is not None:
-        for one in given:
-            note(run, one, "arithmetic", node)
+        for one in (*options(left), *options(right)):
+            if isinstance(one, Tensor):
+                note(run, one, "arithmetic", node)
     wide = max(given, key=lambda one: (one.as_large_as_logits, one.role is Role.LOSS))
     made = tensor_from(wide, "arithmetic", node, copy=True)
     if len(given) == 2:
@@ -173,8 +174,10 @@ def _input(invocation: Invocation, name: str = "input") -> Value:
 
 
 def _only(value: Value) -> Tensor | None:
+    """The tensor that a value is; the first of several that stand for the same on all paths."""
     found = [one for one in options(value) if isinstance(one, Tensor)]
-    return found[0] if len(found) == 1 else None
+    kinds = {(one.role, one.width, one.positions, id(one.forward)) for one in found}
+    return found[0] if len(kinds) == 1 else None
 
 
 # -- the table -------------------------------------------------------------------------------------

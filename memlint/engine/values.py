@@ -395,11 +395,17 @@ class Invocation:
         return first_object((self.receiver,)) if self.receiver is not None else None
 
 
+# What gives a class neither methods nor settings.
+_ABSTRACT = frozenset({"abc.ABC", "typing.Protocol", "typing.Generic"})
+
+
 def library_base(cls: Class) -> str | None:
     """The qualified name of the library class that a class of the script derives from."""
     for base in cls.bases:
         for one in options(base):
             if isinstance(one, Symbol) and "." in one.name and not one.name.startswith("."):
+                if one.name in _ABSTRACT:
+                    continue
                 return one.name
             if isinstance(one, Class):
                 found = library_base(one)

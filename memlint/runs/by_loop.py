@@ -332,7 +332,7 @@ class LoopRun(StepRun):
     def read_checkpointing(self) -> Field:
         """By a call of the script."""
         script, model = self.script, self.model
-        decided = not script.on_gpu or script.may_use("checkpointing", "torch.utils.checkpoint")
+        decided = not script.on_gpu or script.may_checkpoint
         off = not decided and script.owner_of_checkpointing(model.facts).on is False
         return Field(
             "none" if off and not model.in_evaluation_mode else UNSURE,
@@ -357,7 +357,8 @@ class LoopRun(StepRun):
         changed = {"checkpointing": value}
         if script.method_calls("generate"):
             return Change(changed, f"{message}, and put it in evaluation mode to generate")
-        if name is None or script.is_named("past_key_values"):
+        several = model.facts.load is None
+        if name is None or several or script.is_named("past_key_values"):
             return Change(changed, message)
         if not model.in_training_mode:
             message += (
@@ -377,6 +378,7 @@ class LoopRun(StepRun):
             not script.on_gpu
             or narrow
             or script.may_use("GradScaler")
+            or model.facts.load is None
             or is_trained(script, model.load)
         ):
             return Field()

@@ -134,7 +134,7 @@ class TorchtuneRun(StepRun):
     def read_checkpointing(self) -> Field:
         """By a call of the script."""
         calls = self.script.calls_to(f"torchtune.training.{_CHECKPOINTER}")
-        decided = self.script.may_use("checkpointing", "torch.utils.checkpoint")
+        decided = self.script.may_checkpoint
         value = "full" if calls else UNSURE if decided else "none"
         return self._of_model(value, "a loop trains this model without activation checkpointing")
 

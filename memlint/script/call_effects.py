@@ -14,6 +14,7 @@ from memlint.engine.binding import drop_item
 from memlint.engine.interpreter import CallEffect, Interpreter
 from memlint.engine.modes import flag_of, set_gradients, set_training
 from memlint.engine.rows import row_effects
+from memlint.engine.tensors import Output
 from memlint.engine.values import (
     UNKNOWN,
     Absent,
@@ -28,6 +29,7 @@ from memlint.engine.values import (
     Symbol,
     Value,
     first_object,
+    merge,
     options,
 )
 from memlint.script.parsers import PARSERS
@@ -231,7 +233,12 @@ def _isinstance(run: Interpreter, invocation: Invocation) -> Value:
 _PLAIN: dict[str, type] = {"str": str, "int": int, "float": float, "list": list, "dict": dict}
 
 
-def _nothing_known(run: Interpreter, invocation: Invocation) -> Value:
+def _hasattr(run: Interpreter, invocation: Invocation) -> Value:
+    """``hasattr(outputs, "loss")``: what a library's model returns has both, if only as None."""
+    thing, name = (*invocation.arguments, UNKNOWN, UNKNOWN)[:2]
+    known = isinstance(thing, Output) and not thing.forward.own and not thing.open
+    if known and isinstance(name, Constant) and name.value in ("loss", "logits"):
+        return Constant(True, invocation.node)
     return UNKNOWN
 
 
@@ -247,7 +254,7 @@ _EFFECTS: dict[str, CallEffect] = {
     "dataclasses.asdict": _vars,
     "getattr": _getattr,
     "setattr": _setattr,
-    "hasattr": _nothing_known,
+    "hasattr": _hasattr,
     "isinstance": _isinstance,
     "os.environ.get": _variable,
     "os.getenv": _variable,
@@ -303,9 +310,14 @@ def _wraps(run: Interpreter, invocation: Invocation) -> Value | None:
     return made
 
 
+_NOTHING = Constant(None)
+
+
 def _same(run: Interpreter, invocation: Invocation) -> Value | None:
     """A method that returns its object: ``model.to(...)``, ``.cuda()``, ``.eval()``."""
-    return invocation.receiver if isinstance(invocation.receiver, Object) else None
+    # What is None on some path is not there when its method is called.
+    values = [one for one in options(invocation.receiver or UNKNOWN) if one != _NOTHING]
+    return merge(values) if all(isinstance(one, Object) for one in values) else None
 
 
 def _eval_mode(run: Interpreter, invocation: Invocation) -> Value | None:

@@ -35,6 +35,19 @@ def may_use(script: Called, *words: str) -> bool:
     return any(word in words_of(script) for word in words)
 
 
+def may_checkpoint(script: Called) -> bool:
+    """True if the script may decide about activation checkpointing.
+
+    The guess: what is called by that word is about activations, but for what saves a run's state.
+    """
+    words = words_of(script).split("\n")
+    decides = any("checkpointing" in word and not word.endswith(_SAVING) for word in words)
+    return decides or may_use(script, "torch.utils.checkpoint")
+
+
+_SAVING = ("register_for_checkpointing", "init_checkpointing", "setup_checkpointing")
+
+
 def matches(script: Called, pattern: re.Pattern[str]) -> bool:
     """True if a pattern is found anywhere in the files that are run, comments included.
 

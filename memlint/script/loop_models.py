@@ -18,14 +18,15 @@ from memlint.flow.evaluated import query
 from memlint.script.called import Call
 from memlint.script.calls import Host
 from memlint.script.forward_passes import Forward, Step, all_steps_of, steps_of
-from memlint.script.loaded_models import ModelFacts, is_language_model, model_facts
+from memlint.script.loaded_models import ModelFacts, model_facts
 from memlint.source.record import NamedTuple
 
 
 class LoopModel(NamedTuple):
     """A model that a training step trains.
 
-    load: the call that loads it, in any file of the project. forwards: the passes of the step that
+    load: the call that loads it, in any file of the project; the first where several paths load it,
+        as ``facts.load`` is None then. forwards: the passes of the step that
         train it.
     """
 
@@ -88,11 +89,24 @@ def loop_models_of(script: Host) -> tuple[LoopModel, ...]:
         before = found.get(model.load.node)
         if before is not None:
             forwards = dict.fromkeys((*before.forwards, *model.forwards))
-            model = model._replace(forwards=tuple(forwards), runs=(*before.runs, *model.runs))
+            runs = _of_trained((*before.runs, *model.runs))
+            model = model._replace(forwards=tuple(forwards), runs=runs)
         found[model.load.node] = model
     return tuple(
         sorted(found.values(), key=lambda one: (one.load.node.lineno, one.load.node.col_offset))
     )
+
+
+def _of_trained(runs: tuple[ForwardRun, ...]) -> tuple[ForwardRun, ...]:
+    """The runs of what is trained: where one copy of a model is put into training mode, another
+    that is in evaluation mode is its reference."""
+    trained = {_roots(run) for run in runs if run.training is True}
+    kept = (one for one in runs if one.training is not False or _roots(one) in trained)
+    return tuple(kept) if trained else runs
+
+
+def _roots(run: ForwardRun) -> frozenset[int]:
+    return frozenset(id(module_root(one)) for one in options(run.module))
 
 
 def _trained_passes(script: Host) -> Iterator[LoopModel]:
@@ -104,12 +118,12 @@ def _trained_passes(script: Host) -> Iterator[LoopModel]:
                 if forward.own or run.gradients is not True or id(run) in frozen:
                     continue
                 facts = model_facts(script, run.module)
-                load = facts.load
+                load = facts.loads[0] if facts.loads_language_model else None
                 if load is None or facts.is_toy:
                     continue
                 if all(map(is_elsewhere, (load.node, forward.node, step.node))):
                     continue
-                if is_language_model(load) and step.runs_it(run):
+                if step.runs_it(run):
                     yield LoopModel(load, facts, (forward,), (run,), step)
 
 

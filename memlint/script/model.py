@@ -35,7 +35,7 @@ from memlint.script.gradients import (
 from memlint.script.graphs import (
     graph_of,
 )
-from memlint.script.guesses import matches, may_use, words_of
+from memlint.script.guesses import matches, may_checkpoint, may_use, words_of
 from memlint.script.handwritten_losses import token_losses
 from memlint.script.launcher import Launcher
 from memlint.script.loaded_models import (
@@ -224,6 +224,7 @@ class Script(Host):
     on_gpu = cached_property(on_gpu)
     words = cached_property(words_of)
     may_use = may_use
+    may_checkpoint = cached_property(may_checkpoint)
     matches = matches
 
 

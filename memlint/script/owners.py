@@ -203,7 +203,8 @@ def avoids_logits(script: Host) -> bool:
     """True if anything in the script spares full logits, for whichever model."""
     if script.imports_package(*LOGIT_SAVERS) or patching_calls_of(script):
         return True
-    return bool(script.method_calls_anywhere(*_RUNTIME_LOSSES))
+    calls = script.method_calls_anywhere(*_RUNTIME_LOSSES)
+    return any(one.name.startswith("memlint_runtime.") for one in calls)
 
 
 def _is_about(call: Call, facts: ModelFacts, trainer: Trainer | None) -> bool | None:

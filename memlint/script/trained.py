@@ -115,7 +115,7 @@ def trained_models(script: Host) -> tuple[Trained, ...]:
 def _is_trained(forward: Forward) -> bool:
     return (
         forward.in_training_step
-        and forward.gradients is True
+        and forward.records_gradients
         and forward.training is not False
         and forward.certainty is Certainty.DEFINITE
         and not forward.own

@@ -25,14 +25,12 @@ from memlint.rule import (
 )
 
 # What a script that decides about its own layers speaks of.
-_DECIDED = (
-    *("checkpointing", "torch.utils.checkpoint", "checkpoint_wrapper", "activation_memory_budget"),
-)
+_DECIDED = ("checkpoint_wrapper", "activation_memory_budget")
 
 
 def own_models(script: Script) -> Iterator[Finding]:
     """Models of the script's own: a stack of layers whose passes are all kept."""
-    if not script.on_gpu or script.may_use(*_DECIDED):
+    if not script.on_gpu or script.may_checkpoint or script.may_use(*_DECIDED):
         return
     for model in facts.own_models_of(script):
         if script.method_calls_anywhere("ModuleList", "Sequential"):

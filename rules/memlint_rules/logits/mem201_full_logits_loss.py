@@ -47,7 +47,7 @@ def _is_training_loss(forward: facts.Forward) -> bool:
     """True if a hand-written step trains a language model on the loss that it computes itself."""
     if forward.own or forward.facts.is_toy or forward.facts.causal_lm is not True:
         return False
-    return forward.in_training_step and forward.computes_loss and forward.gradients is True
+    return forward.in_training_step and forward.computes_loss and forward.records_gradients
 
 
 def _cross_entropies(script: Script) -> Iterator[Finding]:
