@@ -37,9 +37,10 @@ _ADAPTER = {
     "target_modules": "lora_target_modules", "modules_to_save": "lora_modules_to_save",
     "use_rslora": "use_rslora", "use_dora": "use_dora",
 }  # fmt: skip
+_TYPE = "bnb_4bit_quant_type"
 _QUANTIZATION = {
     "load_in_8bit": "load_in_8bit", "load_in_4bit": "load_in_4bit",
-    "bnb_4bit_quant_type": "bnb_4bit_quant_type",
+    _TYPE: _TYPE,
     "bnb_4bit_use_double_quant": "use_bnb_nested_quant",
 }  # fmt: skip
 _DTYPES = ("dtype", "torch_dtype")
@@ -237,7 +238,10 @@ class _Program:
 
     def _quantization(self, dtype: str | None) -> CallNode:
         names = {name: key for name, key in _QUANTIZATION.items() if key in self._top}
-        keywords = self._keywords(names, {"bnb_4bit_compute_dtype": self._dtype(dtype)})
+        more = {"bnb_4bit_compute_dtype": self._dtype(dtype)}
+        if _TYPE not in names:
+            more[_TYPE] = self._program.value("nf4")  # the default of TRL's own option
+        keywords = self._keywords(names, more)
         key = "load_in_4bit" if "load_in_4bit" in self._top else "load_in_8bit"
         place = Place(self._key_span(key), Written(self._root.span, names=names))
         return self._program.call("BitsAndBytesConfig", keywords=keywords, place=place)

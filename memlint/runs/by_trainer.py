@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memlint.engine.project import is_elsewhere
+from memlint.engine.project import is_elsewhere, place_of_setting
 from memlint.engine.values import Object
 from memlint.runs.by_loop import offloading, optimizer_of
 from memlint.runs.changes import set_item, set_option, together
@@ -160,8 +160,9 @@ class TrainerRun(TrainerWithLoss):
         optimizer = model.optimizer if model is not None else None
         if model is None or optimizer is None or not self.trains_all_weights:
             return Field()
-        asked = optimizer.given is True and optimizer.node is not None
-        node = optimizer.node if asked and optimizer.node is not None else model.place
+        # What launches a recipe may shard the states as well.
+        asked = optimizer.given is True and place_of_setting(optimizer.node) is None
+        node = optimizer.node if optimizer.node is not None else model.place
         value = True if asked and optimizer.is_value("adamw_torch") else UNSURE
         return Field(value, span_in(self.script, node), f"`optim={optimizer.value}`")
 

@@ -23,7 +23,9 @@ def check(script: Script) -> Iterator[Finding]:
         return
     sizes = [one.facts.billions or 0 for one in script.trained]
     for call in script.calls_to("transformers.BitsAndBytesConfig"):
-        if call.setting("load_in_4bit").value is not True or call.has_unknown_keywords:
+        four_bits = call.setting("load_in_4bit")
+        # A recipe's program has defaults of its own for what the recipe leaves out.
+        if not four_bits.is_value(True) or four_bits.from_launch or call.has_unknown_keywords:
             continue
         finding = _of_config(script, call, max(sizes, default=0))
         if finding is not None:

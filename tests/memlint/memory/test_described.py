@@ -136,6 +136,12 @@ def test_a_recipe_of_trl_is_estimated_as_the_script_with_its_settings(
     assert by_recipe["phases"] == by_script["phases"]
 
 
+def test_a_recipe_of_trl_quantizes_to_nf4_by_its_own_default(tmp_path: Path) -> None:
+    write(tmp_path, sft__yaml=TRL + "load_in_4bit: true\nuse_peft: true\n")
+    (found,) = settings(tmp_path / "sft.yaml")
+    assert found["quantization"]["type"] == "nf4"
+
+
 # What a recipe says beyond what all settings of its program have.
 READ: dict[str, tuple[str, dict[str, Any]]] = {
     "axolotl": (
