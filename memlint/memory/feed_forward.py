@@ -7,6 +7,7 @@ from memlint.memory.lifetimes import Value
 from memlint.memory.linear_maps import Weights, Work, cast, linear
 from memlint.memory.tape import Tape
 
+_TILE = 1024  # tokens of a tile, or as many as the hidden size
 _UNFUSED = {"gelu_new": 3, "gelu_fast": 3, "quick_gelu": 1, "relu2": 1, "xielu": 3}
 
 
@@ -16,7 +17,29 @@ def mlp(tape: Tape, x: Value, spec: Mlp, weights: Weights, work: Work) -> Value:
         if not work.grouped_experts:
             return _looped_mixture(tape, x, spec, weights, work)
         return _mixture(tape, x, spec, weights, work)
+    if work.tiled:
+        return _tiled(tape, x, spec, weights, work)
     return _dense(tape, x, spec.projections, spec, weights, work)
+
+
+def _tiled(tape: Tape, x: Value, spec: Mlp, weights: Weights, work: Work) -> Value:
+    """Tiles of tokens, one after another, each computed again when backward comes to it."""
+    hidden = x.elements // work.tokens
+    length = min(work.tokens, max(_TILE, hidden))
+    part, inner = work._replace(batch=1, length=length, tiled=False), Tape()
+    row = inner.input("tile", length * hidden, x.width)
+    replay = inner.replay(_dense(inner, row, spec.projections, spec, weights, part))
+    held = [(one.weights, weights.of(one)) for one in spec.projections]
+    return tape.op(
+        "tiled MLP",
+        (x,),
+        x.elements,
+        x.width,
+        saves=(x,),
+        scratch=replay.forward.bytes,
+        backward_scratch=replay.saved + replay.backward.bytes,
+        weight_bytes=sum(numbers * weight.gradient for numbers, weight in held if weight.trainable),
+    )
 
 
 def _dense(

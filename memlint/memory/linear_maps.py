@@ -44,6 +44,7 @@ class Work(Record):
     softmax_width: bytes of the softmax of materialized scores; most families take float32.
     softmax_keeps_input: whether a softmax keeps its input for backward, as old torch did.
     joined_projections: whether queries, keys and values are one matmul, with one adapter.
+    tiled: whether an MLP goes over its tokens in tiles.
     """
 
     batch: int
@@ -65,6 +66,7 @@ class Work(Record):
     softmax_keeps_input: bool = False
     compile: bool = False
     joined_projections: bool = False
+    tiled: bool = False
 
     @property
     def tokens(self) -> int:

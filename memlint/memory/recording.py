@@ -107,6 +107,7 @@ class Recording(OfRun):
             softmax_width=self._softmax_width(),
             softmax_keeps_input=not facts.reaches(versions, facts.SOFTMAX_DROPS_INPUT),
             compile=compiled,
+            tiled=bool(settings.tiled_mlp),
         )
 
     def _softmax_width(self) -> int:

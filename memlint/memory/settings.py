@@ -81,6 +81,7 @@ class Settings(Record):
     offload: str | None = None
     streamed: bool | None = None
     head_in_tiles: bool | None = None
+    tiled_mlp: bool | None = None
     compile: bool | None = None
     world_size: int | None = None
     sharding: str | None = None

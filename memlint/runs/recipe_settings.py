@@ -140,6 +140,7 @@ _AXOLOTL: Rows = (
     ("cut_cross_entropy", "loss", _if_on("liger")),
     ("liger_fused_linear_cross_entropy", "loss", _if_on("liger")),
     ("torch_compile", "compile", _if_on(True)),
+    ("tiled_mlp", "tiled_mlp", _if_on(True)),
     ("trl.num_generations", "group_size", count_in),
     ("trl.max_completion_length", "completion_len", count_in),
 )

@@ -44,6 +44,7 @@ _RUNTIME: dict[str, Options] = {
     "checkpoint_activations": {"checkpointing": "full"},
     "offload_activations": {"offload": "activations"},
     "stream_frozen_weights": {"streamed": True},
+    "tile_mlp": {"tiled_mlp": True},
 }
 _LOSSES = {Owner.LIGER: "liger", Owner.CUT_CROSS_ENTROPY: "liger", Owner.TORCH: "chunked"}
 # Contexts under which saved activations wait in the host's memory.
