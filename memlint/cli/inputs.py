@@ -262,18 +262,3 @@ class progress_bar:  # noqa: N801 - a context manager, used like a function
         self._bar = Bar(console=Console(stderr=True), transient=True)
         self._bar.start()
         self._task = self._bar.add_task(what, total=total)
-
-
-__all__ = [
-    "Inputs",
-    "Usage",
-    "check_prices",
-    "check_targets",
-    "colours",
-    "gather",
-    "make_cache",
-    "progress_bar",
-    "settings_here",
-    "stdin_work",
-    "warn_if_empty",
-]

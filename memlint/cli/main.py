@@ -271,16 +271,19 @@ def fix(
     )
 
 
-@main.command(short_help="Explain a rule.")
-@click.argument("rule_name", required=False, metavar="CODE|NAME")
-@click.option("--all", "every", is_flag=True, help="Explain all rules.")
-@click.option(
+_text_or_json = click.option(
     "--output-format",
     default="text",
     metavar="FORMAT",
     type=click.Choice(["text", "json"]),
     help="text (default) or json.",
 )
+
+
+@main.command(short_help="Explain a rule.")
+@click.argument("rule_name", required=False, metavar="CODE|NAME")
+@click.option("--all", "every", is_flag=True, help="Explain all rules.")
+@_text_or_json
 @click.option("--no-color", is_flag=True, help="No colours.")
 def rule(rule_name: str | None, every: bool, output_format: str, no_color: bool) -> int:
     """Explain a rule: what it reports, why it matters, an example before and after, and sources."""
@@ -317,13 +320,6 @@ _settings_file = click.option(
 )
 _versions = click.option(
     "--target", metavar="VERSIONS", help="The versions that the script is for."
-)
-_text_or_json = click.option(
-    "--output-format",
-    default="text",
-    metavar="FORMAT",
-    type=click.Choice(["text", "json"]),
-    help="text (default) or json.",
 )
 
 

@@ -94,6 +94,3 @@ def _is_seen_as(script: Evaluated, stored: Place, places: Collection[Expression]
         return False
     reads = script.reads_of_attribute(stored.name)
     return bool(reads) and all(one in places for one in reads)
-
-
-__all__ = ["goes_out_of_sight", "members_read"]

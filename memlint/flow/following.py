@@ -46,6 +46,3 @@ def reads_of(script: Evaluated, stored: Place) -> list[Node]:
         for use in flow.uses(stored.name, scope)
         if flow.scope(use) is not scope or statement in flow.definitions(use)
     ]
-
-
-__all__ = ["reads_of", "uses_of"]

@@ -253,6 +253,3 @@ class Search:
             self.climb(use.around)
         else:
             self.follow_name(wanted.arg, node, wanted)
-
-
-__all__ = ["Reach", "Search"]

@@ -61,6 +61,3 @@ def joined(launchers: Sequence[Launcher]) -> Launcher:
 def _agree(launchers: Sequence[Launcher], name: str) -> bool:
     first = getattr(launchers[0], name)
     return all(getattr(other, name) == first for other in launchers)
-
-
-__all__ = ["Launcher", "joined"]
