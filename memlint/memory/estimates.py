@@ -12,10 +12,11 @@ from memlint.memory.by_gpus import OnGpus, on_gpus, peak_with
 from memlint.memory.checkpoints import architecture_of
 from memlint.memory.gpus import Gpu
 from memlint.memory.lifetimes import Tensor
+from memlint.memory.optimizers import state_bytes
 from memlint.memory.reserving import Play, reserved_over_allocated
 from memlint.memory.settings import Settings, read_settings
-from memlint.memory.singles import singles_of
-from memlint.memory.timeline import Phase, Timeline
+from memlint.memory.timeline import Phase, Timeline, cache_bytes
+from memlint.memory.trainer_kinds import kind_of
 from memlint.memory.training_run import TrainingRun
 from memlint.rule.savings import ends, verdict
 from memlint.source.record import Record
@@ -303,3 +304,65 @@ def _gathered(timeline: Timeline) -> tuple[int, int]:
     if timeline.sharding.live_parameters:
         return sum(tensor.bytes for tensor in gather), 0
     return gather[0].bytes, gather[1].bytes // 2
+
+
+# -- sizes, one tensor at a time -------------------------------------------------------------------
+
+
+def singles_of(timeline: Timeline) -> tuple[tuple[str, Tensor], ...]:
+    """Phases and tensors, the largest first."""
+    run, standing = timeline.run, timeline.standing
+    found = list(timeline.recording.singles)
+    width = timeline.holding.width
+    matrices = {
+        (linear.name, linear.inputs, linear.outputs * linear.experts)
+        for stack in timeline.recording.stacks
+        for linear in stack.layer.linears
+    }
+    architecture = timeline.architecture
+    for name in ("embeddings", "lm_head"):
+        matrices.add((name, architecture.vocabulary, architecture.hidden))
+    optimizer = timeline.optimizer
+    for name, inputs, outputs in sorted(matrices):
+        numel = inputs * outputs
+        sizes = f"{inputs} x {outputs} x {width} bytes"
+        found.append(("load", Tensor(name, numel * width, "weights", sizes)))
+        if not timeline.holding.full:
+            continue
+        found.append(("backward", Tensor(f"gradient of {name}", numel * width, "gradients", sizes)))
+        if optimizer.moments:
+            state = (
+                state_bytes(optimizer, numel, standing.state_width(), rows=inputs, columns=outputs)
+                // optimizer.moments
+            )
+            found.append(
+                ("optimizer step", Tensor(f"one state of {name}", state, "optimizer states"))
+            )
+        if optimizer.foreach or optimizer.single:
+            each = standing.state_width() if optimizer.foreach else 4
+            found.append(
+                (
+                    "optimizer step",
+                    Tensor(
+                        f"temporary of {name}",
+                        numel * each,
+                        "optimizer temporaries",
+                        f"{inputs} x {outputs} x {each} bytes",
+                    ),
+                )
+            )
+    found.extend(("forward", tensor) for tensor in standing.gather())
+    found.extend(
+        (
+            "generation",
+            Tensor(
+                "key/value cache of a layer",
+                cache_bytes(stack.layer.attention, run.rows, run.length, run.compute),
+                "kv cache",
+            ),
+        )
+        for stack in timeline.recording.stacks[:1]
+        if kind_of(timeline.settings.trainer).generates
+    )
+    unique = {(phase, tensor.name, tensor.bytes): (phase, tensor) for phase, tensor in found}
+    return tuple(sorted(unique.values(), key=lambda item: -item[1].bytes))

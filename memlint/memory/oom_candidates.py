@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memlint.memory.checkpoints import find_architecture, find_config
-from memlint.memory.oom_frames import DATA, Evidence, read_frames
-from memlint.memory.oom_log import Log, Message, read_log
+from memlint.memory.oom_log import DATA, Evidence, Log, Message, read_frames, read_log
 from memlint.memory.oom_tensors import FIXED, LINEAR, SQUARE, Sized, Table, likelihood, table_of
 from memlint.memory.settings import Settings, SettingsError, dtype_width, read_settings, replace
 from memlint.rule.remedies import fixes_against

@@ -38,7 +38,7 @@ MAINTAINERS = {
 TABLES = {
     "memlint.api.knowledge.families": ("_FAMILIES", "_WHOLE", "_REFUSED"),
     "memlint.api.knowledge.sizes": ("_WRITTEN", "_WORDS"),
-    "memlint.memory.oom_frames": ("_FRAMES", "_PHASES"),
+    "memlint.memory.oom_log": ("_FRAMES", "_PHASES"),
     "memlint.proof.stand_ins.tiny_models": ("_FAMILIES",),
     "memlint.project.checkouts": (
         *("_PROJECT_NAME", "_SETUP_NAME", "_SETUP_VERSION", "_PROJECT_VERSION"),
@@ -50,7 +50,7 @@ OF_TABLES = {
         "pattern.search(self._whole if whole else self._name)",
     ),
     "memlint.api.knowledge.sizes": ("re.search(written, name)", "re.search(pattern, name)"),
-    "memlint.memory.oom_frames": (
+    "memlint.memory.oom_log": (
         "re.search(words, text, re.I)",
         "re.search(words, plain, re.I)",
     ),
