@@ -165,7 +165,7 @@ def measure(fake: Fake) -> tuple[int, int]:
     with tempfile.TemporaryDirectory() as folder:
         read = read_pair(pair, Path(folder))
     config = _config(read["model"], fake.layers, fake.options)
-    frozen = read.pop("frozen_models", {})
+    frozen = [read.pop(name, None) for name in ("frozen_models", "copies")]
     result = estimate({**read, "model": {"config": config}})
     known = {name: getattr(result.settings, name) for name in result.settings._fields}
     model = _built(fake.auto, config, str(known["weights_dtype"]))
@@ -184,7 +184,7 @@ def measure(fake: Fake) -> tuple[int, int]:
                 fake.step(model, beside, optimizer, known)
     work = sum(one.bytes for one in result.peak.tensors if one.kind in ("workspace", "batch"))
     own = sum(one.numel() * one.element_size() for one in model.parameters())
-    extra = standing - own if frozen else 0
+    extra = standing - own if any(frozen) else 0
     return result.peak.total - work + extra, counter.peak
 
 

@@ -397,6 +397,8 @@ def _in_settings(
             yield name, {"bits": 8 if value == "int8" else 4, "type": value}
         elif name == "nested_quantization" and known.quantization is not None:
             yield "quantization", known.quantization._replace(double_quant=True)
+        elif name == "modules_to_save" and known.lora is not None:
+            yield "lora", known.lora._replace(modules_to_save=())
         elif name == "reentrant":
             yield "checkpointing", "non_reentrant"
         elif name == "in_backward":

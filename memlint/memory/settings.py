@@ -46,7 +46,8 @@ class Settings(Record):
     of a row of labels, where a decoder has its own. fixed_length: whether all rows have one length.
     logits_copies: float32 tensors as large as the logits that a loss of the script's own keeps
     beside what the library's would. held_outputs: False where a loop deletes its outputs once they
-    are read. eval_rows: rows whose logits an evaluation keeps, for metrics.
+    are read. copies: of all weights, on the GPU. eval_rows: rows whose logits an evaluation keeps,
+    for metrics.
     notes: why the settings of these names are open, in the words of who read them.
     """
 
@@ -78,6 +79,7 @@ class Settings(Record):
     shared_prompt: bool | None = None
     reference_model: bool | None = None
     frozen_models: Mapping[str, str] = {}
+    copies: int | None = None
     offload: str | None = None
     streamed: bool | None = None
     head_in_tiles: bool | None = None
@@ -301,7 +303,7 @@ _dtype = _kind(
 def _count(name: str, value: Any) -> int:
     if not _is_number(value) or not math.isfinite(value) or value != int(value):
         raise _wrong(name, "a whole number", value)
-    least = 0 if name in ("prompt_len", "logits_copies", "eval_rows") else 1
+    least = 0 if name in ("prompt_len", "logits_copies", "eval_rows", "copies") else 1
     if value < least:
         raise _wrong(name, f"at least {least}", value)
     if value > _MOST:

@@ -128,11 +128,13 @@ class Standing(OfRun):
         return tensors
 
     def _reference(self) -> list[Tensor]:
-        if not self.settings.reference_model:
-            return []
+        """A trainer's reference, and copies that the script makes: as large as the weights."""
         whole = sum(stack.stock.base * stack.count for stack in self.recording.stacks)
         whole += self.holding.embedding().base + self.holding.head().base
-        return [Tensor("reference model", int(whole * self._share()), "reference model")]
+        size, copies = int(whole * self._share()), self.settings.copies or 0
+        kept = [Tensor("copies of the weights", copies * size, "reference model")]
+        reference = [Tensor("reference model", size, "reference model")]
+        return reference * bool(self.settings.reference_model) + kept * bool(copies)
 
     def _frozen(self) -> list[Tensor]:
         """Teachers, and references of the script's own."""

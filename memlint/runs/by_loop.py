@@ -307,7 +307,7 @@ class LoopRun(StepRun):
 
     def write_kept_copy(self, value: bool) -> Change:
         """By hand."""
-        return Change({"frozen_models": {}}, "Keep it in the host's memory")
+        return Change({"copies": 0}, "Keep it in the host's memory")
 
     def read_gradient_accumulation(self) -> Field:
         """1 where each turn of the step certainly has a step of the optimizer."""

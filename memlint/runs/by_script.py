@@ -186,7 +186,7 @@ class ScriptRun(TrainingRun):
             message = "Leave them out of `modules_to_save`, unless the vocabulary has grown"
         elif script.api.accepts("peft.LoraConfig", "trainable_token_indices"):
             message = "Train the new words alone: `trainable_token_indices=[...]` in their place"
-        return Change({}, message)
+        return Change({"modules_to_save": value}, message)
 
     def write_in_backward(self, value: bool) -> Change:
         """By hand."""

@@ -27,14 +27,15 @@ def companions_of(script: Script, facts: ModelFacts, trainer: Trainer | None) ->
     """The settings of what stands beside a trained model."""
     given = trainer.setting("ref_model").value if trainer is not None else None
     known = given.made_by.node if isinstance(given, Object) and given.made_by else None
-    copies = copies_of(script, facts, known)
+    copies = len(copies_of(script, facts, known))
     loads = [model_facts(script, script.value(one.node)) for one in frozen_loads(script)]
     frozen: dict[str, str] = {}
-    for values in (loading_of(script, one) for one in (*loads, *[facts] * bool(copies))):
+    for values in (loading_of(script, one) for one in loads):
         if isinstance(name := values.get("model"), str):
             stored = values.get("quantization", {}).get("type")
             frozen[name] = stored or values.get("weights_dtype", "bfloat16")
-    return {"frozen_models": frozen} if frozen else {}
+    beside: Options = {"frozen_models": frozen} if frozen else {}
+    return beside | ({"copies": copies} if copies else {})
 
 
 def copies_of(script: Script, facts: ModelFacts, given: object) -> list[Call]:

@@ -402,7 +402,7 @@ RULES: dict[str, tuple[bool, bool, bool, tuple[int, ...]]] = {
     "MEM408": (False, False, False, (3, 32)),
     "MEM409": (False, False, False, (3, 33, 34)),
     "MEM410": (False, True, True, (35, 36, 37)),
-    "MEM411": (True, True, True, (3, 38)),
+    "MEM411": (False, True, True, (3, 38)),
     "MEM412": (True, False, False, (3, 31)),
     "MEM413": (False, False, False, (3, 39)),
     "MEM414": (False, True, True, (3, 40)),

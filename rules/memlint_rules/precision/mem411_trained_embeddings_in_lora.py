@@ -37,7 +37,6 @@ RULE = Rule(
     level=Level.HINT,
     summary="embeddings or head trained whole beside a LoRA",
     of_run=check,
-    on_request=True,
     skips=(Skip.UNSLOTH, Skip.TESTS),
     triggers=(triggers.LIBRARIES, frozenset({"modules_to_save"})),
 )

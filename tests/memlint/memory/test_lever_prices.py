@@ -1,0 +1,81 @@
+"""What findings about levers say that mending them saves, against arithmetic."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from memlint.cli.main import run
+
+LOOP = """\
+import copy
+import torch
+from datasets import load_dataset
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM
+
+loader = DataLoader(load_dataset("a", split="train"), batch_size=1)
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-7B", dtype=torch.bfloat16)
+model = model.cuda()
+model.gradient_checkpointing_enable()
+model.train()
+{make}
+for batch in loader:
+    model(**batch, use_cache=False).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+ADAPTER = """\
+import torch
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+from trl import SFTConfig, SFTTrainer
+
+config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")
+model = AutoModelForCausalLM.from_pretrained("{name}"{how})
+args = SFTConfig("out", per_device_train_batch_size=1, max_length=512)
+lora = LoraConfig(r=8{more})
+SFTTrainer(model, args=args, peft_config=lora, train_dataset=rows).train()
+"""
+ADAM = "optimizer = torch.optim.AdamW(model.parameters(){})"
+# The script, and the bytes that the fault costs.
+FAULTS = {
+    "MEM507": (LOOP.format(make=ADAM.format("")), 2 * 7.616e9),
+    "MEM414": (
+        LOOP.format(make=f"ema = copy.deepcopy(model)\n{ADAM.format(', fused=True')}"),
+        2 * 7.616e9,
+    ),
+    # Scales of 68.5 billion quantized weights: 32 bits for 64 of them, or 8 and a little.
+    "MEM413": (
+        ADAPTER.format(
+            name="meta-llama/Llama-3.1-70B", how=", quantization_config=config", more=""
+        ),
+        68.5e9 / 64 * (4 - 1 - 4 / 256),
+    ),
+    # Two tables of 152,064 words: a copy in bf16 and Adam's states; and when the loss is computed
+    # the head's gradient, in bf16 and in float32.
+    "MEM411": (
+        ADAPTER.format(
+            name="Qwen/Qwen2.5-7B",
+            how=", dtype=torch.bfloat16",
+            more=", modules_to_save=['embed_tokens', 'lm_head']",
+        ),
+        3 * 152064 * 3584 * (2 + 4),
+    ),
+}
+
+
+@pytest.mark.parametrize("code", FAULTS)
+def test_a_fault_costs_what_arithmetic_says(
+    code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, wanted = FAULTS[code]
+    path = tmp_path / "train.py"
+    path.write_text(text)
+    run(["check", "--no-cache", "--output-format", "json", "--select", code, str(path)])
+    (found,) = json.loads(capsys.readouterr().out)
+    saving = found["saving"]
+    assert saving["low"] <= wanted * 1.02
+    assert saving["high"] >= wanted * 0.98
