@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import chdir
 from typing import Any
 
 import click
@@ -44,12 +45,16 @@ def compare_command(
             if below.startswith(os.pardir):
                 raise Usage(f"{after}: lies outside of this repository")
             before = os.path.normpath(os.path.join(scratch, below))
+            # What lies among tests is judged from the current folder.
+            here = os.path.join(scratch, os.path.relpath(os.getcwd(), top))
         elif len(paths) == 2:
             before, after = paths
+            here = os.curdir
         else:
             raise Usage("expected two scripts, recipes or folders, or --base REF")
         older = options._replace(target=target_before or target)
-        old = _results(before, older, missing=base is not None)
+        with chdir(here if os.path.isdir(here) else scratch):
+            old = _results(before, older, missing=base is not None)
         found = differences(*_by_name(old, before, _results(after, options), after))
     if output_format == "json":
         click.echo(json.dumps([_facts(each) for each in found], indent=2))

@@ -45,6 +45,15 @@ def test_since_a_commit(capsys: Out, monkeypatch: pytest.MonkeyPatch) -> None:
     assert item["new"] == []
 
 
+def test_tests_of_a_commit_are_tests_too(capsys: Out) -> None:
+    git("init", "-q")
+    write("tests/a.py", "alpha()\n")
+    commit()
+    write("b.py", "x = 1\n")
+    assert run(["compare", "--base", "HEAD"]) == 0
+    assert capsys.readouterr().out == "No finding and no peak changed.\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
