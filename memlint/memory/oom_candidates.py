@@ -257,8 +257,8 @@ def _by_allocated(message: Message, run: Settings) -> dict[str, float]:
 
 
 def _loading(message: Message, weights: float) -> float:
-    """How much likelier loading is: less than the weights is a hint and no proof, for a part of a
-    model may be all that its GPU holds."""
+    """Return the likelihood factor of the load phase, from the bytes already allocated: less than
+    the weights is a hint and no proof, because the GPU may hold only a part of the model."""
     if message.allocated is not None and message.allocated >= 0.97 * weights:
         return 0.2
     if message.total is not None and weights > message.total:

@@ -40,7 +40,7 @@ class Quantization(Record):
 
 
 class Settings(Record):
-    """Everything that the memory of a run depends on; ``None`` where nobody said.
+    """All inputs of the memory model; ``None`` for those that are not specified.
 
     head: what the last layer's states go into; labels: outputs of a classifier. label_len: tokens
     of a row of labels, where a decoder has its own. fixed_length: whether all rows have one length.

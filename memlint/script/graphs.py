@@ -62,7 +62,7 @@ class Graph(StrEnum):
 
 
 class Sum(NamedTuple):
-    """``total += loss`` in a loop, whose turns add to what the turns before left.
+    """``total += loss`` in a loop, which keeps its total from one iteration to the next.
 
     statement: the addition. target: what grows, as it is written. addend: what is added.
     loop: the innermost loop around it, or the method that a trainer runs in every step.

@@ -444,9 +444,9 @@ def sequence_logprobs(
     Raises TypeError if `model` is no `nn.Module`, ValueError for labels that are no token ids and
     for a temperature that is not positive.
     """
-    unwrap(model)  # raises for what is no model
+    unwrap(model)  # raises TypeError if it is not an nn.Module
     check_targets(labels, "labels")
-    LogitTransform(temperature=temperature)  # raises for what is no temperature
+    LogitTransform(temperature=temperature)  # raises ValueError unless it is positive
     target = functional.pad(labels, (0, 1), value=-100)[..., 1:]
     with defer_logits(model, workspace_bytes=workspace_bytes):
         logits: DeferredLogits = model(**inputs, use_cache=False).logits

@@ -106,8 +106,8 @@ class _Gathering:
         given = [self.given[i] for i in leading]
         for tensor in given:
             _when_gradients_come(tensor, self.debt.gather)
-        # Gradients that are asked for (`torch.autograd.grad`) are none that were sent: they do not
-        # come to this input, which says so.
+        # `torch.autograd.grad` does not accumulate into this input, so that its gradients do not
+        # count as sent.
         sent = torch.zeros((), device=given[0].device, requires_grad=True)
         _when_gradients_come(sent, partial(_sent, self.debt, given))
         sums = _Sums.apply(given, sent, *(made[i] for i in leading))  # type: ignore[no-untyped-call]
