@@ -16,10 +16,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from memlint.engine.nodes import holder_of_item, key_of, last_name, literal_of, walk
+from memlint.engine.values import FunctionNode
 from memlint.source.bounded import read_regular
+from memlint.source.parsing import parse_python
 from memlint.source.record import NamedTuple
 
 # A fix may move losses by so many times what one rounding of the weights does: sums in another
@@ -191,8 +194,9 @@ _COLUMNS = {
     "response": "", "context": "", "query": "", "article": "", "highlights": "", "summary": "",
     "document": "", "dialogue": "", "title": "", "content": "", "source": "", "target": "",
     "conversations": "conversations", "messages": "messages", "label": "int", "text": "",
-    "prompt": "", "completion": "",
+    "prompt": "", "completion": "", "score": "float", "reward": "float",
 }  # fmt: skip
+_TOKENIZED = frozenset({"input_ids", "attention_mask", "token_type_ids", "labels", "pixel_values"})
 _BY_TRAINER = {
     "DPO": "preference", "CPO": "preference", "ORPO": "preference", "Reward": "preference",
     "KTO": "kto", "GRPO": "prompt", "RLOO": "prompt", "OnlineDPO": "prompt", "PPO": "prompt",
@@ -200,14 +204,30 @@ _BY_TRAINER = {
 }  # fmt: skip
 
 
+def _read_columns(text: str) -> Iterator[str]:
+    """Yield the keys that functions read of their parameters (``row["quote"]``), but those that a
+    tokenizer makes."""
+    for function in walk([parse_python(text, "script")]):
+        if isinstance(function, FunctionNode):
+            parameters = {each.arg for each in function.args.args}
+            for node in walk([function]):
+                key = key_of(node)
+                held = key is not None and last_name(holder_of_item(node)) in parameters
+                name = literal_of(key) if held else None
+                if isinstance(name, str) and name not in _TOKENIZED:
+                    yield name
+
+
 def sample_columns(text: str) -> str:
-    """Return the rows that a script is likely to take: columns that it names, else by its trainer.
+    """Return the rows that a script is likely to take: the columns that its functions read of what
+    they are given, else those that it names, else by its trainer.
 
     In the words of ``memlint.proof.stand_ins.sample_rows``.
     """
     named = [name for name in _COLUMNS if f'"{name}"' in text or f"'{name}'" in text]
+    named = list(dict.fromkeys(_read_columns(text))) or named
     if named and not any(f"{quote}chosen{quote}" in text for quote in "\"'"):
-        return ",".join(f"{name}:{_COLUMNS[name]}" for name in named)
+        return ",".join(f"{name}:{_COLUMNS.get(name, '') or 'text'}" for name in named)
     for word, rows in _BY_TRAINER.items():
         if f"{word}Trainer" in text or f"For{word}" in text:
             return rows

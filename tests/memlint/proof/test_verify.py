@@ -215,13 +215,16 @@ def _wait_for_child(parent: int) -> int:
 @pytest.mark.parametrize(
     ("text", "rows"),
     [
-        ('x["question"] + x["answer"]', "question:,answer:number"),
+        ('x["question"] + x["answer"]', "question:text,answer:number"),
+        ('f = lambda row: row["saying"]\nd["train"]["by"]', "saying:text"),
+        ('def f(a, b):\n    a["input_ids"] = a["poem"]\n    c["d"]\n    b["score"]',
+         "poem:text,score:float"),
         ("DPOTrainer(model)", "preference"),
         ("row['prompt'], row['chosen']; DPOTrainer", "preference"),
         ("AutoModelForSequenceClassification.from_pretrained(n)", "classes"),
         ("SFTTrainer(model)", "text"),
     ],
-)
+)  # fmt: skip
 def test_rows_are_guessed(text: str, rows: str) -> None:
     assert sample_columns(text) == rows
 
