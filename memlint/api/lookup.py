@@ -421,13 +421,9 @@ class Api:
         shows it. Raises KeyError for a topic that nobody wrote down."""
         from memlint.api.knowledge.behaviours import BEHAVIOURS
 
-        answer: str | None = None
-        for line in BEHAVIOURS:
-            if line.topic == topic and is_between(self.version(line.package), line.since, ""):
-                answer = line.answer
-        if answer is None:
-            raise KeyError(topic)
-        return answer
+        package, answers = BEHAVIOURS[topic]
+        version = self.version(package)
+        return [a for since, a in answers.items() if is_between(version, since, "")][-1]
 
     def family(self, checkpoint: str | None) -> Family:
         """Return the family of a checkpoint's model by its name; one without traits for None."""
