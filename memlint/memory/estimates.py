@@ -282,6 +282,7 @@ def _reserved(timeline: Timeline) -> float:
             capacity=gpu.room if gpu else 0,
             scales=(1.0, 1.0) if one_length else _VARYING,
             windows=_windows(2 if accumulating else 1, settings, bool(one_length)),
+            expandable=bool(settings.expandable),
         )
     )
 

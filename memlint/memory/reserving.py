@@ -33,7 +33,7 @@ class Play(Record):
     gradient. gathered: bytes of a layer's gathered weights. fixed: bytes that live throughout,
     without states. leak: whether input gradients stay until backward is over. scales: sizes of
     the micro-batches, as shares of the largest. windows: how many micro-batches make a step;
-    each number is a play of its own.
+    each number is a play of its own. expandable: whether segments grow.
     """
 
     layer: Trace
@@ -55,13 +55,14 @@ class Play(Record):
     capacity: int
     scales: tuple[float, ...] = (1.0, 1.0)
     windows: tuple[int, ...] = (1,)
+    expandable: bool = False
 
 
 def reserved_over_allocated(run: Play) -> float:
     """Peak reserved over peak allocated bytes, each the most of all plays."""
     reserved = allocated = 1
     for window in run.windows:
-        allocator = CachingAllocator(run.capacity)
+        allocator = CachingAllocator(run.capacity, expandable=run.expandable)
         allocator.allocate("fixed", run.fixed)
         player = _Player(allocator, run, window)
         for scale in run.scales:

@@ -89,6 +89,7 @@ class Settings(Record):
     sharding: str | None = None
     sharding_options: Mapping[str, Any] = {}
     gpu: str | None = None
+    expandable: bool | None = None
     versions: Mapping[str, str] = {}
     autocast: bool | None = None
     evaluation: bool | None = None

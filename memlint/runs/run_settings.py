@@ -26,6 +26,7 @@ from memlint.script.calls import Config
 from memlint.script.checkpointing import ARGUMENTS, ENABLERS, KBIT_PREPARATION
 from memlint.script.loaded_models import model_facts
 from memlint.script.owners import Owner
+from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from memlint.script.called import Call
@@ -49,6 +50,7 @@ _RUNTIME: dict[str, Options] = {
 _LOSSES = {Owner.LIGER: "liger", Owner.CUT_CROSS_ENTROPY: "liger", Owner.TORCH: "chunked"}
 # Contexts under which saved activations wait in the host's memory.
 _HOSTS = (".save_on_cpu", ".OffloadActivations", ".get_act_offloading_ctx_manager")
+_GROWING = lazy_pattern(r"expandable_segments\s*:\s*True")
 # What keeps some activations and computes the others again.
 _SELECTS = ("activation_memory_budget", "create_selective_checkpoint_contexts")
 _MIXES = (".autocast", "accelerate.Accelerator", "lightning.Fabric", "deepspeed.initialize")
@@ -140,6 +142,8 @@ def _finished(
     config = _config(script, trainer) if trainer is not None else None
     if any(calls_anywhere(script, *ENABLERS)):
         values["checkpointing"] = "full"
+    if script.matches(_GROWING):
+        values["expandable"] = True
     if any(calls_anywhere(script, *_HOSTS)):
         values["offload"] = "activations"
     values = joined(

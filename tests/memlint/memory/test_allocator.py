@@ -70,9 +70,27 @@ def test_free_segments_go_back_when_the_gpu_is_full() -> None:
     assert allocator.reserved == 120 * MIB
 
 
-@given(st.lists(st.tuples(st.integers(0, 15), st.integers(1, 64 * MIB)), max_size=60))
-def test_reserved_is_never_less_than_allocated(events: list[tuple[int, int]]) -> None:
-    allocator = CachingAllocator()
+def test_a_segment_that_grows_serves_larger_tensors() -> None:
+    allocator = CachingAllocator(expandable=True)
+    for size in (50, 80, 120):
+        allocator.allocate("a", size * MIB)
+        allocator.release("a")
+    assert allocator.reserved == 120 * MIB
+    allocator.allocate("a", 60 * MIB)
+    allocator.allocate("b", 70 * MIB)
+    assert allocator.reserved == 130 * MIB
+    allocator.release("a")
+    allocator.allocate("c", 61 * MIB)  # what "a" left is too small, and "b" is the end
+    assert allocator.reserved == (130 + 62) * MIB
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 15), st.integers(1, 64 * MIB)), max_size=60), st.booleans()
+)
+def test_reserved_is_never_less_than_allocated(
+    events: list[tuple[int, int]], expandable: bool
+) -> None:
+    allocator = CachingAllocator(expandable=expandable)
     live: dict[int, int] = {}
     for key, size in events:
         if key in live:

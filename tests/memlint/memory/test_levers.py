@@ -213,3 +213,13 @@ def test_tiles_of_an_mlp_leave_its_input_alone() -> None:
         for on in (True, False)
     )
     assert (plain.total - tiled.total) / 2**30 == pytest.approx(35.54 - 21.29, rel=0.01)
+
+
+def test_segments_that_grow_reserve_little_more_than_is_allocated() -> None:
+    setting = 'import os\nos.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:{}"'
+    grown, fixed = (
+        estimate({**loop(setting.format(on)), "seq_len": 2048, "checkpointing": "full"})
+        for on in (True, False)
+    )
+    assert grown.reserved.estimate < 1.1 * grown.allocated.estimate
+    assert fixed.reserved.estimate > 1.2 * fixed.allocated.estimate
