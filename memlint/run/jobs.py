@@ -13,6 +13,7 @@ from memlint.rule.file_rules import BROKEN_FILE
 from memlint.rule.registry import Choice
 from memlint.rule.savings import Pricing
 from memlint.source.record import NamedTuple
+from memlint.source.roots import repository_of
 
 if TYPE_CHECKING:
     from memlint.project.config import Settings
@@ -121,10 +122,14 @@ def _chosen(settings: Settings, choice: Choice) -> _Chosen:
 def _is_among_tests(file: Found) -> bool:
     """True if a file lies below a folder of tests of its project, or of the current folder."""
     absolute = file.absolute or os.path.abspath(file.path)
-    root = file.settings.root if file.settings.origin else os.getcwd()
-    if not absolute.startswith(os.path.join(root, "")):
+    folder = os.path.dirname(absolute)
+    if _TESTS.isdisjoint(folder.split(os.sep)):
         return False
-    return not _TESTS.isdisjoint(absolute[len(root) :].split(os.sep)[:-1])
+    root: str | None = file.settings.root if file.settings.origin else os.getcwd()
+    if not absolute.startswith(os.path.join(root or "", "")):
+        # The project is checked from elsewhere: what it finds is the same.
+        root = repository_of(folder)
+    return root is not None and not _TESTS.isdisjoint(folder[len(root) :].split(os.sep))
 
 
 def _relative(absolute: str, root: str) -> str:

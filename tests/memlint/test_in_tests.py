@@ -62,6 +62,18 @@ def test_a_folder_of_tests_around_the_project_counts_for_nothing(tmp_path: Path)
     assert codes(str(project)) > ON_VERSIONS
 
 
+def test_a_project_that_is_checked_from_elsewhere_hears_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written("project/tests/train.py")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert codes("../project") > ON_VERSIONS, "nothing says where the project begins"
+    (tmp_path / "project" / ".git").mkdir()
+    assert codes("../project") == ON_VERSIONS
+
+
 def test_rules_that_are_selected_by_name_are_asked_of_tests() -> None:
     written("tests/train.py")
     assert codes(".", "--extend-select", "unchecked-activations") == {*ON_VERSIONS, "MEM301"}
