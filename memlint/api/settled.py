@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 
@@ -28,9 +29,14 @@ def settle(codes: Sequence[str], read: Callable[[str], object]) -> dict[str, obj
 
     codes: of the class and its bases, nearest first. read: an option as it was given, or ``OPEN``.
     """
-    run = _Run([ast.parse(code).body for code in codes], read)
+    run = _Run([_statements(code) for code in codes], read)
     run.turn(0)
     return run.values
+
+
+@lru_cache(maxsize=64)
+def _statements(code: str) -> list[ast.stmt]:
+    return ast.parse(code).body
 
 
 class _Run:

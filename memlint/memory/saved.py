@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from memlint.memory import facts
 from memlint.memory.blocks import layer as record_layer
 from memlint.memory.lifetimes import Tensor
@@ -16,7 +18,6 @@ class Saved(OfRun):
     def __init__(self, run: TrainingRun, recording: Recording) -> None:
         super().__init__(run)
         self.recording = recording
-        self._before: dict[int, int] = {}
 
     def offloads(self) -> bool:
         return self.settings.offload == "activations"
@@ -127,19 +128,15 @@ class Saved(OfRun):
         """Bytes that wait while layer ``index`` runs backward. leak: as ``reentrant_leak`` says."""
         if leak:
             depth = self.architecture.depth
-            return self._of_first(depth) + leak * (depth - 1 - index)
-        return self._of_first(index)
+            return self._of_first[depth] + leak * (depth - 1 - index)
+        return self._of_first[index]
 
-    def _of_first(self, number: int) -> int:
-        """Bytes that the first layers have saved."""
-        known = self._before.get(number)
-        if known is None:
-            known = 0
-            left = number
-            for stack in self.recording.stacks:
-                count = min(stack.count, left)
-                left -= count
-                if count > 0 and not self.offloads():
-                    known += int(self.kept(stack) * count / self.sharding.split)
-            self._before[number] = known
-        return known
+    @cached_property
+    def _of_first(self) -> list[int]:
+        """Bytes that the first layers have saved, by their number."""
+        sizes = [0]
+        for stack in self.recording.stacks:
+            below, kept = sizes[-1], 0 if self.offloads() else self.kept(stack)
+            parts = range(1, stack.count + 1)
+            sizes += [below + int(kept * count / self.sharding.split) for count in parts]
+        return sizes
