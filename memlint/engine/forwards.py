@@ -16,7 +16,7 @@ from memlint.engine import modes
 from memlint.engine.nodes import walk
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Output, Positions, Role, Tensor, Width
-from memlint.engine.used_as import calls_of_models
+from memlint.engine.used_as import calls_elsewhere
 from memlint.engine.values import (
     Constant,
     Object,
@@ -137,8 +137,9 @@ def _makes_no_model(kind: str) -> bool:
 
 def _is_used_as_model(run: Interpreter, invocation: Invocation) -> bool:
     """True if the file that a call stands in uses what is called as a model."""
-    files = run.trees[1:] if is_elsewhere(invocation.node) else run.trees[:1]
-    return any(invocation.node in calls_of_models(tree) for tree in files)
+    if is_elsewhere(invocation.node):
+        return any(invocation.node in calls_elsewhere(tree) for tree in run.trees[1:])
+    return invocation.node in run.calls_of_models
 
 
 def module_of(

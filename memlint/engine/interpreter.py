@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 from memlint.engine.command_line import CommandLine
 from memlint.engine.expressions import EXPRESSIONS
@@ -21,12 +22,14 @@ from memlint.engine.forwards import LAUNCHERS, ForwardRun, is_module, size_of_vo
 from memlint.engine.functions import call_function
 from memlint.engine.imported import project_constant, run_scripts_above
 from memlint.engine.modes import is_known_module
+from memlint.engine.nodes import Index, indexed
 from memlint.engine.project import Project
 from memlint.engine.setters import Setters
 from memlint.engine.state import State
 from memlint.engine.statements import STATEMENTS
 from memlint.engine.tensors import Tensor, Use, detached, note
 from memlint.engine.uncalled import callers_first
+from memlint.engine.used_as import calls_of_models
 from memlint.engine.values import (
     ABSENT,
     MAX_SIZE,
@@ -180,6 +183,16 @@ class Interpreter:
             self._setters.read(tree)
         return self._setters
 
+    @cached_property
+    def index(self) -> Index:
+        """The nodes of the module, and what is around each."""
+        return indexed(self.trees[0])
+
+    @cached_property
+    def calls_of_models(self) -> frozenset[ast.Call]:
+        """The calls in the module whose callee is used as a model."""
+        return calls_of_models(self.index[1])
+
     def root_scope(self) -> int:
         """The scope of the module that runs."""
         scope = self.scope
@@ -220,17 +233,6 @@ class Interpreter:
             scope = declared.get(name, scope)
         self.bound[scope].add(name)
         self.state.facts[scope, name] = Binding(value, How.OTHER, owner)
-
-    def rebind(self, name: str, value: Value) -> None:
-        """Give a name another value where it is bound, as changing an object in place does."""
-        scope: int | None = self.global_names.get(self.scope, {}).get(name, self.scope)
-        while scope is not None:
-            if name in self.bound[scope]:
-                binding = self.state.get((scope, name))
-                if binding is not None:
-                    self.state.facts[scope, name] = Binding(value, binding.how, binding.owner)
-                    return
-            scope = self.parents[scope]
 
     # -- objects ---------------------------------------------------------------------------------
 
@@ -369,7 +371,7 @@ class Interpreter:
                 if isinstance(value, Function):
                     return Function(value.node, value.scope, thing, value.owner, value.options)
                 return value
-        if name == "module" and self.forwards_of(thing):
+        if name == "module" and (is_known_module(self, thing) or is_module(thing)):
             return thing
         if name == "device" and thing.type in LAUNCHERS:
             return Constant("cuda")
@@ -379,10 +381,6 @@ class Interpreter:
     def has_outputs(self) -> bool:
         """True if a forward pass was met, or a field of what may be an output."""
         return self.has_tensors or bool(self.forwards)
-
-    def forwards_of(self, thing: Object) -> bool:
-        """True if an object is a module that DDP and its like may wrap."""
-        return is_known_module(self, thing) or is_module(thing)
 
     def attribute_of(self, value: Value, node: ast.Attribute) -> Value:
         """``value.attr`` of one value."""

@@ -356,7 +356,7 @@ def _identified(run: Interpreter, invocation: Invocation, value: Value) -> Value
 
 def _bind(run: Interpreter, name: str, value: Value) -> None:
     if run.lookup(name) is not None:
-        run.rebind(name, value)
+        rebind(run, name, value)
         return
     # A name that is bound nowhere: another cell or file defines it.
     run.bound[0].add(name)
@@ -366,3 +366,15 @@ def _bind(run: Interpreter, name: str, value: Value) -> None:
 def flag_of(invocation: Invocation) -> bool | None:
     """The mode that ``train(mode)`` sets."""
     return _flag(invocation, "mode")
+
+
+def rebind(run: Interpreter, name: str, value: Value) -> None:
+    """Give a name another value where it is bound, as changing an object in place does."""
+    scope: int | None = run.global_names.get(run.scope, {}).get(name, run.scope)
+    while scope is not None:
+        if name in run.bound[scope]:
+            binding = run.state.get((scope, name))
+            if binding is not None:
+                run.state.facts[scope, name] = Binding(value, binding.how, binding.owner)
+                return
+        scope = run.parents[scope]

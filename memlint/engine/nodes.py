@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterable
 
 # Handles on what is written, for those who ask the engine what it says and read none of it.
@@ -54,6 +55,27 @@ def walk(roots: Iterable[ast.AST]) -> list[ast.AST]:
                 if child is not None:
                     nodes.append(child)
     return nodes
+
+
+NodesByKind = dict[type[ast.AST], list[ast.AST]]
+Index = tuple[dict[ast.AST, ast.AST], NodesByKind]
+
+
+def indexed(*trees: ast.AST) -> Index:
+    """Return the node around each node, and all nodes by type, those of a tree breadth first."""
+    around: dict[ast.AST, ast.AST] = {}
+    by_kind: NodesByKind = defaultdict(list)
+    for tree in trees:
+        nodes = [tree]
+        for node in nodes:  # grows meanwhile
+            kind = node.__class__
+            by_kind[kind].append(node)
+            for name, many in CHILDREN[kind]:
+                for child in getattr(node, name) if many else (getattr(node, name),):
+                    if child is not None:
+                        around[child] = node
+                        nodes.append(child)
+    return around, by_kind
 
 
 def called_name(call: ast.Call) -> str:

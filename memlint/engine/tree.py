@@ -1,7 +1,7 @@
 """The syntax tree of a script, indexed: what stands where, around what, and which names are bound.
 
 Cost: one walk over all nodes, made when something is first asked of it, some 5 ms for a thousand
-lines. Most files of a repository never need it.
+lines; the engine's own questions are answered by the same walk.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from memlint.engine.name_uses import parameters
-from memlint.engine.nodes import CHILDREN, walk
+from memlint.engine.nodes import Index, indexed, walk
 from memlint.engine.project import ElsewhereError, are_of_one_file, is_elsewhere, place_of_setting
 from memlint.engine.values import FunctionNode
 from memlint.source import Source, Span
@@ -36,23 +36,6 @@ def packages_at_top(module: ast.Module) -> frozenset[str]:
             case _:
                 break
     return frozenset(found)
-
-
-def _parents(
-    tree: ast.Module, by_type: dict[type[ast.AST], list[ast.AST]]
-) -> dict[ast.AST, ast.AST]:
-    """Return the node around each node; all nodes go to ``by_type``, breadth first."""
-    around: dict[ast.AST, ast.AST] = {}
-    nodes: list[ast.AST] = [tree]
-    for node in nodes:  # grows meanwhile
-        kind = node.__class__
-        by_type[kind].append(node)
-        for name, many in CHILDREN[kind]:
-            for child in getattr(node, name) if many else (getattr(node, name),):
-                if child is not None:
-                    around[child] = node
-                    nodes.append(child)
-    return around
 
 
 class Tree:
@@ -94,23 +77,15 @@ class Tree:
             return ast.unparse(node)
         return self.source.slice(self.span(node))
 
-    @cached_property
-    def _index(self) -> tuple[dict[ast.AST, ast.AST], dict[type[ast.AST], list[ast.AST]]]:
+    @property
+    def _index(self) -> Index:
         """The node around each node, and all nodes by type, breadth first."""
-        by_type: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
-        around = _parents(self.tree, by_type)
-        return around, by_type
+        raise NotImplementedError
 
     @cached_property
-    def _index_elsewhere(
-        self,
-    ) -> tuple[dict[ast.AST, ast.AST], dict[type[ast.AST], list[ast.AST]]]:
+    def _index_elsewhere(self) -> Index:
         """``_index`` of the other files."""
-        by_type: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
-        around: dict[ast.AST, ast.AST] = {}
-        for tree in self.others:
-            around.update(_parents(tree, by_type))
-        return around, by_type
+        return indexed(*self.others)
 
     @property
     def _around_elsewhere(self) -> dict[ast.AST, ast.AST]:

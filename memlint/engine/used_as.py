@@ -7,9 +7,10 @@ mode), or reads logits of what comes back, or gives it a language model's inputs
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import lru_cache
 
-from memlint.engine.nodes import walk
+from memlint.engine.nodes import NodesByKind, indexed
 
 # Methods that only modules have.
 _OF_MODULES = frozenset(
@@ -20,41 +21,54 @@ _OF_MODULES = frozenset(
         *("load_state_dict", "print_trainable_parameters", "no_sync", "train", "eval"),
     }
 )
-_SPEAKING = frozenset({ast.Assign, ast.Attribute, ast.Call})
 _INPUTS = frozenset({"input_ids", "inputs_embeds", "attention_mask", "labels", None})
 
 
-@lru_cache(maxsize=64)  # the files of one script: trees are large
-def calls_of_models(tree: ast.Module) -> frozenset[ast.Call]:
-    """Return the calls in a file whose callee is used as a model."""
-    modules: set[str] = set()
-    results: dict[str, set[str]] = {"logits": set(), "loss": set()}
+@lru_cache(maxsize=64)  # the other files of one script: trees are large
+def calls_elsewhere(tree: ast.Module) -> frozenset[ast.Call]:
+    """Return the calls of models in another file."""
+    return calls_of_models(indexed(tree)[1])
+
+
+def calls_of_models(nodes: NodesByKind) -> frozenset[ast.Call]:
+    """Return the calls in a file whose callee is used as a model. nodes: those of the file."""
+    modules = _used_as_modules(nodes)
+    read: dict[str, set[str]] = {"logits": set(), "loss": set()}
     found: set[ast.Call] = set()
-    calls: list[tuple[ast.Call, str]] = []
-    for node in filter(_can_tell, walk([tree])):
+    for node in nodes[ast.Attribute]:
         match node:
-            case ast.Call(func=ast.Attribute(value=holder, attr=method)) if method in _OF_MODULES:
-                modules.add(_key(holder))
-            case ast.Attribute(value=ast.Call() as call, attr=field) if field in results:
+            case ast.Attribute(value=ast.Call() as call, attr="logits" | "loss" as field):
                 if field == "logits" or _gets_inputs(call):
                     found.add(call)
-            case ast.Attribute(value=holder, attr=field) if field in results:
-                results[field].add(_key(holder))
-            case ast.Assign(targets=[target], value=ast.Call() as call):
-                calls.append((call, _key(target)))
-        if isinstance(node, ast.Call):
-            calls.append((node, ""))
-    modules.discard("")
-    for call, name in calls:
-        if _key(call.func).removesuffix(".forward") in modules or (
-            name and (name in results["logits"] or (name in results["loss"] and _gets_inputs(call)))
-        ):
+            case ast.Attribute(value=holder, attr="logits" | "loss" as field):
+                read[field].add(_key(holder))
+    for call, name in _named_calls(nodes):
+        is_read = name in read["logits"] or (name in read["loss"] and _gets_inputs(call))
+        if _key(call.func).removesuffix(".forward") in modules or (name and is_read):
             found.add(call)
     return frozenset(found)
 
 
-def _can_tell(node: ast.AST) -> bool:
-    return node.__class__ in _SPEAKING
+def _used_as_modules(nodes: NodesByKind) -> set[str]:
+    """Return what a file asks for what modules alone have, as it is written."""
+    found = {
+        _key(node.func.value)
+        for node in nodes[ast.Call]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if node.func.attr in _OF_MODULES
+    }
+    return found - {""}
+
+
+def _named_calls(nodes: NodesByKind) -> Iterator[tuple[ast.Call, str]]:
+    """Yield the calls, and what an assignment calls their results."""
+    for node in nodes[ast.Call]:
+        assert isinstance(node, ast.Call)
+        yield node, ""
+    for node in nodes[ast.Assign]:
+        match node:
+            case ast.Assign(targets=[target], value=ast.Call() as call):
+                yield call, _key(target)
 
 
 def _gets_inputs(call: ast.Call) -> bool:

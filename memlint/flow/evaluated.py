@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 from memlint.api.lookup import Api
 from memlint.engine.constants import python_value
 from memlint.engine.interpreter import Interpreter
-from memlint.engine.nodes import Expression, Module, Node
+from memlint.engine.nodes import Expression, Index, Module, Node
 from memlint.engine.project import is_elsewhere
 from memlint.engine.scopes import Flow
 from memlint.engine.tensors import Tensor, Use, known_tensors
@@ -47,6 +47,10 @@ class Evaluated(Tree):
         self.api = api
         self._run = run
         self.answers: dict[object, object] = {}
+
+    @property
+    def _index(self) -> Index:
+        return self._run.index
 
     # -- names and values ------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import ast
 
 from memlint.engine.binding import drop_item
 from memlint.engine.interpreter import CallEffect, Interpreter
-from memlint.engine.modes import flag_of, set_gradients, set_training
+from memlint.engine.modes import flag_of, rebind, set_gradients, set_training
 from memlint.engine.rows import row_effects
 from memlint.engine.tensors import Output
 from memlint.engine.values import (
@@ -113,7 +113,7 @@ def _change(run: Interpreter, invocation: Invocation) -> Value | None:
         items, is_open = (*items, invocation.arguments[0]), False
     changed = run.bounded(Sequence(items, before.kind, before.node, is_open))
     if isinstance(func.value, ast.Name):
-        run.rebind(func.value.id, changed)
+        rebind(run, func.value.id, changed)
     elif isinstance(func.value, ast.Attribute):
         holder = run.values.get(func.value.value)
         if isinstance(holder, Object):
