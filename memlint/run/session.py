@@ -88,6 +88,9 @@ class Session:
                     gc.collect()
         finally:
             if was_on:
+                # What is there now counts as old: it is not searched at once.
+                gc.freeze()
+                gc.unfreeze()
                 gc.enable()
 
     def fix_all(self, work: Iterable[Work]) -> Iterator[FixResult]:

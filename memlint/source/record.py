@@ -25,9 +25,11 @@ class Record:
     """Base of records: fields are the annotated names, defaults their values in the class body."""
 
     _fields: ClassVar[tuple[str, ...]] = ()
+    _read: ClassVar[Any]
 
     def __init_subclass__(cls) -> None:
         cls._fields = fields = (*cls._fields, *cls.__annotations__)
+        cls._read = itemgetter(*fields) if fields else None
         given = [hasattr(cls, name) for name in fields]
         assert given == sorted(given), f"{cls.__name__}: fields without a default come first"
         defaults = tuple(getattr(cls, name) for name in fields[given.count(False) :])
@@ -36,11 +38,18 @@ class Record:
 
     def _replace(self, **changes: Any) -> Self:
         """Return the same record with other values for some fields."""
-        return type(self)(**{**dict(zip(self._fields, self._values(), strict=True)), **changes})
+        held = self.__dict__
+        values = [changes.pop(name) if name in changes else held[name] for name in self._fields]
+        # What is left is no field: the constructor says so.
+        return type(self)(*values, **changes)
 
     def _values(self) -> tuple[object, ...]:
         """Return the fields' values: cached properties stand in ``__dict__`` too."""
-        return tuple(map(self.__dict__.__getitem__, self._fields))
+        held = self.__dict__
+        if len(self._fields) < 2:
+            return tuple(map(held.__getitem__, self._fields))
+        values: tuple[object, ...] = self._read(held)
+        return values
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen: use _replace({name}=...)")
