@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 _GIB = 2**30
 _KINDS = 6
+_HOLES = 1.2  # reserved over allocated from which on it is worth a word
 
 
 def as_text(estimate: Estimate) -> str:
@@ -34,6 +35,10 @@ def _lines(estimate: Estimate) -> Iterator[str]:
         ("nvidia-smi", estimate.nvidia_smi),
     ):
         yield f"  {label:12}{_gib(interval.estimate):>9}   ({_range(interval)})"
+    holes = estimate.reserved.estimate > _HOLES * estimate.allocated.estimate
+    if holes and not settings.expandable and not settings.generation.get("vllm"):
+        yield "  little more than what is allocated is reserved by segments that grow:"
+        yield "  PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
     yield ""
     yield from _table(estimate)
     yield ""
