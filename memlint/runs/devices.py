@@ -89,6 +89,10 @@ def by_deepspeed(options: Mapping[str, Any], given: str) -> Options:
             given = name
     if given:
         values.update(weights_dtype=given, compute_dtype=given, autocast=False)
+    optimizer = options.get("optimizer")
+    if isinstance(optimizer, Mapping) and isinstance(kind := optimizer.get("type"), str):
+        values["optimizer"] = "adamw_torch_fused" if kind in ("Adam", "AdamW") else kind
+        values["notes"] = {"optimizer": f"DeepSpeed's configuration names {kind}"}
     return values
 
 
@@ -185,12 +189,17 @@ def _by_meshes(script: Script) -> Options:
             index = 0 if option == "cp_size" else 1
             mesh = given.value if given.given else python_value(call.argument(index))
             if size := _gpus_of(script, mesh):
-                return {
-                    "sharding": "none",
-                    "world_size": size,
-                    "sharding_options": {option: size},
-                }
+                return _divided(size, option)
+    for load in script.model_loads:
+        options = options_of(load)
+        size = count_in(options.get("tp_size")) or script.launcher.processes or 0
+        if size and options.get("tp_plan") is not None:
+            return _divided(size, "tp_size")
     return {}
+
+
+def _divided(size: int, option: str) -> Options:
+    return {"sharding": "none", "world_size": size, "sharding_options": {option: size}}
 
 
 def _words(options: Options) -> Options:

@@ -149,6 +149,19 @@ def test_a_mesh_says_how_many_share_a_row_or_a_layer(
     assert (found["world_size"], found["sharding_options"]) == (4, {option: 4})
 
 
+def test_a_load_says_how_many_share_each_layer() -> None:
+    found = loop(how='tp_plan="auto", tp_size=4, dtype=torch.bfloat16')
+    assert (found["world_size"], found["sharding_options"]) == (4, {"tp_size": 4})
+    assert "world_size" not in loop(how='tp_plan="auto", dtype=torch.bfloat16')
+
+
+def test_deepspeeds_configuration_may_name_the_optimizer() -> None:
+    engine = """import deepspeed
+options = {"zero_optimization": {"stage": 2}, "optimizer": {"type": "Lion"}}
+deepspeed.initialize(model=model, config=options)"""
+    assert loop(after=engine)["optimizer"] == "Lion"
+
+
 # Formats by what loads them: bytes of a matrix of 1024 x 1024, by the formats' own descriptions.
 FORMATS = {
     'quantization_config=HqqConfig(nbits=4, group_size=64)': 4.5 / 8,
