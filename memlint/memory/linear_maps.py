@@ -16,7 +16,8 @@ class Weight(Record):
     the copy that a quantized matmul makes (0: none, the kernel reads the codes). keeps_input:
     whether a quantized matmul keeps its input for backward; keeps_codes: its 8-bit copy as well.
     computes: bytes of the dtype that a quantized matmul asks for (0: that of the run).
-    eight_bit: whether the matmul is bitsandbytes' 8-bit one, over integers.
+    eight_bit: whether the matmul is bitsandbytes' 8-bit one, over integers. dora: whether the
+    adapter scales both results by trained magnitudes.
     """
 
     trainable: bool = True
@@ -31,6 +32,7 @@ class Weight(Record):
     keeps_codes: bool = False
     eight_bit: bool = False
     computes: int = 0
+    dora: bool = False
 
 
 class Work(Record):
@@ -182,7 +184,29 @@ def _adapter(
         saves=(first,),
         weight_bytes=layer.outputs * rank * weight.adapter_width,
     )
-    scaled = tape.op(f"{name} adapter scaled", (second,), second.elements, width)
+    if weight.dora:
+        scaled = _by_magnitude(tape, base, second, layer, weight)
+    else:
+        scaled = tape.op(f"{name} adapter scaled", (second,), second.elements, width)
     total = tape.add(f"{name} output", base, scaled)
     tape.touch(own)
     return cast(tape, total, base.width, f"{name} result")
+
+
+def _by_magnitude(tape: Tape, base: Value, low: Value, layer: Linear, weight: Weight) -> Value:
+    """What DoRA adds to the base's result: both results by the magnitude of each output over the
+    norm of the adapted matrix, which is computed in full."""
+    square, matrix = layer.inputs**2, layer.inputs * layer.outputs
+    norm = (square + 2 * matrix) * weight.adapter_width + matrix * base.width
+    parts = [
+        tape.op(
+            f"{layer.name} magnitude of {name}",
+            (x,),
+            x.elements,
+            low.width,
+            saves=(x,),
+            scratch=scratch,
+        )
+        for name, x, scratch in (("base", base, norm), ("adapter", low, 0))
+    ]
+    return tape.add(f"{layer.name} magnitudes", *parts)

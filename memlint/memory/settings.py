@@ -25,6 +25,7 @@ class Lora(Record):
     target_modules: tuple[str, ...] | str | None = None
     dropout: float | None = None
     modules_to_save: tuple[str, ...] = ()
+    dora: bool | None = None
     dtype: str | None = None
 
 

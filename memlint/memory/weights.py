@@ -151,6 +151,7 @@ class Holding:
         # PEFT's preparation casts every 16-bit parameter that is not quantized to float32.
         self.other_width = 4 if self.prepared else self.width
         self.adapter_width = dtype_width((self.lora.dtype if self.lora else None) or "float32")
+        self.dora = bool(self.lora and self.lora.dora)
         self.adapter_dropout = (self.lora.dropout or 0.0) if self.lora else 0.0
         self.keeps_input = not facts.reaches(settings.versions, facts.DROPS_INPUT)
         self.computes = self._asked_width()
@@ -224,6 +225,7 @@ class Holding:
             rank=rank,
             adapter_width=self.adapter_width,
             adapter_dropout=self.adapter_dropout,
+            dora=self.dora,
         )
         bias = biases * width
         return Held(weight, linear.weights * width + bias, adapter, bias)
@@ -254,6 +256,7 @@ class Holding:
             keeps_codes=eight and self.transposes,
             adapter_width=self.adapter_width,
             adapter_dropout=self.adapter_dropout,
+            dora=self.dora,
         )
 
     def weights(self, layer: Layer) -> Weights:
@@ -372,6 +375,7 @@ class Holding:
             rank=self._head_rank(),
             adapter_width=self.adapter_width,
             adapter_dropout=self.adapter_dropout,
+            dora=self.dora,
         )
         if self.quantizes_head:
             return weight._replace(stored=0, quantized=True, dequantized=self.dequantized)

@@ -53,6 +53,7 @@ _LORA: Rows = (
     ("lora_dropout", "dropout", lambda value: value if isinstance(value, float) else None),
     ("target_modules", "target_modules", read.names_in),
     ("modules_to_save", "modules_to_save", read.names_in),
+    ("use_dora", "dora", read.flag_in),
 )
 # What the classes of transformers put on the last layer's states, by the end of their names.
 _HEADS = {

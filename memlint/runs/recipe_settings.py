@@ -343,6 +343,7 @@ _PROGRAMS: Mapping[Kind, _Program] = {
             ("lora_target_modules", "target_modules", _all_or_names),
             ("lora_target_linear", "target_modules", _if_on("all-linear")),
             ("lora_modules_to_save", "modules_to_save", names_in),
+            ("peft_use_dora", "dora", flag_in),
         ),
         _axolotl,
         {
@@ -360,6 +361,7 @@ _PROGRAMS: Mapping[Kind, _Program] = {
             ("lora_dropout", "dropout", _share),
             ("lora_target", "target_modules", _all_or_names),
             ("additional_target", "modules_to_save", _all_or_names),
+            ("use_dora", "dora", flag_in),
         ),
         _llama_factory,
         {
@@ -375,7 +377,11 @@ _PROGRAMS: Mapping[Kind, _Program] = {
     ),
     Kind.TORCHTUNE: _Program(
         _TORCHTUNE,
-        (("model.lora_rank", "r", count_in), ("model.lora_dropout", "dropout", _share)),
+        (
+            ("model.lora_rank", "r", count_in),
+            ("model.lora_dropout", "dropout", _share),
+            ("model.use_dora", "dora", flag_in),
+        ),
         _torchtune,
         {"batch_size": 1, "enable_activation_checkpointing": False, "dtype": "bf16"},
     ),
