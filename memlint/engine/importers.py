@@ -39,6 +39,7 @@ class Importers:
     def __init__(self, root: str, depth: int, locate: Locate) -> None:
         self._importers: dict[str, list[str]] = defaultdict(list)
         self._scripts: set[str] = set()
+        self._training: set[str] = set()
         files = list(_python_files(root, depth))
         tops = {"", *(part.removesuffix(".py") for path in files for part in path.split(os.sep))}
         for path in files:
@@ -56,6 +57,8 @@ class Importers:
                 self._importers[target].append(path)
         if _MAIN in text:
             self._scripts.add(path)
+        if _TRAINS.search(text) is not None:
+            self._training.add(path)
 
     def scripts_above(self, path: str) -> list[str]:
         """Return the scripts that lead to a module, those that train first, then those with the
@@ -73,12 +76,27 @@ class Importers:
             for one in level:
                 # A package only hands on what its modules define.
                 text = "" if one.endswith("__init__.py") else _text(one)
-                words = defined.intersection(_WORD.findall(text))
+                words = {name for name in defined if name in text}
+                if words:
+                    words.intersection_update(_WORD.findall(text))
                 named[one] = named.get(above[one], set()) | words
                 if self._is_script(one):
                     leading[one] = named[one]
             level = [one for one in level if one not in self._scripts]
-        return _in_turn(leading)
+        return self._in_turn(leading)
+
+    def _in_turn(self, leading: dict[str, set[str]]) -> list[str]:
+        """Return the first scripts to be run, those that train before others, each of which names
+        something that those before it do not."""
+        left = sorted(leading, key=lambda one: one not in self._training)
+        reached: set[str] = set()
+        found: list[str] = []
+        while left and len(found) < MAX_SCRIPTS:
+            best = next((one for one in left if leading[one] - reached), left[0])
+            left.remove(best)
+            found.append(best)
+            reached |= leading[best]
+        return found
 
     def _is_script(self, path: str) -> bool:
         """True if a file is run as a script: it says so, or nothing imports it."""
@@ -89,20 +107,6 @@ class Importers:
     def is_imported(self, path: str) -> bool:
         """True if a file of the folder imports a module."""
         return bool(self._importers.get(path))
-
-
-def _in_turn(leading: dict[str, set[str]]) -> list[str]:
-    """Return the first scripts to be run, those that train before others, each of which names
-    something that those before it do not."""
-    left = sorted(leading, key=lambda one: _TRAINS.search(_text(one)) is None)
-    reached: set[str] = set()
-    found: list[str] = []
-    while left and len(found) < MAX_SCRIPTS:
-        best = next((one for one in left if leading[one] - reached), left[0])
-        left.remove(best)
-        found.append(best)
-        reached |= leading[best]
-    return found
 
 
 def _python_files(root: str, depth: int) -> Iterator[str]:
