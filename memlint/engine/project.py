@@ -394,7 +394,7 @@ def project_of(path: str, data: bytes, modules: Modules) -> Project | None:
     if not (trains or _has(data, _MAKES)) or not os.path.isfile(path):
         return None
     if name.endswith(".py") and _is_module(path, data, trains):
-        return Project(path, modules, is_library=True, trains=trains)
+        return Project(path, modules, is_library=True, trains=trains or _acts(data))
     if not (trains or _IS_BOTH in data) or not _has(data, _IMPORTS):
         return None
     return Project(path, modules, is_both=name.endswith(".py"))
@@ -427,9 +427,11 @@ def _added_to_path(home: str) -> tuple[str, ...]:
     if not lines:
         return ()
     folder = os.path.dirname(home)
-    written = [os.path.join(folder, part) for line in lines for part in _LITERAL.findall(line)]
     above = os.path.dirname(folder)
-    around = [*written, above, os.path.dirname(above)]
+    bases = [folder, above, os.path.dirname(above)]
+    # ``os.path.join(ROOT, "common")``: whatever the root is, it is near.
+    parts = [part for line in lines for part in _LITERAL.findall(line)]
+    around = [*(os.path.join(base, part) for base in bases for part in parts), *bases[1:]]
     return tuple(dict.fromkeys(os.path.normpath(one) for one in around))
 
 

@@ -317,9 +317,21 @@ class Tree:
         """True if code out of sight may read a name: another function, cell or module."""
         declared = [one.names for one in self.nodes(ast.Global)]
         declared += [one.names for one in self.nodes(ast.Nonlocal)]
-        return any(name in names for names in declared) or any(
-            isinstance(one.func, ast.Name) and one.func.id in ("globals", "locals")
+        if any(name in names for names in declared):
+            return True
+        names = (one for one in self.nodes(ast.Name) if one.id == name)
+        first = min((one.lineno for one in names if not self._is_of_comprehension(one)), default=0)
+        # The top of a script that lists its names has those alone that are bound by then.
+        return any(
+            isinstance(one.func, ast.Name)
+            and one.func.id in ("globals", "locals")
+            and (one.lineno >= first or self.function(one) is not None)
             for one in self.nodes(ast.Call)
+        )
+
+    def _is_of_comprehension(self, node: ast.AST) -> bool:
+        return any(
+            isinstance(one, ast.comprehension | ast.ListComp) for one in self.ancestors(node)
         )
 
     def calls_method(self, holder: str, *methods: str) -> bool:

@@ -33,7 +33,7 @@ from memlint.script.handlers import retries_of, survives_failed_steps
 from memlint.script.handwritten_losses import LossForm, TokenLoss, are_only_gathered
 from memlint.script.lengths import RowFunction, block_functions_of, row_functions
 from memlint.script.loaded_models import ModelFacts, copy_of
-from memlint.script.loop_models import FrozenPass, LoopModel, own_models_of
+from memlint.script.loop_models import LoopModel, frozen_beside, own_models_of
 from memlint.script.prompts import completions_together, scored_elsewhere
 from memlint.script.purpose import Purpose
 from memlint.script.readers import (

@@ -242,6 +242,19 @@ def _hasattr(run: Interpreter, invocation: Invocation) -> Value:
     return UNKNOWN
 
 
+def _executed(run: Interpreter, invocation: Invocation) -> Value:
+    """``exec(open("configurator.py").read())``: what the module has set so far are defaults that a
+    file or a command line may change."""
+    scope = run.root_scope()
+    for name in run.bound[scope] if len(invocation.arguments) == 1 else ():
+        binding = run.state.get((scope, name))
+        value = binding.value if binding is not None else None
+        if binding is not None and isinstance(value, Constant):
+            default = Constant(value.value, value.node, Provenance.ENVIRONMENT)
+            run.state.facts[scope, name] = Binding(default, binding.how, binding.owner)
+    return UNKNOWN
+
+
 def _exit(run: Interpreter, invocation: Invocation) -> Value:
     run.state.unreachable = True
     return UNKNOWN
@@ -273,6 +286,7 @@ _EFFECTS: dict[str, CallEffect] = {
     "functools.partial": _partial,
     "types.SimpleNamespace": _namespace,
     "argparse.Namespace": _namespace,
+    "exec": _executed,
     "sys.exit": _exit,
     "exit": _exit,
     "quit": _exit,

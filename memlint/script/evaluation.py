@@ -152,9 +152,10 @@ def _identities(value: Value) -> set[int]:
 def frozen_modules_of(script: Host) -> tuple[Expression, ...]:
     """Expressions for modules of which the script says whether they want gradients: ``model`` of
     ``model.requires_grad_(False)``, and of a loop that sets ``requires_grad`` of its parameters."""
-    switched = [one.value for one in script.attributes("requires_grad_")]
-    for node in script.attributes("requires_grad"):
-        loops = script.flow.loops_around(node) if script.is_target(node) else ()
+    methods = tuple(script.attributes("requires_grad_"))
+    switched = [one.value for one in methods]
+    for node in (*methods, *filter(script.is_target, script.attributes("requires_grad"))):
+        loops = script.flow.loops_around(node)
         iterated = getattr(loops[0], "iter", None) if loops else None
         if iterated is not None:
             # ``model`` of ``model.parameters()``

@@ -10,13 +10,15 @@ from collections.abc import Iterator
 
 from memlint.engine.forwards import Certainty, ForwardRun
 from memlint.engine.modes import module_root
-from memlint.engine.nodes import Node
+from memlint.engine.nodes import Node, holder_of
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import tensors_in
+from memlint.engine.usage import Way
 from memlint.engine.values import ABSENT, Object, options
 from memlint.flow.evaluated import query
 from memlint.script.called import Call
 from memlint.script.calls import Host
+from memlint.script.evaluation import frozen_modules_of
 from memlint.script.forward_passes import Forward, Step, all_steps_of, steps_of
 from memlint.script.loaded_models import ModelFacts, model_facts
 from memlint.source.record import NamedTuple
@@ -125,6 +127,44 @@ def _trained_passes(script: Host) -> Iterator[LoopModel]:
                     continue
                 if step.runs_it(run):
                     yield LoopModel(load, facts, (forward,), (run,), step)
+
+
+def frozen_beside(script: Host, policy: LoopModel) -> tuple[Object, ...]:
+    """The models that a step runs beside what it trains and that nothing trains: by no call of the
+    script, or by a loop that switches their gradients off."""
+    idle = {id(one.run) for one in frozen_passes(script)}
+    off = _switched_off(script)
+    trained = frozenset[int]().union(*map(_roots, policy.runs))
+    runs = [run for one in policy.step.all_forwards for run in one.runs if policy.step.runs_it(run)]
+    found: dict[int, Object] = {}
+    for run in runs:
+        for one in options(run.module):
+            root = id(module_root(one))
+            if isinstance(one, Object) and root not in trained and (root in off or id(run) in idle):
+                found.setdefault(root, one)
+    return tuple(found.values())
+
+
+def _switched_off(script: Host) -> set[int]:
+    """The roots of models whose gradients a loop switches off and that nothing else asks."""
+    switched = set(frozen_modules_of(script))
+    off = {id(module_root(each)) for one in switched for each in options(script.value(one))}
+    asked = [one for one in script.method_calls_anywhere(*_ASKS) if not _is_look(script, one)]
+    others = (one for one in asked if holder_of(one.node) not in switched)
+    # An average of the weights is switched off, too, and changes all the time.
+    return off - {
+        id(module_root(each)) for one in others for each in options(one.receiver or ABSENT)
+    }
+
+
+def _is_look(script: Host, asked: Call) -> bool:
+    """True if weights are counted, or the device of the first is asked for."""
+    if is_elsewhere(asked.node):
+        return False
+    use = script.use(asked.node)
+    if use.way is Way.GIVEN:
+        return use.name == "next"
+    return use.way is Way.LOOPED and use.name != "For"
 
 
 # -- frozen models beside them ---------------------------------------------------------------------

@@ -73,7 +73,7 @@ STARTS = """
     import torch
     {imports}
     net = fetch("Qwen/Qwen3-0.6B")
-    Coach(net, torch.optim.AdamW(net.parameters())).work(batches)
+    Coach(net, torch.optim.AdamW(net.parameters(), fused=True)).work(batches)
 """
 LAYOUTS: dict[str, dict[str, str]] = {
     "side by side": {
@@ -92,7 +92,7 @@ LAYOUTS: dict[str, dict[str, str]] = {
             from .loads import fetch
             def main():
                 net = fetch("Qwen/Qwen3-0.6B")
-                Coach(net, torch.optim.AdamW(net.parameters())).work(batches)
+                Coach(net, torch.optim.AdamW(net.parameters(), fused=True)).work(batches)
             if __name__ == "__main__":
                 main()
         """,
@@ -235,7 +235,7 @@ LEARNS = """
     import scores
     from transformers import AutoModelForCausalLM
     net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
-    optimizer = torch.optim.AdamW(net.parameters())
+    optimizer = torch.optim.AdamW(net.parameters(), fused=True)
     for ids, wanted in batches:
         scores.learn(scores.of_tokens(net, ids, wanted))
         optimizer.step()
@@ -337,7 +337,7 @@ CHORUS = {
         net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
         if adapters:
             net = net.to("cuda")
-        Tenor(net, torch.optim.AdamW(net.parameters()), accelerator).sing(batches)
+        Tenor(net, torch.optim.AdamW(net.parameters(), fused=True), accelerator).sing(batches)
     """,
 }
 
@@ -375,3 +375,24 @@ def test_the_loss_of_a_trainer_in_a_third_file(tmp_path: Path) -> None:
     files["begin.py"] = files["begin.py"].replace("Coach(model=net", "print(net) or dict(model=net")
     files["begin.py"] = files["begin.py"].replace(").train()", ")")
     assert not reported(tmp_path / "b", files)["losses.py"]
+
+
+def test_a_folder_below_a_root_that_the_script_computes(tmp_path: Path) -> None:
+    files = {
+        "requirements.txt": "torch",
+        "shared/fits.py": FITS,
+        "runs/first/start.py": """
+            import os
+            import sys
+            import torch
+            from transformers import AutoModelForCausalLM
+            ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+            sys.path.insert(0, os.path.join(os.path.dirname(ROOT), "shared"))
+            from fits import Coach
+            net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
+            Coach(net, torch.optim.AdamW(net.parameters(), fused=True)).work(batches)
+        """,
+    }
+    found = reported(tmp_path, files)
+    assert codes(found["shared/fits.py"]) == {"MEM201", "MEM302", "MEM307"}
+    assert codes(found["runs/first/start.py"]) == {"MEM301"}

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Call, Finding, Script, advise, facts, is_elsewhere
+from memlint.rule import Call, Finding, Object, Script, advise, facts, is_elsewhere
 
 
 def references_of_loops(script: Script) -> Iterator[Finding]:
     """Frozen copies of the trained model, whose log-probabilities need no second set of weights."""
     seen = set()
-    for frozen in script.frozen_passes:
-        policy = next((model for model in script.loop_models if model.step is frozen.step), None)
-        copy = _second_copy(script, frozen, policy) if policy is not None else None
-        if copy is None or copy.node in seen or copy.conditional or is_elsewhere(copy.node):
-            continue
-        advice = _reference_advice(script, policy) if policy is not None else None
-        if advice is None:
-            continue
-        seen.add(copy.node)
-        yield Finding(
-            script.span(copy.node.func),
-            "a second copy of the weights as reference, for the whole run of the loop",
-            advise(advice),
-        )
+    for policy in script.loop_models:
+        for module in facts.frozen_beside(script, policy):
+            copy = _second_copy(script, module, policy)
+            if copy is None or copy.node in seen or is_elsewhere(copy.node):
+                continue
+            advice = _reference_advice(script, policy)
+            if advice is None or (copy.conditional and not policy.load.conditional):
+                continue
+            seen.add(copy.node)
+            yield Finding(
+                script.span(copy.node.func),
+                "a second copy of the weights as reference, for the whole run of the loop",
+                advise(advice),
+            )
 
 
-def _second_copy(script: Script, frozen: facts.FrozenPass, policy: facts.LoopModel) -> Call | None:
+def _second_copy(script: Script, module: Object, policy: facts.LoopModel) -> Call | None:
     """The call that made a frozen model of the policy's own weights; None for other models."""
-    copy = facts.copy_of(script, frozen.run.module)
+    copy = facts.copy_of(script, module)
     if copy is not None:
         return copy
-    model = script.model_facts(frozen.run.module)
+    model = script.model_facts(module)
     same = isinstance(model.name, str) and model.name and model.name == policy.facts.name
     return model.load if same else None
 
