@@ -148,7 +148,7 @@ _TORCHTUNE = (
         "enable_activation_checkpointing",
         "checkpointing",
         _CHECKPOINTING,
-        unsure=lambda recipe: recipe.has("ac_mode"),  # some layers are, or some operations
+        unsure=lambda recipe: isinstance(recipe.option("ac_mode").value, str),  # some layers are
     ),
     Option(
         "enable_activation_offloading",

@@ -311,3 +311,13 @@ def test_two_keys_of_a_recipe_that_a_command_makes_wrong_are_two_findings(
          "--output-format", "concise", "run.sh"])  # fmt: skip
     lines = [line for line in capsys.readouterr().out.splitlines() if "run.sh:1:1: MEM901" in line]
     assert len({line for line in lines if "does not take `m" in line}) == 2
+
+
+def test_layers_that_torchtune_chooses_are_no_missing_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.sh").write_text(TUNE.replace("batch_size=4", "batch_size=4 ac_mode=selective"))
+    reported = found(capsys)
+    assert "run.sh:3 MEM401" in reported
+    assert "run.sh:3 MEM301" not in reported
