@@ -6,8 +6,18 @@ import ast
 from typing import TYPE_CHECKING
 
 from memlint.engine.subscripts import index_parts, positions_kept
-from memlint.engine.tensors import ROW, Output, Positions, Role, Tensor, Width, note, tensor_from
-from memlint.engine.values import UNKNOWN, Constant, Sequence, Value, merge, options
+from memlint.engine.tensors import (
+    FOLDS,
+    ROW,
+    Output,
+    Positions,
+    Role,
+    Tensor,
+    Width,
+    note,
+    tensor_from,
+)
+from memlint.engine.values import UNKNOWN, Constant, Object, Sequence, Value, merge, options
 
 if TYPE_CHECKING:
     from memlint.engine.forwards import ForwardRun
@@ -99,7 +109,7 @@ def item(run: Interpreter, inner: Value, key: Value, node: ast.Subscript) -> Val
 def _item(run: Interpreter, value: Value, key: Value, node: ast.Subscript) -> Value | None:
     if isinstance(value, Tensor):
         note(run, value, "[]", node)
-        return _indexed(value, node)
+        return _indexed(value, node, key)
     if not isinstance(value, Output):
         return None
     if isinstance(key, Constant) and isinstance(key.value, str):
@@ -116,8 +126,10 @@ def _item(run: Interpreter, value: Value, key: Value, node: ast.Subscript) -> Va
     return _unknown_field(run, value, node)
 
 
-def _indexed(tensor: Tensor, node: ast.Subscript) -> Tensor:
+def _indexed(tensor: Tensor, node: ast.Subscript, key: Value) -> Tensor:
     positions, width = positions_kept(tensor, node.slice)
+    if positions is Positions.SOME and _is_one_a_row(tensor, key):
+        positions = Positions.LAST
     plain = all(
         isinstance(part, ast.Slice | ast.Constant | ast.UnaryOp) for part in index_parts(node.slice)
     )
@@ -126,6 +138,18 @@ def _indexed(tensor: Tensor, node: ast.Subscript) -> Tensor:
         return tensor_from(tensor, "[]", node, positions=Positions.ALL, copy=False)
     return tensor_from(
         tensor, "[]", node, role=role, positions=positions, width=width, copy=not plain and None
+    )
+
+
+def _is_one_a_row(tensor: Tensor, key: Value) -> bool:
+    """True for ``logits[torch.arange(rows), last]``, unless it has rows or positions alone."""
+    if not isinstance(key, Sequence) or len(key.items) != 2 or tensor.positions is Positions.SOME:
+        return False
+    rows, place = key.items
+    made = rows.made_by if isinstance(rows, Object) else None
+    counted = made is not None and made.name == "torch.arange"
+    return (
+        counted and not isinstance(place, Constant) and not tensor.passes(*FOLDS, "[]", "squeeze")
     )
 
 

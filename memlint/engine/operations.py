@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from memlint.engine.answers import any_of
 from memlint.engine.subscripts import is_number
 from memlint.engine.tensors import (
-    ROW,
+    FOLDS,
     Positions,
     Role,
     Tensor,
@@ -263,7 +263,7 @@ def _is_last(dimension: object, tensor: Tensor) -> bool | None:
 
 def _is_flat(tensor: Tensor) -> bool:
     """True if rows and positions were folded into one dimension: ``logits.view(-1, words)``."""
-    folded = tensor.passes("view", "flatten", "reshape", ROW)
+    folded = tensor.passes(*FOLDS)
     return folded or tensor.positions is Positions.LAST
 
 

@@ -89,4 +89,4 @@ def _positions(before: Positions, part: ast.expr) -> Positions:
             return Positions.SOME
         case _ if is_number(part):
             return Positions.LAST
-    return Positions.SOME if before is not Positions.NONE else before
+    return before if before in (Positions.NONE, Positions.LAST) else Positions.SOME

@@ -175,6 +175,8 @@ class Use(tuple[Tensor, str, ast.expr]):
 
 # A turn's share of a tensor: (positions, width) of (rows, positions, width).
 ROW = "row"
+# What may make one dimension of rows and positions.
+FOLDS = ("view", "flatten", "reshape", ROW)
 
 
 def tensor_from(source: Tensor, operation: str, node: ast.expr | None, **changes: object) -> Tensor:
