@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 from memlint.source.bounded import read_regular
 
-MAX_SCRIPTS = 4
+MAX_SCRIPTS = 3
 _MAX_FILES = 400
 _MAX_BYTES = 300_000
 _MAX_HOPS = 4
@@ -87,8 +87,10 @@ class Importers:
 
     def _in_turn(self, leading: dict[str, set[str]]) -> list[str]:
         """Return the first scripts to be run, those that train before others, each of which names
-        something that those before it do not."""
-        left = sorted(leading, key=lambda one: one not in self._training)
+        something that those before it do not. Those that name nothing, and import nothing that
+        does, run nothing of the module."""
+        named = [one for one, names in leading.items() if names]
+        left = sorted(named, key=lambda one: one not in self._training)
         reached: set[str] = set()
         found: list[str] = []
         while left and len(found) < MAX_SCRIPTS:

@@ -30,7 +30,7 @@ from memlint.source.record import NamedTuple
 from memlint.source.roots import is_root
 from memlint.source.text import Span
 
-MAX_MODULES = 24
+MAX_MODULES = 20
 MAX_DEPTH = 3
 _MAX_BYTES = 300_000
 _MAX_PARENTS = 4
