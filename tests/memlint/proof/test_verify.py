@@ -183,6 +183,8 @@ def test_an_interrupt_leaves_no_process_and_no_file(tmp_path: Path) -> None:
     script.write_text(f"import os, time\nopen({str(tmp_path / 'pid')!r} + str(os.getpid()), 'w')")
     (tmp_path / "scratch").mkdir()
     code = (
+        # A shell's background jobs ignore interrupts, and so do the processes that they start.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from memlint.proof.comparing import Job, verify\n"
         f"text = 'import time; print(1, flush=True); time.sleep(300)'\n"
         f"folder = {str(tmp_path / 'p')!r}\n"
