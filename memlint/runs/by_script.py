@@ -95,9 +95,8 @@ class ScriptRun(TrainingRun):
         """By hand: the launch command and its file belong to it."""
         number = self.script.launcher.processes
         several = {"sharding": "fsdp2", "world_size": number} if (number or 1) > 1 else {}
-        return Change(
-            several, "Shard them: `accelerate launch --use_fsdp --fsdp_version 2 ...`, or"
-        )
+        message = "Shard them by FSDP 2 (`accelerate launch --use_fsdp --fsdp_version 2`) or ZeRO"
+        return Change(several, message)
 
     def read_method(self) -> Field:
         """Of a checkpoint all weights, where neither an adapter nor a quantization is in play."""

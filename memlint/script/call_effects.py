@@ -234,10 +234,14 @@ _PLAIN: dict[str, type] = {"str": str, "int": int, "float": float, "list": list,
 
 
 def _hasattr(run: Interpreter, invocation: Invocation) -> Value:
-    """``hasattr(outputs, "loss")``: what a library's model returns has both, if only as None."""
+    """``hasattr(outputs, "loss")``: what a library's model with a head returns has both, if only as
+    None."""
     thing, name = (*invocation.arguments, UNKNOWN, UNKNOWN)[:2]
-    known = isinstance(thing, Output) and not thing.forward.own and not thing.open
-    if known and isinstance(name, Constant) and name.value in ("loss", "logits"):
+    if not isinstance(thing, Output) or thing.forward.own or thing.open:
+        return UNKNOWN
+    models = [one for one in options(thing.forward.module) if isinstance(one, Object)]
+    with_head = bool(models) and all("For" in (one.root.type or "") for one in models)
+    if with_head and isinstance(name, Constant) and name.value in ("loss", "logits"):
         return Constant(True, invocation.node)
     return UNKNOWN
 

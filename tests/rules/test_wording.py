@@ -60,3 +60,35 @@ def test_the_reason_of_removed_options_names_every_error() -> None:
     (rule,) = load(["MEM901"])
     for error in ("TypeError", "ImportError", "AttributeError", "ValueError"):
         assert error in rule.why
+
+
+LOOP = """\
+import torch
+from torch.nn.parallel import DistributedDataParallel
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-7B", dtype=torch.{dtype}).cuda()
+model = DistributedDataParallel(model)
+model.train()
+optimizer = torch.optim.AdamW(model.parameters())
+for batch in loader:
+    model(**batch).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("float32", "26.1 GiB in float32"), ("bfloat16", "13.0 GiB in bf16")]
+)
+def test_temporaries_of_a_step_have_the_dtype_of_the_weights(dtype: str, size: str) -> None:
+    text = LOOP.format(dtype=dtype).replace("model = DistributedDataParallel(model)\n", "")
+    source = Source("a.py", text)
+    (finding,) = check_source(source, load(["MEM507"]), Api(newest()))
+    assert size in finding.message
+
+
+def test_advice_is_a_whole_sentence() -> None:
+    source = Source("a.py", LOOP.format(dtype="bfloat16"))
+    (finding,) = check_source(source, load(["MEM508"]), Api(newest()))
+    assert finding.fix is not None
+    assert finding.fix.message.endswith(") or ZeRO")

@@ -337,3 +337,15 @@ def test_what_is_appended_is_seen() -> None:
         call.setting("target_modules").value for call in read(text).calls_to("peft.LoraConfig")
     ]
     assert values == [["q_proj", "lm_head"], UNSURE, UNSURE]
+
+
+@pytest.mark.parametrize(("kind", "known"), [("AutoModelForCausalLM", True), ("AutoModel", UNSURE)])
+def test_only_what_a_head_returns_is_known_to_have_logits(kind: str, known: object) -> None:
+    script = read(
+        f"from transformers import {kind}\n"
+        f"model = {kind}.from_pretrained('gpt2')\n"
+        "flag = hasattr(model(ids), 'logits')\n"
+    )
+    asked = script.tree.body[-1]
+    assert isinstance(asked, ast.Assign)
+    assert script.python(asked.value) is known
