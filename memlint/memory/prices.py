@@ -45,7 +45,7 @@ _STAND_INS = {
     8: "meta-llama/Llama-3.1-8B",
     70: "meta-llama/Llama-3.1-70B",
 }
-_BILLIONS = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d{1,2})?)[bB](?![a-zA-Z])")
+_SIZE = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d{1,2})?)([bBmM])(?![a-zA-Z])")
 _MEASURES = ("seq_len", "micro_batch", "prompt_len", "completion_len")
 
 
@@ -202,8 +202,9 @@ def _by_stand_in(
     model = values.get("model") or ""
     if not isinstance(model, str) or not (kind_of(trainer).tiled or values.get("head") == "lm"):
         return Priced(list(findings))
-    size = _BILLIONS.search(model)
-    billions = float(size[1]) if size is not None else 8
+    size = _SIZE.search(model)
+    unit = 1 if size is not None and size[2] in "bB" else 1e-3
+    billions = float(size[1]) * unit if size is not None else 8
     name = _STAND_INS[min(_STAND_INS, key=lambda one: abs(math.log(one / max(billions, 0.01))))]
     run = read_run({**values, "model": name}, pricing)
     said = f"for a {name.rpartition('/')[2]} "

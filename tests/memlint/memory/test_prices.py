@@ -178,6 +178,7 @@ PADDED = {**RUN, "method": "lora", "fixed_length": True, "micro_batch": 4, "seq_
         (None, "Llama-3.1-8B"),
         ("./out/tuned-3B-v2", "Llama-3.2-3B"),
         ("lab/net-72b", "Llama-3.1-70B"),
+        ("lab/net-160M", "Qwen3-0.6B"),
     ],
 )
 def test_a_language_model_that_no_table_has_is_priced_as_a_usual_one(
@@ -189,7 +190,8 @@ def test_a_language_model_that_no_table_has_is_priced_as_a_usual_one(
     (priced, hint), footprint = price(values, findings, Pricing())
     assert priced.saving is not None
     assert priced.saving.at == f"for a {usual} at 4 rows of 2,048 tokens"
-    named = read_run({**RUN, "model": f"meta-llama/{usual}"}, Pricing())
+    owner = "Qwen" if usual.startswith("Qwen") else "meta-llama"
+    named = read_run({**RUN, "model": f"{owner}/{usual}"}, Pricing())
     assert named is not None
     exact = named.peak() - named.peak((("checkpointing", "full"),))
     assert priced.saving.low <= exact <= priced.saving.high
