@@ -319,8 +319,8 @@ class Tree:
         declared += [one.names for one in self.nodes(ast.Nonlocal)]
         if any(name in names for names in declared):
             return True
-        names = (one for one in self.nodes(ast.Name) if one.id == name)
-        first = min((one.lineno for one in names if not self._is_of_comprehension(one)), default=0)
+        uses = (one for one in self.nodes(ast.Name) if one.id == name)
+        first = min((one.lineno for one in uses if not self._is_of_comprehension(one)), default=0)
         # The top of a script that lists its names has those alone that are bound by then.
         return any(
             isinstance(one.func, ast.Name)
