@@ -186,10 +186,12 @@ def check_prices(all_settings: Iterable[Settings], options: Common) -> None:
         from memlint.rule.savings import Pricing
 
         try:
-            check_pricing(Pricing(gpu, assume))
+            unknown = check_pricing(Pricing(gpu, assume))
         except SettingsError as error:
             given = options.gpu is not None or options.assume
             raise Usage(f"{'' if given or not origin else f'{origin}: '}{error}") from None
+        if unknown:
+            click.echo(f"memlint: {visible(unknown)}", err=True)
 
 
 def warn_if_empty(inputs: Inputs, paths: Sequence[str]) -> None:

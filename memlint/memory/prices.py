@@ -24,7 +24,7 @@ from memlint.memory.checkpoints import find_config, with_head
 from memlint.memory.config_values import ConfigError
 from memlint.memory.gpus import Gpu, find_gpu
 from memlint.memory.optimizers import IN_BACKWARD
-from memlint.memory.settings import Settings, SettingsError, read_with, replace
+from memlint.memory.settings import Settings, SettingsError, parse_assumption, read_with, replace
 from memlint.memory.timeline import Phase, Timeline
 from memlint.memory.trainer_kinds import head_of, kind_of
 from memlint.memory.training_run import TrainingRun
@@ -199,14 +199,16 @@ def _by_stand_in(
     """The findings with what each saves in a usual language model of the size that the name of the
     trained one says; as they are where it may be no language model."""
     trainer = str(values.get("trainer"))
-    model = values.get("model") or ""
+    assumed = dict(parse_assumption(each) for each in pricing.assumptions)
+    model = assumed.get("model") or values.get("model") or ""
     if not isinstance(model, str) or not (kind_of(trainer).tiled or values.get("head") == "lm"):
         return Priced(list(findings))
     size = _SIZE.search(model)
     unit = 1 if size is not None and size[2] in "bB" else 1e-3
     billions = float(size[1]) * unit if size is not None else 8
     name = _STAND_INS[min(_STAND_INS, key=lambda one: abs(math.log(one / max(billions, 0.01))))]
-    run = read_run({**values, "model": name}, pricing)
+    others = tuple(each for each in pricing.assumptions if not each.startswith("model="))
+    run = read_run({**values, "model": name}, pricing._replace(assumptions=others))
     said = f"for a {name.rpartition('/')[2]} "
     return Priced(list(findings)) if run is None else _guessed(run, findings, said)
 
@@ -295,11 +297,20 @@ def with_pricing(values: Mapping[str, Any], pricing: Pricing) -> Settings:
     return read_with(values, pricing.gpu, pricing.assumptions)
 
 
-def check_pricing(pricing: Pricing) -> None:
-    """Raises ``SettingsError`` for a GPU or an assumption that cannot be."""
+def check_pricing(pricing: Pricing) -> str:
+    """Say which assumed model has no known shape; empty: none.
+
+    Raises:
+        SettingsError: a GPU or an assumption cannot be.
+    """
     if pricing.gpu:
         find_gpu(pricing.gpu)
-    with_pricing({"model": "gpt2"}, pricing)
+    model = with_pricing({"model": "gpt2"}, pricing).model
+    try:
+        find_config(str(model))
+    except KeyError:
+        return f"the shape of model {str(model)!r} is not known: prices are those of a usual model"
+    return ""
 
 
 def _harmonic(rows: int) -> float:

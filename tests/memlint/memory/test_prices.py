@@ -215,6 +215,8 @@ def test_an_assumed_model_prices_a_script_that_names_none(
     found = checked(capsys, path, "--assume", "model=Qwen/Qwen2.5-7B")
     assert any(each["saving"] for each in found)
     assert not any("Llama" in each["saving"]["at"] for each in found if each["saving"])
+    found = checked(capsys, path, "--assume", "model=acme/rocket-70b")
+    assert any("for a Llama-3.1-70B at" in each["saving"]["at"] for each in found if each["saving"])
 
 
 def test_padding_is_priced_in_a_batch_of_usual_lengths() -> None:
@@ -358,7 +360,8 @@ def test_what_another_phase_saves_is_not_said_of_the_peak() -> None:
 
 
 def test_gpus_and_assumptions_are_checked() -> None:
-    check_pricing(Pricing("rtx4090-24gb", ("seq_len=512",)))
+    assert not check_pricing(Pricing("rtx4090-24gb", ("seq_len=512", "model=Qwen/Qwen2.5-7B")))
+    assert "'acme/rocket' is not known" in check_pricing(Pricing("", ("model=acme/rocket",)))
     with pytest.raises(SettingsError, match="near"):
         check_pricing(Pricing("rtx409"))
     with pytest.raises(SettingsError, match="seq_len"):
