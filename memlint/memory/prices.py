@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from memlint.memory.apart import saved_apart
 from memlint.memory.architecture import Architecture
 from memlint.memory.assume import assume
 from memlint.memory.checkpoints import find_config, with_head
@@ -33,8 +34,9 @@ from memlint.rule.savings import Footprint, Pricing, Saving
 from memlint.source.record import NamedTuple
 
 _WIDTH = 0.05  # of a saving: the model's own width over measured runs
-_LEAST = 32 * 2**20  # bytes that are worth a word,
-_SHARE = 0.005  # and their least share of the peak
+_LEAST = 2**20  # bytes that are worth a word
+_WORTH = 32 * 2**20  # bytes of the peak that are worth more than those of another phase,
+_SHARE = 0.005  # and their least share of it
 _ROWS = 1000  # of which one is as long as rows may be
 _USUAL_GPU = 80 * 2**30
 # What stands in for a language model that the table does not know, by billions of parameters.
@@ -79,6 +81,13 @@ class Run:
     def is_guess(self) -> bool:
         """True if neither rows nor lengths of its batches are known: numbers would mean nothing."""
         return {"micro_batch", "seq_len"} <= set(self._open)
+
+    @property
+    def batch(self) -> str:
+        """``at 4 rows of 2,048 tokens (assumed)``."""
+        rows, tokens = self.known.micro_batch or 1, self.known.seq_len or 1
+        said = f"at {rows} {'row' if rows == 1 else 'rows'} of {tokens:,} tokens"
+        return said + " (assumed)" * self.is_guess
 
     @property
     def room(self) -> int:
@@ -147,6 +156,22 @@ class Run:
         said = f"in a usual batch ({after:,} tokens a row, not {before:,})"
         return None if found is None else found._replace(at=said)
 
+    def unbounded_saving(self, limit: int) -> Saving | None:
+        """What it saves to cut a row of twice the limit, where nobody knows how long rows are."""
+        if "seq_len" not in self._open:
+            return None
+        length = min(2 * limit, self.longest or 2 * limit)
+        found = self.saving((("seq_len", limit),), (("seq_len", length),))
+        said = f"for rows of {length:,} tokens, cut to {limit:,}"
+        return None if found is None else found._replace(at=said)
+
+    def saved_apart(self, effect: Mapping[str, object]) -> Saving | None:
+        """What an effect saves that is no setting of the run."""
+        run = TrainingRun(self.known, self._architecture)
+        saving = saved_apart(effect, lambda: Timeline(run))
+        of_tokens = saving is not None and saving.phase in ("loss", "evaluation")
+        return saving._replace(at=self.batch) if saving and of_tokens and self._open else saving
+
     def slept_saving(self) -> Saving | None:
         """What vLLM holds beside the trainer, on the GPU that is named or a usual one."""
         share = self.known.generation.get("vllm_gpu_memory_utilization")
@@ -162,24 +187,25 @@ class Run:
         before, after = self.phases(done), self.phases(changes)
         top = max(before, key=lambda phase: phase.total)
         left = {phase.name: phase.total for phase in after}
-        least = max(_LEAST, _SHARE * top.total)
         fall = top.total - max(left.values())
         cut = max(before, key=lambda phase: phase.total - left.get(phase.name, phase.total))
-        if fall < 0 or max(fall, cut.total - left.get(cut.name, cut.total)) < least:
+        most = cut.total - left.get(cut.name, cut.total)
+        if fall < 0 or max(fall, most) < _LEAST:
             return None
-        phase = top.name if fall >= least else cut.name
+        of_peak = fall >= min(max(_WORTH, _SHARE * top.total), most)
+        phase = top.name if of_peak else cut.name
 
         def size(scale: Changes, more: Changes) -> int:
             both = merged((scale, more)) if scale else more
             of_phase = (one.total for one in self.phases(both) if one.name == phase)
-            return self.peak(both) if fall >= least else next(of_phase, 0)
+            return self.peak(both) if of_peak else next(of_phase, 0)
 
         gains = [size(scale, done) - size(scale, changes) for scale in self._scales]
         low, high = (
             int(max(one, 0) * (1 + end * _WIDTH))
             for one, end in ((min(gains), -1), (max(gains), 1))
         )
-        return Saving(low, high, phase, fall >= least)
+        return Saving(low, high, phase, of_peak)
 
 
 def price(values: Mapping[str, Any], findings: Sequence[Finding], pricing: Pricing) -> Priced:
@@ -216,16 +242,16 @@ def _by_stand_in(
 def _guessed(run: Run, findings: Sequence[Finding], model: str = "") -> Priced:
     """The findings with what each saves by itself at rows and a length that are taken for usual:
     there is no peak to speak of. model: says that it is a stand-in."""
-    rows, tokens = run.known.micro_batch or 1, run.known.seq_len or 1
-    assumed = " (assumed)" if run.is_guess else ""
-    said = f"{model}at {rows} {'row' if rows == 1 else 'rows'} of {tokens:,} tokens{assumed}"
+    said = f"{model}{run.batch}"
     found: list[Finding] = []
     for each in findings:
         if model and each.level is Level.HINT:
             found.append(each)
             continue
-        saving = _special(run, each) or run.saving(run.settled(effect_of(each, run.known)))
-        found.append(each if saving is None else each._replace(saving=saving._replace(at=said)))
+        saving = _special(run, each)
+        at = f"{model}{saving.at}" if saving is not None and saving.at else said
+        saving = saving or run.saving(run.settled(effect_of(each, run.known)))
+        found.append(each if saving is None else each._replace(saving=saving._replace(at=at)))
     return Priced(found)
 
 
@@ -234,6 +260,10 @@ def _special(run: Run, finding: Finding) -> Saving | None:
     effect = dict(finding.effect)
     if effect.get("vllm_sleep") is True:
         return run.slept_saving()
+    if type(limit := effect.get("seq_len")) is int:
+        return run.unbounded_saving(limit)
+    if (apart := run.saved_apart(effect)) is not None:
+        return apart
     padding = "none" if effect.get("packed") is True else str(effect.get("padding", ""))
     return run.usual_saving(padding) if padding else None
 
@@ -259,7 +289,8 @@ def _priced(run: Run, findings: Sequence[Finding]) -> Priced:
             done = merged((done, effect))
             safe = done if _is_safe(each) else safe
     for each, _, _ in alone:
-        if found[id(each)].saving is None and (special := _special(run, each)) is not None:
+        saving, special = found[id(each)].saving, _special(run, each)
+        if special is not None and (saving is None or saving.high < special.high):
             found[id(each)] = each._replace(saving=special)
     return Priced([found[id(each)] for each, _, _ in alone], _footprint(run, safe, done))
 
@@ -409,6 +440,8 @@ def _in_settings(
             yield name, {"bits": 8 if value == "int8" else 4, "type": value}
         elif name == "nested_quantization" and known.quantization is not None:
             yield "quantization", known.quantization._replace(double_quant=True)
+        elif name == "quantized_compute" and known.quantization is not None:
+            yield "quantization", known.quantization._replace(compute_dtype=value)
         elif name == "modules_to_save" and known.lora is not None:
             yield "lora", known.lora._replace(modules_to_save=())
         elif name == "reentrant":

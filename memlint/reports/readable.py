@@ -59,12 +59,13 @@ def saving_words(saving: Saving) -> str:
 
 
 def _interval(saving: Saving) -> str:
-    low, high = saving.low / _GIB, saving.high / _GIB
-    digits = 1 if high >= 1 else 2
+    unit, size = ("MiB", 2**20) if saving.high < _GIB / 10 else ("GiB", _GIB)
+    low, high = saving.low / size, saving.high / size
+    digits = 0 if unit == "MiB" else 1 if high >= 1 else 2
     first, last = f"{low:.{digits}f}", f"{high:.{digits}f}"
     if first == last:
-        return f"{last} GiB"
-    return f"up to {last} GiB" if float(first) == 0 else f"{first}-{last} GiB"
+        return f"{last} {unit}"
+    return f"up to {last} {unit}" if float(first) == 0 else f"{first}-{last} {unit}"
 
 
 def footprint_line(path: str, footprint: Footprint) -> str:

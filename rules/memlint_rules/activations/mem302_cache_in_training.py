@@ -67,6 +67,7 @@ RULE = Rule(
     level=Level.WASTE,
     summary="a training loop's forward passes build a key-value cache",
     check=check,
+    effect={"cache_in_training": False},
     skips=(Skip.UNSLOTH, Skip.VISION, Skip.TESTS),
     triggers=(triggers.STEPS, frozenset({"backward(", "optim"})),
 )

@@ -47,20 +47,23 @@ def check(script: Script) -> Iterator[Finding]:
 def _fix(script: Script, evaluation: facts.Evaluation) -> Fix:
     """A function that does not set evaluation mode itself may be called elsewhere to train."""
     unsafe = not evaluation.sets_mode
+    effect = {"graph_in_evaluation": False}
     if evaluation.function is not None:
         reference = edits.reference_to(script, "torch.no_grad", evaluation.function)
         if reference is None:
-            return advise("Decorate the function with `torch.no_grad()`")
+            return advise("Decorate the function with `torch.no_grad()`", effect)
         decorator = edits.AddDecorator(script.span(evaluation.function), f"{reference.text}()")
-        return fix("Decorate the function with `no_grad`", (decorator, *reference.edits))
+        changes = (decorator, *reference.edits)
+        return fix("Decorate the function with `no_grad`", changes, effect=effect)
     if not evaluation.statements:
-        return advise("Evaluate under `torch.no_grad()`")
+        return advise("Evaluate under `torch.no_grad()`", effect)
     reference = edits.reference_to(script, "torch.no_grad", evaluation.statements[0])
     if reference is None:
-        return advise("Evaluate under `torch.no_grad()`")
+        return advise("Evaluate under `torch.no_grad()`", effect)
     first, last = script.span(evaluation.statements[0]), script.span(evaluation.statements[-1])
     wrapped = edits.WrapStatements(Span(*first), Span(*last), f"with {reference.text}():")
-    return fix("Evaluate under `no_grad`", (wrapped, *reference.edits), unsafe=unsafe)
+    changes = (wrapped, *reference.edits)
+    return fix("Evaluate under `no_grad`", changes, unsafe=unsafe, effect=effect)
 
 
 def _frozen_models(script: Script) -> Iterator[Finding]:

@@ -68,6 +68,7 @@ RULE = Rule(
     level=Level.WASTE,
     summary="DDP that holds gradients and copies of them in its buckets",
     check=check,
+    effect={"bucket_copies": False},
     skips=(Skip.OFF_CUDA, Skip.TESTS),
     triggers=(frozenset({"DistributedDataParallel"}), frozenset({"backward", "Trainer"})),
 )

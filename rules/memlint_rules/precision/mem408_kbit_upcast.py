@@ -70,14 +70,15 @@ def _computes_in_float32(script: Script, call: Call) -> bool:
 def _fix(script: Script, calls: list[Call]) -> Fix:
     """fp16 where the GPU may have no bf16. All models at once: they may be compared."""
     name = "torch.float16" if trains_without_bf16(script) else "torch.bfloat16"
+    effect = {"quantized_compute": name.removeprefix("torch.")}
     dtype = edits.reference_to(script, name, calls[0].node)
     if dtype is None:
-        return advise(f"Set `{_OPTION}` to a 16-bit dtype")
+        return advise(f"Set `{_OPTION}` to a 16-bit dtype", effect)
     changes = edits.together(
         *(edits.set_option(script, call, _OPTION, dtype.text) for call in calls)
     )
     whole = (*changes, *dtype.edits) if changes is not None else None
-    return fix(f"Set `{_OPTION}={dtype.text}`", whole, unsafe=True)
+    return fix(f"Set `{_OPTION}={dtype.text}`", whole, unsafe=True, effect=effect)
 
 
 def _upcast_tables(script: Script) -> Iterator[Finding]:
@@ -98,7 +99,8 @@ def _upcast_tables(script: Script) -> Iterator[Finding]:
                 "bytes more for each of their numbers",
                 advise(
                     "Cast them back: `model.get_input_embeddings().to(torch.bfloat16)`, and the "
-                    "head likewise"
+                    "head likewise",
+                    {"upcast_tables": False},
                 ),
             )
 

@@ -35,7 +35,8 @@ def check(script: Script) -> Iterator[Finding]:
             "optimizer are still there",
             advise(
                 "Use the trained model (`merge_and_unload()`), or delete trainer, model and "
-                'optimizer first, or load on the CPU: `device_map="cpu"`'
+                'optimizer first, or load on the CPU: `device_map="cpu"`',
+                {"second_load": _format(script, load)},
             ),
         )
 
@@ -76,6 +77,17 @@ def _is_same(script: Script, one: facts.Trained, first: Call, load: Call) -> boo
 def _checkpoint(load: Call) -> ast.expr | None:
     keyword = load.keyword_node("pretrained_model_name_or_path")
     return keyword.value if keyword is not None else next(iter(load.node.args), None)
+
+
+def _format(script: Script, load: Call) -> str:
+    """The dtype of the second load, or 4 bits; where nothing says it, that of most checkpoints."""
+    if load.setting("quantization_config").given is not False:
+        return "nf4"
+    for name in ("dtype", "torch_dtype"):
+        dtype = script.dtype_name(load.setting(name))
+        if dtype in ("torch.float32", "torch.float16", "torch.bfloat16"):
+            return dtype.removeprefix("torch.")
+    return "bfloat16"
 
 
 def _saved(script: Script, one: facts.Trained) -> set[str]:

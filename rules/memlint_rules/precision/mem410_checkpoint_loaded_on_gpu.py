@@ -48,7 +48,12 @@ def check(script: Script) -> Iterator[Finding]:
         yield Finding(
             script.span(call.node.func),
             _RESTORED if saved else _KEPT,
-            fix(f'Set `{_OPTION}="cpu"`', _edits(script, call), unsafe=facts.Fate.KEPT in fates),
+            fix(
+                f'Set `{_OPTION}="cpu"`',
+                _edits(script, call),
+                unsafe=facts.Fate.KEPT in fates,
+                effect={"checkpoint_on_gpu": False},
+            ),
         )
 
 

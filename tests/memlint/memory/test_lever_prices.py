@@ -54,6 +54,43 @@ FAULTS = {
         ),
         68.5e9 / 64 * (4 - 1 - 4 / 256),
     ),
+    # The second load, in bf16.
+    "MEM409": (
+        ADAPTER.format(name="Qwen/Qwen2.5-7B", how=", dtype=torch.bfloat16", more="")
+        + 'whole = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-7B", dtype=torch.bfloat16, '
+        'device_map="auto")\n',
+        2 * 7.616e9,
+    ),
+    # Weights as they were saved.
+    "MEM410": (
+        LOOP.format(
+            make='model.load_state_dict(torch.load("last.pt", map_location="cuda"))\n'
+            f"{ADAM.format('')}"
+        ),
+        2 * 7.616e9,
+    ),
+    # A second copy of all gradients.
+    "MEM506": (
+        LOOP.format(
+            make="model = torch.nn.parallel.DistributedDataParallel(model)\n" + ADAM.format("")
+        ),
+        2 * 7.616e9,
+    ),
+    # Keys and values of 4 heads of 128 numbers in 28 layers, for 2,048 tokens.
+    "MEM302": (
+        LOOP.format(make=ADAM.format(""))
+        .replace("model(**batch, use_cache=False)", "outputs = model(**batch)\n    outputs")
+        .replace("model.gradient_checkpointing_enable()", ""),
+        2 * 4 * 128 * 28 * 2 * 2048,
+    ),
+    # Embeddings and output matrix: 2 bytes more for each number.
+    "MEM408": (
+        ADAPTER.format(name="meta-llama/Llama-3.1-8B", how=", quantization_config=config", more="")
+        .replace('"nf4")', '"nf4", bnb_4bit_compute_dtype=torch.bfloat16)')
+        .replace("args =", "model = prepare_model_for_kbit_training(model)\nargs =")
+        .replace("import LoraConfig", "import LoraConfig, prepare_model_for_kbit_training"),
+        2 * 2 * 128256 * 4096,
+    ),
     # Two tables of 152,064 words: a copy in bf16 and Adam's states; and when the loss is computed
     # the head's gradient, in bf16 and in float32.
     "MEM411": (

@@ -145,7 +145,9 @@ def test_what_saves_nothing_or_is_a_guess_has_no_price() -> None:
     on = {**RUN, "checkpointing": "full"}
     assert price(on, [finding("MEM301")], Pricing()).findings[0].saving is None
     assert price(RUN, [finding("MEM103")], Pricing()).findings[0].saving is None
-    assert price(open_, [finding("MEM101", seq_len=64)], Pricing()).findings[0].saving is None
+    unbounded = price(open_, [finding("MEM101", seq_len=64)], Pricing()).findings[0].saving
+    assert unbounded is not None
+    assert unbounded.at == "for rows of 128 tokens, cut to 64"
     assert price(RUN, [finding("MEM101", seq_len=64)], Pricing()).findings[0].saving is not None
 
 
@@ -159,7 +161,8 @@ def test_neither_rows_nor_lengths_known_is_a_price_at_what_is_usual_and_no_peak(
     found = [finding("MEM301"), finding("MEM101", seq_len=64)]
     (priced, guess), footprint = price(open_, found, Pricing())
     assert footprint is None
-    assert guess.saving is None
+    assert guess.saving is not None
+    assert guess.saving.at == "for rows of 128 tokens, cut to 64"
     saving = priced.saving
     assert saving is not None
     assert saving.at == "at 8 rows of 2,048 tokens (assumed)"
@@ -387,13 +390,13 @@ def test_check_prices_sorts_and_sums_up(tmp_path: Path, capsys: pytest.CaptureFi
     assert "saves " in plain
     assert "GiB while the loss is computed" in plain
     run([*arguments, "--output-format", "concise", "--gpu", "h100-80gb"])
-    (line,) = [each for each in capsys.readouterr().out.splitlines() if "peak " in each]
+    (line,) = [each for each in capsys.readouterr().out.splitlines() if ": peak " in each]
     assert "does not fit h100-80gb" in line
     assert re.search(
         r"peak \d+\.\d GiB while the loss is computed .*; \d+\.\d GiB with safe fixes ", line
     )
     run([*arguments[:-2], "--output-format", "concise"])
-    (line,) = [each for each in capsys.readouterr().out.splitlines() if "peak " in each]
+    (line,) = [each for each in capsys.readouterr().out.splitlines() if ": peak " in each]
     ends = r"\d+\.\d-\d+\.\d GiB"
     assert re.search(rf"peak {ends} while the loss is computed; {ends} with safe fixes", line)
     run([*arguments, "--output-format", "sarif"])

@@ -1,0 +1,77 @@
+"""What mended faults save where the phases of a step do not show it: by their own arithmetic.
+
+These stand beside a step (a second load, a checkpoint that is read, an evaluation that builds a
+graph), or are what no setting of a run says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from memlint.memory.timeline import Timeline, cache_bytes
+from memlint.memory.weights import frozen_bytes
+from memlint.rule.savings import Saving
+
+_WIDTH = 0.05  # as of every saving
+
+
+def saved_apart(effect: Mapping[str, object], timeline: Callable[[], Timeline]) -> Saving | None:
+    """What an effect saves that is no setting of a run; None: nothing, or it is one."""
+    for name, value in effect.items():
+        if name in _APART:
+            phase, size = _APART[name](timeline(), value)
+            low, high = int(size * (1 - _WIDTH)), int(size * (1 + _WIDTH))
+            return Saving(low, high, phase) if size else None
+    return None
+
+
+def _second_load(timeline: Timeline, dtype: object) -> tuple[str, int]:
+    """All weights, in the dtype of the second load."""
+    settings = timeline.settings
+    return "after training", frozen_bytes(timeline.architecture, str(dtype), settings.versions)
+
+
+def _checkpoint(timeline: Timeline, _: object) -> tuple[str, int]:
+    """What is trained, as it was saved: all weights, or the adapter."""
+    base, adapter = timeline.standing.trained()
+    size = base * timeline.holding.width + adapter * timeline.holding.adapter_width
+    return "load", size
+
+
+def _bucket_copies(timeline: Timeline, _: object) -> tuple[str, int]:
+    """DDP's buckets: as large as the gradients."""
+    return "from the first backward pass on", timeline.standing.gradients()
+
+
+def _cache(timeline: Timeline, _: object) -> tuple[str, int]:
+    """Keys and values of all layers, for every token of the batch."""
+    run = timeline.run
+    size = sum(
+        count * cache_bytes(layer.attention, run.rows, run.length, run.compute)
+        for layer, count in timeline.architecture.layers
+    )
+    return "loss", size
+
+
+def _graph(timeline: Timeline, _: object) -> tuple[str, int]:
+    """The activations of one evaluation batch."""
+    settings = timeline.settings
+    share = (settings.eval_batch or settings.micro_batch or 1) / (settings.micro_batch or 1)
+    return "evaluation", int(share * sum(tensor.bytes for tensor in timeline.saved.upto()))
+
+
+def _upcast_tables(timeline: Timeline, _: object) -> tuple[str, int]:
+    """Embeddings and output matrix in 4 bytes where 2 would do."""
+    architecture = timeline.architecture
+    numbers = architecture.embedding_parameters + architecture.head_parameters
+    return "all through the run", 2 * numbers
+
+
+_APART: Mapping[str, Callable[[Timeline, object], tuple[str, int]]] = {
+    "second_load": _second_load,
+    "checkpoint_on_gpu": _checkpoint,
+    "bucket_copies": _bucket_copies,
+    "cache_in_training": _cache,
+    "graph_in_evaluation": _graph,
+    "upcast_tables": _upcast_tables,
+}
