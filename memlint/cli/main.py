@@ -271,6 +271,27 @@ def fix(
     )
 
 
+@main.command(short_help="Move scripts to other versions of the libraries.")
+@click.argument("paths", nargs=-1, type=click.Path())
+@click.option(
+    "--to", required=True, metavar="VERSIONS",
+    help="The versions to move to, such as trl=1.16,transformers=5.2; or newest.",
+)
+@click.option("--unsafe-fixes", is_flag=True, help="Also apply fixes that change training.")
+@click.option("--diff", is_flag=True, help="Show the changes as a diff; write nothing.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file would change.")
+def upgrade(paths: tuple[str, ...], to: str, **flags: bool) -> int:
+    """Apply the fixes that scripts under PATHS need to run with other versions, and no others.
+
+    What is left to do by hand is listed. `memlint fix --target VERSIONS --select MEM9` is the same
+    with all options of `fix`.
+    """
+    given = [f"--{name.replace('_', '-')}" for name, value in flags.items() if value]
+    shown = [] if flags["diff"] else ["--output-format", "concise"]
+    arguments = [*given, *shown, "--select", "MEM9", "--target", to, "--", *paths]
+    return int(fix.main(arguments, prog_name="memlint upgrade", standalone_mode=False) or CLEAN)
+
+
 _text_or_json = click.option(
     "--output-format",
     default="text",
