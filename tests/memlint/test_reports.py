@@ -94,7 +94,6 @@ def test_full() -> None:
         "  |\n"
         "1 | x=y\n"
         "  |  ^^\n"
-        "why: Activations of all layers stay, e.g. 40 GiB for 7B.\n"
         "fix: turn on checkpointing (changes training: applied with --unsafe-fixes)\n"
         "2 -     gc=False,\n"
         "2 +     gc=True,\n"
@@ -109,7 +108,7 @@ def test_long_diffs_are_cut_and_gaps_are_marked() -> None:
     finding = SCRIPT.findings[0]._replace(fix=FIX._replace(diff=diff))
     shown = text("full", REPORT._replace(results=[FileResult("a", (finding,))]))
     assert " 1 - x\n...\n 5 - x\n" in shown
-    assert "(16 more lines: `memlint fix --diff`)" in shown
+    assert "(52 more lines: `memlint fix --diff`)" in shown
 
 
 def test_colours_are_escapes_only_where_wanted() -> None:
@@ -167,10 +166,21 @@ def test_what_belongs_to_a_script_is_shown_as_it_is() -> None:
     assert width("\N{MAN}\N{ZERO WIDTH JOINER}x") == 3
 
 
-def test_a_reason_is_given_once_a_rule_and_file() -> None:
+def test_a_reason_is_given_once_a_rule() -> None:
     again = SCRIPT._replace(findings=(*SCRIPT.findings, SCRIPT.findings[0]))
     assert text("full", REPORT._replace(results=[again])).count("why: Activations") == 1
-    assert text("full", REPORT._replace(results=[again, again])).count("why: Activations") == 2
+    assert text("full", REPORT._replace(results=[again, again])).count("why: Activations") == 1
+
+
+def test_what_is_said_of_several_places_of_a_file_is_said_once() -> None:
+    first = SCRIPT.findings[0]
+    others = [first._replace(start=first.start._replace(row=row)) for row in range(10, 20)]
+    shown = text("full", REPORT._replace(results=[SCRIPT._replace(findings=(first, *others))]))
+    assert shown.count("no checkpointing") == 1
+    assert "= also at 10:5, 11:5, 12:5, 13:5, 14:5, 15:5, 16:5, 17:5 and 2 more\n" in shown
+    priced = others[0]._replace(message="no checkpointing: 40 %")
+    shown = text("full", REPORT._replace(results=[SCRIPT._replace(findings=(first, priced))]))
+    assert shown.count("no checkpointing") == 2
 
 
 def test_concise() -> None:
