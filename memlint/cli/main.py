@@ -274,7 +274,9 @@ def fix(
 @main.command(short_help="Move scripts to other versions of the libraries.")
 @click.argument("paths", nargs=-1, type=click.Path())
 @click.option(
-    "--to", required=True, metavar="VERSIONS",
+    "--to",
+    required=True,
+    metavar="VERSIONS",
     help="The versions to move to, such as trl=1.16,transformers=5.2; or newest.",
 )
 @click.option("--unsafe-fixes", is_flag=True, help="Also apply fixes that change training.")

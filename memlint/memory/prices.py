@@ -288,11 +288,16 @@ def _priced(run: Run, findings: Sequence[Finding]) -> Priced:
         if after is not None:
             done = merged((done, effect))
             safe = done if _is_safe(each) else safe
-    for each, _, _ in alone:
-        saving, special = found[id(each)].saving, _special(run, each)
-        if special is not None and (saving is None or saving.high < special.high):
-            found[id(each)] = each._replace(saving=special)
-    return Priced([found[id(each)] for each, _, _ in alone], _footprint(run, safe, done))
+    priced = [_at_usual(run, found[id(each)]) for each, _, _ in alone]
+    return Priced(priced, _footprint(run, safe, done))
+
+
+def _at_usual(run: Run, finding: Finding) -> Finding:
+    """The finding with what it saves beside the phases or in a usual batch, where that is more."""
+    saving, special = finding.saving, _special(run, finding)
+    if special is None or (saving is not None and saving.high >= special.high):
+        return finding
+    return finding._replace(saving=special)
 
 
 def _place(one: tuple[Finding, Changes, Saving | None]) -> tuple[bool, bool, int]:
