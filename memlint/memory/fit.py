@@ -16,6 +16,7 @@ from typing import Any
 from memlint.memory.checkpoints import architecture_of
 from memlint.memory.prices import Changes, Run, effect_of, merged, without_logits
 from memlint.memory.settings import Quantization, Settings, SettingsError
+from memlint.memory.trades import trade_of
 from memlint.memory.trainer_kinds import kind_of
 from memlint.rule.findings import Applicability, Finding
 from memlint.rule.savings import ends
@@ -83,6 +84,12 @@ class Measure(NamedTuple):
         unsafe = self.kind is Applicability.UNSAFE
         return self.time + _BY_HAND * by_hand + _UNSAFE * unsafe
 
+    @property
+    def trade(self) -> str:
+        """What it costs besides memory and a person's work, with the page on it; or nothing."""
+        trade = trade_of(self.changes)
+        return f"{trade.said} (`memlint rule {trade.page}`)" if trade is not None else ""
+
     def to_json(self) -> dict[str, Any]:
         return {
             "codes": list(self.codes),
@@ -91,6 +98,7 @@ class Measure(NamedTuple):
             "changes": {key: _plain(value) for key, value in self.changes},
             "time": round(self.time, 2),
             "tier": _TIERS[self.tier],
+            "trade": self.trade,
         }
 
 

@@ -28,6 +28,8 @@ def lines(fitted: Fitted, script: str | None, assumptions: Sequence[str] = ()) -
         yield f"peak {before}, and {after} with all that helps: more than the {room}"
     for measure in fitted.chosen:
         yield f"  {_measure(measure)}"
+        if measure.trade:
+            yield f"    {measure.trade}"
     if fitted.applied and script is not None:
         unsafe = any(each.kind == "unsafe" for each in fitted.applied)
         remark = " (changes training)" if unsafe else ""

@@ -12,6 +12,7 @@ import pytest
 from memlint.cli.main import run
 from memlint.memory.fit import Fitted, candidates, fit, run_of
 from memlint.memory.prices import Run, merged, with_pricing
+from memlint.memory.trades import TRADES, Trade, trade_of
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.savings import Pricing, ends
 from memlint.source import Span
@@ -110,6 +111,46 @@ def test_settings_without_a_script_are_fitted_by_hand() -> None:
     assert found.fits
     assert found.applied == ()
     assert ("checkpointing", "full") in merged(each.changes for each in found.by_hand)
+
+
+SAID = [
+    ("accumulate", "checkpointing", "unchecked-activations"),
+    ("Checkpoint", "a third more compute", "unchecked-activations"),
+    ("8-bit optimizer", "stability", "fp32-optimizer-states"),
+    ("LoRA", "rank", "full-fine-tune"),
+    ("QLoRA", "rank", "full-fine-tune"),
+]
+
+
+@pytest.mark.parametrize(("change", "word", "page"), SAID)
+def test_a_change_says_its_trade_and_its_page_has_it(
+    change: str, word: str, page: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = candidates(made(micro_batch=8, seq_len=2048, checkpointing="none"), ())
+    (measure,) = [each for each in found if change in each.message][-1:]
+    assert f"(`memlint rule {page}`)" in measure.trade
+    assert measure.to_json()["trade"] == measure.trade
+    assert run(["rule", page]) == 0
+    assert word in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("trade", TRADES, ids=lambda each: f"{each.setting}-{each.part}")
+def test_pages_of_trades_are_there(trade: Trade, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["rule", trade.page]) == 0
+    assert "## Sources" in capsys.readouterr().out
+    assert trade_of([(trade.setting, f"some {trade.part}")]) is not None
+
+
+def test_trades_are_printed_below_their_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps({"model": "Qwen/Qwen2.5-3B", "micro_batch": 1, "seq_len": 512}))
+    run(["estimate", "--fit", "--gpu", "rtx4090-24gb", "--settings", str(path)])
+    lines = capsys.readouterr().out.splitlines()
+    (place,) = [index for index, line in enumerate(lines) if "8-bit" in line]
+    assert "watch the loss (`memlint rule fp32-optimizer-states`)" in lines[place + 1]
+    assert trade_of([("attention", "sdpa")]) is None
 
 
 def test_fixes_of_one_effect_are_one_change() -> None:
