@@ -9,11 +9,22 @@ import click
 
 from memlint.cli.runs_of_file import configured, read_json, require_model, runs_of_file
 from memlint.rule.savings import Pricing
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.memory import Estimate
     from memlint.memory.fit import Fitted
+    from memlint.parallel.sharding_search import Shared
+    from memlint.rule.findings import Finding
     from memlint.run.described import Described
+
+
+class _Asked(NamedTuple):
+    """What is asked of each run. fit: what makes it fit. gpus: how many share it; 0: as it says."""
+
+    pricing: Pricing
+    fit: bool
+    gpus: int
 
 
 def estimate_command(
@@ -26,43 +37,65 @@ def estimate_command(
     target: str | None,
     output_format: str,
     fit: bool = False,
+    gpus: int = 0,
+    write_launch: str | None = None,
 ) -> int:
     """Print the estimate of each run and return the exit status: 1 if one does not fit the GPU,
     else 0.
 
-    fit: print instead the fixes that make the run fit.
+    fit: print instead the fixes that make the run fit, or how ``gpus`` GPUs share it.
+    write_launch: the folder in which to write what starts it so.
     """
     runs = runs_of_file(script, settings_file, target)
     if script is not None:
         settings = configured(runs[0].path, target, gpu, assumptions)
         gpu, assumptions = settings.gpu, settings.assume
-    if fit and not gpu and not any(run.settings.get("gpu") for run in runs):
-        raise click.UsageError("--fit needs --gpu NAME, such as rtx4090-24gb")
+    asked = _Asked(Pricing(gpu or "", assumptions), fit, gpus)
+    _check(asked, runs, write=write_launch is not None)
     shape = read_json(model_config) if model_config is not None else None
     if shape is not None:
         runs = [run._replace(settings={**run.settings, "model": {"config": shape}}) for run in runs]
-    shown = _results(runs, Pricing(gpu or "", assumptions), fit=fit)
+    shown = _results(runs, asked)
     several = len(runs) > 1
     as_text = output_format != "json"
-    click.echo(_text(shown, assumptions, several) if as_text else _json(shown, several))
+    if as_text:
+        click.echo(_text(shown, assumptions, several))
+    written = _written(*shown[0], write_launch) if write_launch is not None else ()
+    if not as_text:
+        click.echo(_json(shown, several, written))
+    elif written:
+        click.echo("\n".join(f"wrote {each}" for each in written))
+        click.echo(f"start it with: sh {written[-1]}")
     return 1 if any(result.fits is False for _, result in shown) else 0
 
 
+def _check(asked: _Asked, runs: list[Described], *, write: bool) -> None:
+    """Raises ``UsageError``: an option lacks another. write: launch files are asked for."""
+    named = asked.pricing.gpu or any(run.settings.get("gpu") for run in runs)
+    if asked.fit and not named:
+        raise click.UsageError("--fit needs --gpu NAME, such as rtx4090-24gb")
+    if write and not (asked.fit and asked.gpus > 1):
+        raise click.UsageError("--write-launch needs --fit and --gpus N, two at least")
+    if write and len(runs) > 1:
+        places = ", ".join(run.place for run in runs)
+        raise click.UsageError(f"--write-launch is for one run, and there are several: {places}")
+
+
 def _results(
-    runs: list[Described], pricing: Pricing, *, fit: bool
-) -> list[tuple[Described, Estimate | Fitted]]:
+    runs: list[Described], asked: _Asked
+) -> list[tuple[Described, Estimate | Fitted | Shared]]:
     """Each run that can be estimated with its result; what keeps others from it is printed.
 
     Raises:
         ClickException: no run can be estimated.
     """
-    shown: list[tuple[Described, Estimate | Fitted]] = []
+    shown: list[tuple[Described, Estimate | Fitted | Shared]] = []
     failed: list[str] = []
     for run in runs:
         try:
             if run.find is not None:
-                require_model(run, pricing.assumptions)
-            shown.append((run, _result(run, pricing, fit=fit)))
+                require_model(run, asked.pricing.assumptions)
+            shown.append((run, _result(run, asked)))
         except click.ClickException as error:
             failed.append(str(error))
         except ValueError as error:
@@ -74,25 +107,61 @@ def _results(
     return shown
 
 
-def _result(run: Described, pricing: Pricing, *, fit: bool) -> Estimate | Fitted:
+def _result(run: Described, asked: _Asked) -> Estimate | Fitted | Shared:
     """Raises ``SettingsError``, a ``ValueError``: a setting or the model is not known."""
     from memlint.memory import estimate
     from memlint.memory.prices import with_pricing
 
-    settings = with_pricing(run.settings, pricing)
-    if not fit:
+    settings = with_pricing(run.settings, asked.pricing)
+    if asked.fit and asked.gpus > 1:
+        from memlint.parallel.sharding_search import share
+
+        return share(settings, _findings(run), asked.gpus)
+    if asked.gpus:
+        alone = settings.sharding == "none" and not settings.sharding_options
+        open_ = {"sharding": None} if alone or asked.gpus == 1 else {}
+        settings = settings._replace(world_size=asked.gpus, **open_)
+    if not asked.fit:
         return estimate(settings)
     from memlint.memory.fit import fit as fitted
     from memlint.memory.fit import run_of
 
-    return fitted(run_of(settings), run.find(None, True) if run.find is not None else ())
+    return fitted(run_of(settings), _findings(run))
+
+
+def _findings(run: Described) -> tuple[Finding, ...]:
+    return tuple(run.find(None, True)) if run.find is not None else ()
+
+
+def _written(run: Described, result: Estimate | Fitted | Shared, folder: str) -> tuple[str, ...]:
+    """Write the files that start the run as it was found to fit, and return their paths.
+
+    Raises:
+        ClickException: nothing fits, nothing can start it so, or the folder takes no files.
+    """
+    from memlint.parallel.launch_writer import CannotWriteError, launch_files, write_files
+    from memlint.parallel.sharding_search import Shared
+
+    assert isinstance(result, Shared)
+    if result.chosen is None:
+        raise click.ClickException(
+            f"nothing is written: no way to share the run fits {result.gpu.name}"
+        )
+    try:
+        files = launch_files(result, folder, run.source if run.script else None)
+        return write_files(folder, files)
+    except CannotWriteError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _text(
-    shown: list[tuple[Described, Estimate | Fitted]], assumptions: tuple[str, ...], several: bool
+    shown: list[tuple[Described, Estimate | Fitted | Shared]],
+    assumptions: tuple[str, ...],
+    several: bool,
 ) -> str:
     from memlint.memory import Estimate
-    from memlint.reports import fit_report
+    from memlint.memory.fit import Fitted
+    from memlint.reports import fit_report, sharing_report
     from memlint.reports import memory as report
 
     parts = []
@@ -100,14 +169,21 @@ def _text(
         head = [f"{run.place}: {run.said}"] if several else []
         if isinstance(result, Estimate):
             lines = iter([report.as_text(result)])
-        else:
+        elif isinstance(result, Fitted):
             lines = fit_report.lines(result, run.script, assumptions)
+        else:
+            lines = sharing_report.lines(result)
         parts.append("\n".join((*head, *lines)))
     return "\n\n".join(parts)
 
 
-def _json(shown: list[tuple[Described, Estimate | Fitted]], several: bool) -> str:
+def _json(
+    shown: list[tuple[Described, Estimate | Fitted | Shared]],
+    several: bool,
+    written: tuple[str, ...],
+) -> str:
     if not several:
-        return json.dumps(shown[0][1].to_json(), indent=2)
+        files = {"written": list(written)} if written else {}
+        return json.dumps({**shown[0][1].to_json(), **files}, indent=2)
     runs = [{"place": run.place, "command": run.said, **one.to_json()} for run, one in shown]
     return json.dumps({"runs": runs}, indent=2)

@@ -366,6 +366,18 @@ def _assumptions(example: str) -> Callable[[FC], FC]:
 @click.option(
     "--fit", is_flag=True, help="Show which fixes make the run fit the GPU, and how much then fits."
 )
+@click.option(
+    "--gpus",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="The run is on so many GPUs; with --fit: find how they share it (DDP, ZeRO, FSDP).",
+)
+@click.option(
+    "--write-launch",
+    metavar="DIR",
+    type=click.Path(),
+    help="With --fit and --gpus: write Accelerate's and DeepSpeed's files and the command here.",
+)
 @_text_or_json
 def estimate(
     script: str | None,
@@ -375,6 +387,8 @@ def estimate(
     model_config: str | None,
     target: str | None,
     fit: bool,
+    gpus: int | None,
+    write_launch: str | None,
     output_format: str,
 ) -> int:
     """Estimate the GPU memory that the run in FILE needs, phase by phase.
@@ -396,6 +410,8 @@ def estimate(
         target=target,
         output_format=output_format,
         fit=fit,
+        gpus=gpus or 0,
+        write_launch=write_launch,
     )
 
 

@@ -34,15 +34,25 @@ class OnGpus(Record):
         return kept | ({"verdict": self.verdict} if self.verdict else {})
 
 
+def timeline_with(settings: Settings, architecture: Architecture, **changes: Any) -> Timeline:
+    """Return the run with other values for some settings.
+
+    Raises:
+        SettingsError: a value cannot be.
+    """
+    for name, value in changes.items():
+        settings = with_assumption(settings, name, value)
+    known = assume(settings, architecture).settings
+    return Timeline(TrainingRun(known, architecture))
+
+
 def peak_with(settings: Settings, architecture: Architecture, **changes: Any) -> int | None:
     """Return the bytes allocated with other values for some settings; None where they cannot be."""
     try:
-        for name, value in changes.items():
-            settings = with_assumption(settings, name, value)
-        known = assume(settings, architecture).settings
-        return max(one.total for one in Timeline(TrainingRun(known, architecture)).phases())
+        phases = timeline_with(settings, architecture, **changes).phases()
     except SettingsError:
         return None
+    return max(phase.total for phase in phases)
 
 
 def on_gpus(

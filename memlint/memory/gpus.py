@@ -15,7 +15,8 @@ from memlint.source.record import Record
 class Gpu(Record):
     """A GPU. bytes: in all, as nvidia-smi shows; context: what CUDA takes before any tensor.
 
-    hopper, blackwell: of compute capability 9, or of 10 and more.
+    hopper, blackwell: of compute capability 9, or of 10 and more. link, host: bytes that it sends
+    in a second to other GPUs of its machine, and to the host, by its data sheet.
     """
 
     name: str
@@ -23,6 +24,8 @@ class Gpu(Record):
     context: int
     hopper: bool = False
     blackwell: bool = False
+    link: int = 0
+    host: int = 0
 
     @property
     def room(self) -> int:
@@ -40,7 +43,9 @@ def known_gpus() -> dict[str, Gpu]:
     table: dict[str, Gpu] = {}
     for row in rows:
         sizes = row["mib"] * 2**20, row["context_mib"] * 2**20
-        gpu = Gpu(row["name"], *sizes, *(bool(row.get(key)) for key in ("hopper", "blackwell")))
+        kinds = (bool(row.get(key)) for key in ("hopper", "blackwell"))
+        speeds = (row[key] * 10**9 for key in ("link_gbs", "host_gbs"))
+        gpu = Gpu(row["name"], *sizes, *kinds, *speeds)
         for name in (row["name"], *row.get("aliases", ())):
             table[_plain(name)] = gpu
     return table
