@@ -18,7 +18,7 @@ _WIDTH = 0.05  # as of every saving
 def saved_apart(effect: Mapping[str, object], timeline: Callable[[], Timeline]) -> Saving | None:
     """What an effect saves that is no setting of a run; None: nothing, or it is one."""
     for name, value in effect.items():
-        if name in _APART:
+        if name in _APART and (name != "checkpointing" or value == "non_reentrant"):
             phase, size = _APART[name](timeline(), value)
             low, high = int(size * (1 - _WIDTH)), int(size * (1 + _WIDTH))
             return Saving(low, high, phase) if size else None
@@ -60,6 +60,11 @@ def _graph(timeline: Timeline, _: object) -> tuple[str, int]:
     return "evaluation", int(share * sum(tensor.bytes for tensor in timeline.saved.upto()))
 
 
+def _layer_output(timeline: Timeline, _: object) -> tuple[str, int]:
+    """What reentrant checkpointing holds more: the output of the layer that runs backward."""
+    return "backward", timeline.recording.stacks[-1].replay.output
+
+
 def _upcast_tables(timeline: Timeline, _: object) -> tuple[str, int]:
     """Embeddings and output matrix in 4 bytes where 2 would do."""
     architecture = timeline.architecture
@@ -74,4 +79,5 @@ _APART: Mapping[str, Callable[[Timeline, object], tuple[str, int]]] = {
     "cache_in_training": _cache,
     "graph_in_evaluation": _graph,
     "upcast_tables": _upcast_tables,
+    "checkpointing": _layer_output,
 }

@@ -243,6 +243,14 @@ def test_padding_is_priced_in_a_batch_of_usual_lengths() -> None:
     assert footprint == price(PADDED, [finding("MEM301")], Pricing()).footprint
 
 
+def test_reentrant_checkpointing_costs_the_output_of_a_layer() -> None:
+    run = {**RUN, "checkpointing": "full", "micro_batch": 4, "seq_len": 2048}
+    (priced,), _ = price(run, [finding("MEM303", checkpointing="non_reentrant")], Pricing())
+    assert priced.saving is not None
+    assert priced.saving.phase == "backward"
+    assert priced.saving.low < 4 * 2048 * 3584 * 2 < priced.saving.high
+
+
 def test_padding_of_one_row_has_no_price() -> None:
     alone = {**PADDED, "micro_batch": 1, "seq_len": 16_384}
     (only,), _ = price(alone, [finding("MEM104", padding="none")], Pricing())
