@@ -153,6 +153,16 @@ def minds_versions(tree: Tree, node: ast.AST, asks: Callable[[ast.expr], bool]) 
     return False
 
 
+def probes_versions(tree: Tree, node: ast.AST) -> bool:
+    """True if a script tries here what a version takes: a handler catches what another raises."""
+    return any(
+        isinstance(around, ast.Try)
+        and _within(tree, node, around.body)
+        and any(_catches(handler, anything=False) for handler in around.handlers)
+        for around in tree.ancestors(node)
+    )
+
+
 def calls_after_failure(tree: Tree, node: ast.AST) -> list[ast.Call]:
     """The calls in the handlers of what a node raises."""
     return [

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from memlint.engine.guards import calls_after_failure, looked_up_in, minds_versions, survivable
+from memlint.engine.guards import (
+    calls_after_failure,
+    looked_up_in,
+    minds_versions,
+    probes_versions,
+    survivable,
+)
 from memlint.engine.nodes import Node, called_name, calls_in
 from memlint.engine.project import is_elsewhere
 from memlint.flow.evaluated import query
@@ -54,6 +60,11 @@ _SIGNATURES = ("inspect.signature", "inspect.getfullargspec", "dataclasses.field
 def is_guarded(script: Host, node: Node) -> bool:
     """True if the script itself minds versions here: it catches the error, or asks first."""
     return minds_versions(script, node, partial(may_ask_for_a_version, script))
+
+
+def is_probe(script: Host, node: Node) -> bool:
+    """True if the script tries here what a version takes, and catches what another raises."""
+    return probes_versions(script, node)
 
 
 def retries_of(script: Host, call: Call) -> tuple[Call, ...]:

@@ -20,6 +20,7 @@ from memlint.rule import (
     Script,
     advise,
     edits,
+    facts,
     fix,
     triggers,
 )
@@ -31,8 +32,11 @@ from memlint_rules.migration.refused_trainers import refused_trainers
 
 def check(script: Script) -> Iterator[Finding]:
     for config in script.configs:
-        if any(map(_is_provoked, (config, *script.trainers_with(config)))):
+        trainers = script.trainers_with(config)
+        if any(map(_is_provoked, (config, *trainers))):
             continue
+        if not trainers and facts.is_probe(script, config.node):
+            continue  # made to see what this version takes
         renamed = renamed_options(script, config)
         for refusal in script.api.refusals(config.kind):
             if _holds(config, refusal, renamed):
