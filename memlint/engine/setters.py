@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, KeysView
 from typing import TYPE_CHECKING
 
 from memlint.engine.name_uses import local_names, parameters
@@ -43,14 +43,6 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 _ANY = "*"
 
 
-class _All:
-    def __contains__(self, _: object) -> bool:
-        return True
-
-
-ALL = _All()
-
-
 class Setter(NamedTuple):
     """What gives something a value in a function. cls: the class whose method sets it on its own
     instance; empty where it is set on anything else."""
@@ -60,12 +52,23 @@ class Setter(NamedTuple):
     cls: str
 
 
+class Who:
+    """All that may set something: its setters, and the functions that they are in."""
+
+    __slots__ = ("functions", "setters")
+
+    def __init__(self, setters: Iterable[Setter]) -> None:
+        self.setters = tuple(setters)
+        self.functions = frozenset(one.function for one in self.setters)
+
+
 class Setters:
     """Who sets what, in all files of a run.
 
     names: globals, and names of enclosing functions. attributes: by name. items: of dicts that a
     name outside of the function holds, by name and key. foreign: attributes that are set on what
-    is no method's instance, at the top of a file too. files: how many were read.
+    is no method's instance, at the top of a file too. by_function: the attributes that each
+    function sets, if any. files: how many were read.
     """
 
     def __init__(self) -> None:
@@ -73,9 +76,10 @@ class Setters:
         self.attributes: dict[str, list[Setter]] = defaultdict(list)
         self.items: dict[tuple[str, str], list[Setter]] = defaultdict(list)
         self.foreign: set[str] = set()
+        self.by_function: dict[ast.AST, set[str]] = defaultdict(set)
         self.files = 0
         self._families: dict[str, str] = {}
-        self._by_class: dict[str, dict[str, list[Setter]]] = {}
+        self._by_class: dict[str, dict[str, Who]] = {}
 
     def family(self, name: str) -> str:
         """Return the name that stands for a class, its bases and all that share one with it."""
@@ -83,22 +87,37 @@ class Setters:
             name = other
         return name
 
-    def of(self, cls: Class, names: Collection[str]) -> Iterator[tuple[str, list[Setter]]]:
-        """Yield those of ``names`` that something may set on a class or its instances."""
-        by_name = self.of_class(cls.node.name)
-        anything = by_name.get(_ANY, [])
-        for name in list(names) if anything else by_name.keys() & names:
-            yield name, [*by_name.get(name, ()), *anything]
+    def of(
+        self, cls: Class, names: KeysView[str] | set[str], wanted: set[str] | None
+    ) -> Iterator[tuple[str, Who]]:
+        """Yield those of ``names`` that something may set on a class or its instances.
 
-    def of_class(self, cls: str) -> dict[str, list[Setter]]:
+        wanted: the attributes that matter; None: all.
+        """
+        by_name = self._of_class(cls.node.name)
+        anything = by_name.get(_ANY)
+        if anything is None or not (wanted is None or _ANY in wanted):
+            for name in by_name.keys() & names if wanted is None else wanted & names:
+                if name in by_name:
+                    yield name, by_name[name]
+        else:
+            for name in list(names):
+                yield name, by_name.get(name, anything)
+
+    def _of_class(self, cls: str) -> dict[str, Who]:
         """Return what may be set on a class or its instances, by name."""
         known = self._by_class.get(cls)
         if known is None:
             family = self.family(cls)
-            known = self._by_class[cls] = {
-                name: fitting
+            fitting = {
+                name: [each for each in setters if not each.cls or self.family(each.cls) == family]
                 for name, setters in self.attributes.items()
-                if (fitting := [s for s in setters if not s.cls or self.family(s.cls) == family])
+            }
+            anything = fitting.get(_ANY, [])
+            known = self._by_class[cls] = {
+                name: Who([*setters, *(anything if name != _ANY else ())])
+                for name, setters in fitting.items()
+                if setters
             }
         return known
 
@@ -146,7 +165,7 @@ class _Reader:
                     self.read(node.body, function, node)
                 case ast.Global(names=names) | ast.Nonlocal(names=names) if function is not None:
                     for name in names:
-                        self.setters.names[name].append(Setter(function, node, ""))
+                        self._note(self.setters.names[name], function, node)
                 case ast.Expr(value=ast.Call() as call):
                     self._call(call, function, cls)
                 case _:
@@ -165,11 +184,11 @@ class _Reader:
                 self._attribute(name, base, target, function, cls)
             case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key))):
                 if function is not None and not self._is_local(function, name):
-                    self.setters.items[name, key].append(Setter(function, target, ""))
+                    self._note(self.setters.items[name, key], function, target)
             case ast.Subscript(
                 value=ast.Call(func=ast.Name(id="globals")), slice=ast.Constant(value=str(key))
             ) if function is not None:
-                self.setters.names[key].append(Setter(function, target, ""))
+                self._note(self.setters.names[key], function, target)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 for part in parts:
                     self._target(part, function, cls)
@@ -209,7 +228,14 @@ class _Reader:
         if function is None or (mine and function.name in _CONSTRUCTORS):
             return
         owner = cls.name if mine and cls is not None else ""
-        self.setters.attributes[name].append(Setter(function, node, owner))
+        self._note(self.setters.attributes[name], function, node, owner).add(name)
+
+    def _note(
+        self, setters: list[Setter], function: ast.AST, node: ast.AST, cls: str = ""
+    ) -> set[str]:
+        """Note a setter; the attributes that its function sets."""
+        setters.append(Setter(function, node, cls))
+        return self.setters.by_function[function]
 
 
 def _targets(statement: ast.AST | None) -> Iterator[ast.expr]:
@@ -232,55 +258,62 @@ def _targets(statement: ast.AST | None) -> Iterator[ast.expr]:
 
 
 def forget_what_others_set(
-    run: Interpreter, function: Function, others: Container[ast.AST] = ALL
+    run: Interpreter, function: Function, others: Collection[ast.AST] | None = None
 ) -> None:
-    """Make unknown what ``others`` may have set before this function is called."""
-    _Memory(run, function, others).forget()
+    """Make unknown what ``others`` (None: all) may have set before this function is called."""
+    known = run.setters.by_function
+    setting = set(known) if others is None else known.keys() & others
+    setting.discard(function.node)
+    if setting:
+        wanted = None if others is None else set[str]().union(*map(known.__getitem__, setting))
+        _Memory(run, function, setting, wanted).forget()
 
 
 class _Memory:
-    """What is known where a function begins."""
+    """What is known where a function begins. setting: the others that set anything. wanted: the
+    attributes that they set; None: all."""
 
-    def __init__(self, run: Interpreter, function: Function, others: Container[ast.AST]) -> None:
+    def __init__(
+        self, run: Interpreter, function: Function, setting: set[ast.AST], wanted: set[str] | None
+    ) -> None:
         self.run = run
         self.function = function
-        self.others = others
+        self.setting = setting
+        self.wanted = wanted
 
     def forget(self) -> None:
         run, setters = self.run, self.run.setters
         scope: int | None = self.function.scope
         while scope is not None:
             for name in run.bound[scope].intersection(setters.names):
-                self._name((scope, name), setters.names[name])
+                self._name((scope, name), Who(setters.names[name]))
             scope = run.parents[scope]
         for (name, key), items in setters.items.items():
             held = run.lookup(name)
             if held is not None and isinstance(held.value, Object) and held.value.type == "dict":
-                self._attribute(held.value, key, items)
-        if not setters.attributes:
+                self._attribute(held.value, key, Who(items))
+        if not (setters.attributes if self.wanted is None else self.wanted):
             return
         for cls in run.class_values:
-            if setters.of_class(cls.node.name):
-                for name, who in setters.of(cls, run.bound[cls.scope]):
-                    self._name((cls.scope, name), who)
+            for name, who in setters.of(cls, run.bound[cls.scope], self.wanted):
+                self._name((cls.scope, name), who)
         for thing in run.instances:
             assert thing.cls is not None, "an instance is one of a class"
-            if setters.of_class(thing.cls.node.name):
-                for name, who in setters.of(thing.cls, thing.names.keys()):
-                    self._attribute(thing, name, who)
+            for name, who in setters.of(thing.cls, thing.names.keys(), self.wanted):
+                self._attribute(thing, name, who)
 
-    def _others(self, setters: list[Setter]) -> bool:
-        here = self.function.node
-        return any(one.function is not here and one.function in self.others for one in setters)
-
-    def _name(self, key: tuple[int, str], setters: list[Setter]) -> None:
-        binding = self.run.state.get(key) if self._others(setters) else None
+    def _name(self, key: tuple[int, str], who: Who) -> None:
+        binding = None if who.functions.isdisjoint(self.setting) else self.run.state.get(key)
         if binding is not None:
             self.run.state.facts[key] = self._unsure(binding)
 
-    def _attribute(self, thing: Object, name: str, setters: list[Setter]) -> None:
-        binding = self.run.get_binding(thing, name) if self._others(setters) else None
-        if binding is not None and not _is_certain(thing, name, binding.value, setters):
+    def _attribute(self, thing: Object, name: str, who: Who) -> None:
+        if who.functions.isdisjoint(self.setting):
+            return
+        binding = self.run.get_binding(thing, name)
+        if binding is None or binding in self.run.unsure:
+            return
+        if not _is_certain(thing, name, binding.value, who.setters):
             self.run.state.facts[id(thing), name] = self._unsure(binding)
 
     def _unsure(self, binding: Binding) -> Binding:
@@ -299,7 +332,7 @@ class _Memory:
         return unsure
 
 
-def _is_certain(thing: Object, name: str, value: Value, setters: list[Setter]) -> bool:
+def _is_certain(thing: Object, name: str, value: Value, setters: tuple[Setter, ...]) -> bool:
     """True if all that sets it was run already, and always gave it this value."""
     given = thing.names[name]
     run_already = {id(node) for one in given for node in _targets(one.owner)}
