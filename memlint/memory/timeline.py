@@ -290,14 +290,17 @@ class Timeline(OfRun):
         return peak
 
     def _step(self, resident: list[Tensor]) -> Phase:
-        """The optimizer's step: gradients whole, its temporaries beside them."""
+        """The optimizer's step: gradients, of which ZeRO-1 keeps its own part once reduced,
+        and its temporaries beside them."""
         optimizer = self.optimizer
         sharding = self.sharding
         # Blocks that stream are given back at the end of backward.
         moment = [one for one in resident if not (self.standing.streams() and one.name == TURN)]
         moment += self._held_output("output that the loop holds")
         if not optimizer.in_backward:
-            moment.append(Tensor("gradients", self.standing.gradients(), "gradients"))
+            kept = sharding.states if sharding.name == "zero1" else 1.0
+            held = int(self.standing.gradients() * kept)
+            moment.append(Tensor("gradients", held, "gradients"))
         if self.standing.states_offloaded():
             return Phase("optimizer step", tuple(moment))
         base, adapter = self.standing.trained()
