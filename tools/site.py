@@ -51,6 +51,7 @@ nav:
   - Memory:
       - Prices: prices.md
       - The memory model: memory-model.md
+      - Accuracy: accuracy.md
       - Model types: model-types.md
   - The runtime:
       - At a glance: runtime-overview.md
