@@ -216,7 +216,7 @@ def _estimate(
     if gpu is not None and peak < gpu.room:
         # The allocator gives cached blocks back before it takes more than the GPU has.
         reserved = min(reserved, gpu.room)
-    low, high = peak, int(reserved * 1.1 + 0.4 * (reserved - peak))
+    high = int(reserved * 1.1 + 0.4 * (reserved - peak))
     context = gpu.context if gpu else 500 * 2**20
     if timeline.sharding.world > 1:
         context += _NCCL

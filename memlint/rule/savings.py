@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from memlint.source.record import NamedTuple
 
-_BELOW, _ABOVE = 0.04, 0.05  # of an estimated peak: nine of ten measured ones lie between
+_BELOW, _ABOVE = 0.065, 0.05  # of an estimated peak: nine of ten measured ones lie between
 _MORE = 50 * 2**20  # bytes that no model counts
 
 
