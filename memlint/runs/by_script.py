@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from memlint.engine.modes import module_root
+from memlint.engine.values import options
 from memlint.runs.changes import set_option, together
 from memlint.runs.references import reference_to
 from memlint.runs.run import Change, Field, TrainingRun, span_in
@@ -76,7 +78,18 @@ class ScriptRun(TrainingRun):
         """True if all weights of a checkpoint are definitely trained, by one process."""
         model, script = self.trained, self.script
         plain = model is not None and model.is_plain
-        return plain and not (self.is_sharded or script.frozen_modules)
+        frozen = any(map(self._may_be_trained, script.frozen_modules))
+        return plain and not (self.is_sharded or frozen)
+
+    def _may_be_trained(self, module: Expression) -> bool:
+        """True if an expression may be the trained model or a part of it: what is another load, or
+        a copy, is not."""
+        model, value = self.trained, self.script.value(module)
+        facts = self.script.model_facts(value)
+        if model is None or not facts.loads_language_model:
+            return True
+        roots = {id(module_root(one)) for one in model.facts.objects}
+        return any(id(module_root(one)) in roots for one in options(value))
 
     def read_replicated(self) -> Field:
         """By DDP, or by a launcher that starts several processes without anything that shards."""

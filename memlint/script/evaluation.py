@@ -7,6 +7,7 @@ and no backward pass or other derivative follows before training mode comes back
 from __future__ import annotations
 
 from memlint.engine.forwards import ForwardRun
+from memlint.engine.growth import binds_as_target, root_of
 from memlint.engine.guards import asserts, blocks_around, calls_of_plain
 from memlint.engine.modes import module_root
 from memlint.engine.name_uses import is_loop
@@ -153,13 +154,17 @@ def frozen_modules_of(script: Host) -> tuple[Expression, ...]:
     """Expressions for modules of which the script says whether they want gradients: ``model`` of
     ``model.requires_grad_(False)``, and of a loop that sets ``requires_grad`` of its parameters."""
     methods = tuple(script.attributes("requires_grad_"))
-    switched = [one.value for one in methods]
+    switched: list[Expression] = []
     for node in (*methods, *filter(script.is_target, script.attributes("requires_grad"))):
         loops = script.flow.loops_around(node)
         iterated = getattr(loops[0], "iter", None) if loops else None
         if iterated is not None:
             # ``model`` of ``model.parameters()``
             switched.append(holder_of(iterated) or iterated)
+        name = root_of(node.value)
+        turned = loops and name is not None and binds_as_target(script, loops[0], name.id)
+        if node in methods and not turned:
+            switched.append(node.value)
     return tuple(switched)
 
 

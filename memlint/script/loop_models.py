@@ -19,7 +19,7 @@ from memlint.flow.evaluated import query
 from memlint.script.called import Call
 from memlint.script.calls import Host
 from memlint.script.evaluation import frozen_modules_of
-from memlint.script.forward_passes import Forward, Step, all_steps_of, steps_of
+from memlint.script.forward_passes import Forward, Step, all_forwards_of, all_steps_of, steps_of
 from memlint.script.loaded_models import ModelFacts, model_facts
 from memlint.source.record import NamedTuple
 
@@ -130,12 +130,19 @@ def _trained_passes(script: Host) -> Iterator[LoopModel]:
 
 
 def frozen_beside(script: Host, policy: LoopModel) -> tuple[Object, ...]:
-    """The models that a step runs beside what it trains and that nothing trains: by no call of the
-    script, or by a loop that switches their gradients off."""
+    """The models that a step, or a loop around it, runs beside what it trains and that nothing
+    trains: by no call of the script, or by a loop that switches their gradients off."""
     idle = {id(one.run) for one in frozen_passes(script)}
     off = _switched_off(script)
     trained = frozenset[int]().union(*map(_roots, policy.runs))
-    runs = [run for one in policy.step.all_forwards for run in one.runs if policy.step.runs_it(run)]
+    step = policy.step
+    epochs = set(step.epochs)
+    runs = [
+        run
+        for one in all_forwards_of(script)
+        for run in one.runs
+        if step.runs_it(run) or not epochs.isdisjoint(run.loops)
+    ]
     found: dict[int, Object] = {}
     for run in runs:
         for one in options(run.module):

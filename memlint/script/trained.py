@@ -7,14 +7,14 @@ import ast
 from memlint.engine.forwards import Certainty
 from memlint.engine.nodes import Node
 from memlint.engine.project import are_of_one_file, is_elsewhere
-from memlint.engine.values import Invocation, Object
+from memlint.engine.values import Invocation, Object, merge
 from memlint.flow.evaluated import query
 from memlint.flow.events import Event, EventKind, events_of
 from memlint.script.call_settings import Setting
 from memlint.script.called import Call
 from memlint.script.calls import Config, Host, Trainer
-from memlint.script.forward_passes import Forward, forwards_of, steps_of
-from memlint.script.loaded_models import ModelFacts
+from memlint.script.forward_passes import Forward, all_forwards_of, steps_of
+from memlint.script.loaded_models import ModelFacts, model_facts
 from memlint.script.setups import all_configs_of, trainer_overrides, training_of
 from memlint.script.weight_precision import loaded_dtype, weights_dtype
 from memlint.source.record import NamedTuple
@@ -100,27 +100,37 @@ def trained_models(script: Host) -> tuple[Trained, ...]:
         if trainer.trains_language_model
     ]
     loads: set[ast.AST] = set()
-    for forward in forwards_of(script):
-        load = forward.facts.load
-        if load is None or load.node in loads or not _is_trained(forward):
+    for forward in all_forwards_of(script):
+        facts = _facts_of_trained(script, forward)
+        load = facts.load
+        if load is None or load.node in loads or not _is_trained(forward, facts):
+            continue
+        if is_elsewhere(load.node) and forward.elsewhere:
             continue
         loads.add(load.node)
-        facts = forward.facts
         dtype = loaded_dtype(script, facts)
         place = forward.node.func if is_elsewhere(load.node) else load.node.func
         found.append(Trained(facts, None, forward, place, facts.peft, dtype))
     return tuple(found)
 
 
-def _is_trained(forward: Forward) -> bool:
+def _facts_of_trained(script: Host, forward: Forward) -> ModelFacts:
+    """What is known of the model that a forward pass trains: a helper may score a reference at the
+    same place, without gradients."""
+    if len(forward.runs) < 2 or forward.facts.load is not None:
+        return forward.facts
+    return model_facts(script, merge([run.module for run in forward.runs if run.gradients]))
+
+
+def _is_trained(forward: Forward, facts: ModelFacts) -> bool:
     return (
         forward.in_training_step
         and forward.records_gradients
         and forward.training is not False
         and forward.certainty is Certainty.DEFINITE
         and not forward.own
-        and forward.facts.loads_language_model
-        and not forward.facts.is_toy
+        and facts.loads_language_model
+        and not facts.is_toy
     )
 
 

@@ -393,7 +393,7 @@ RULES: dict[str, tuple[bool, bool, bool, tuple[int, ...]]] = {
     "MEM307": (False, False, False, (10, 28)),
     "MEM308": (False, False, False, (10, 28)),
     "MEM401": (False, True, True, (3, 11)),
-    "MEM402": (False, True, True, (3, 11)),
+    "MEM402": (False, True, True, (10, 11)),
     "MEM403": (True, False, False, (3, 29)),
     "MEM404": (True, False, False, (3, 30)),
     "MEM405": (False, False, False, (3, 11)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change
+from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change, triggers
 
 
 def check(run: TrainingRun) -> Iterator[Finding]:
@@ -27,4 +27,5 @@ RULE = Rule(
     summary="neither bf16 nor fp16",
     of_run=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
+    triggers=(triggers.STEPS, triggers.TRAINING),
 )

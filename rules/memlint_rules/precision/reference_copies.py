@@ -18,6 +18,9 @@ def references_of_loops(script: Script) -> Iterator[Finding]:
             advice = _reference_advice(script, policy)
             if advice is None or (copy.conditional and not policy.load.conditional):
                 continue
+            if copy.in_loop and policy.facts.peft:
+                # A copy of the adapter too, as it was when a round began.
+                continue
             seen.add(copy.node)
             yield Finding(
                 script.span(copy.node.func),
@@ -39,6 +42,6 @@ def _second_copy(script: Script, module: Object, policy: facts.LoopModel) -> Cal
 def _reference_advice(script: Script, policy: facts.LoopModel) -> str | None:
     if policy.facts.peft:
         return "Score with `model.disable_adapter()`: the policy's base is the reference"
-    if script.method_calls("generate") or script.imports_package("vllm"):
+    if script.method_calls_anywhere("generate") or script.imports_package("vllm"):
         return None
     return "Compute the reference's log-probabilities once, before training"

@@ -1,0 +1,47 @@
+"""The record of a language model of the script's own classes, as far as steps of its own decide."""
+
+from __future__ import annotations
+
+from memlint.engine.project import is_elsewhere
+from memlint.engine.values import ABSENT
+from memlint.runs.by_script import ScriptRun
+from memlint.runs.precision import may_lack_bf16
+from memlint.runs.run import Change, Field, span_in
+from memlint.script.loop_models import OwnModel
+from memlint.script.model import Script
+
+# What puts weights or passes into another precision, or may.
+_PRECISIONS = (
+    *("autocast", "bfloat16", "float16", "half", "GradScaler", "default_dtype", ".amp", "float8"),
+    *("fp16", "bf16", "mixed_precision", "MixedPrecision", "param_dtype", "quantiz", "precision"),
+    *("Accelerator", "deepspeed", "colossalai", "lightning", "Fabric", "apex"),
+)
+_LAYERS = ("Linear", "Embedding")
+
+
+class OwnModuleRun(ScriptRun):
+    """A language model that a script defines and trains: its classes make float32 weights."""
+
+    def __init__(self, script: Script, model: OwnModel) -> None:
+        self.script = script
+        self.model = model
+
+    def read_compute_dtype(self) -> Field:
+        """float32 where nothing of the script, or of what it imports, speaks of another one."""
+        script, forward = self.script, self.model.forward
+        made = script.method_calls_anywhere(*_LAYERS)
+        cast = any(call.setting("dtype").given is not False for call in made)
+        passes = [run.autocast for run in forward.runs]
+        if not script.on_gpu or cast or script.may_use(*_PRECISIONS):
+            return Field()
+        if any(one is not None and one is not ABSENT for one in passes):
+            return Field()
+        place = self.model.made.node if is_elsewhere(forward.node) else forward.node
+        said = "trains in float32, without autocast"
+        return Field("float32", span_in(script, place.func), said)
+
+    def write_compute_dtype(self, value: str) -> Change:
+        """By hand; what the GPU lacks is not taken."""
+        dtype = "float16" if may_lack_bf16(self.script) else value
+        message = f"Run the forward pass under `torch.autocast(..., dtype=torch.{dtype})`"
+        return Change({"compute_dtype": dtype, "autocast": True}, message)
