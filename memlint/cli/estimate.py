@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memlint.run.described import Described
 
 
-class _Asked(NamedTuple):
+class Asked(NamedTuple):
     """What is asked of each run. fit: what makes it fit. gpus: how many share it; 0: as it says."""
 
     pricing: Pricing
@@ -50,12 +50,12 @@ def estimate_command(
     if script is not None:
         settings = configured(runs[0].path, target, gpu, assumptions)
         gpu, assumptions = settings.gpu, settings.assume
-    asked = _Asked(Pricing(gpu or "", assumptions), fit, gpus)
+    asked = Asked(Pricing(gpu or "", assumptions), fit, gpus)
     _check(asked, runs, write=write_launch is not None)
     shape = read_json(model_config) if model_config is not None else None
     if shape is not None:
         runs = [run._replace(settings={**run.settings, "model": {"config": shape}}) for run in runs]
-    shown = _results(runs, asked)
+    shown = results(runs, asked)
     several = len(runs) > 1
     as_text = output_format != "json"
     if as_text:
@@ -69,7 +69,7 @@ def estimate_command(
     return 1 if any(result.fits is False for _, result in shown) else 0
 
 
-def _check(asked: _Asked, runs: list[Described], *, write: bool) -> None:
+def _check(asked: Asked, runs: list[Described], *, write: bool) -> None:
     """Raises ``UsageError``: an option lacks another. write: launch files are asked for."""
     named = asked.pricing.gpu or any(run.settings.get("gpu") for run in runs)
     if asked.fit and not named:
@@ -81,8 +81,8 @@ def _check(asked: _Asked, runs: list[Described], *, write: bool) -> None:
         raise click.UsageError(f"--write-launch is for one run, and there are several: {places}")
 
 
-def _results(
-    runs: list[Described], asked: _Asked
+def results(
+    runs: list[Described], asked: Asked
 ) -> list[tuple[Described, Estimate | Fitted | Shared]]:
     """Each run that can be estimated with its result; what keeps others from it is printed.
 
@@ -107,7 +107,7 @@ def _results(
     return shown
 
 
-def _result(run: Described, asked: _Asked) -> Estimate | Fitted | Shared:
+def _result(run: Described, asked: Asked) -> Estimate | Fitted | Shared:
     """Raises ``SettingsError``, a ``ValueError``: a setting or the model is not known."""
     from memlint.memory import estimate
     from memlint.memory.prices import with_pricing

@@ -415,6 +415,41 @@ def estimate(
     )
 
 
+@main.command(short_help="Say whether a run fits a GPU, and with which batch.")
+@click.argument("script", type=click.Path(), metavar="FILE")
+@click.option("--gpu", metavar="NAME", help="The GPU, such as a100-80gb or rtx4090-24gb.")
+@click.option(
+    "--gpus", type=click.IntRange(min=1), default=1, metavar="N", help="How many share it."
+)
+@_assumptions("seq_len=4096")
+@_versions
+@_text_or_json
+def fits(
+    script: str,
+    gpu: str | None,
+    gpus: int,
+    assumptions: tuple[str, ...],
+    target: str | None,
+    output_format: str,
+) -> int:
+    """Say whether the run in FILE fits a GPU, with what it would, the largest micro-batch with the
+    accumulation that keeps the rows of a step, and the command to type next.
+
+    FILE is as for estimate. Exit status: 0 if the run fits as it is (with --gpus: shared in some
+    way), else 1.
+    """
+    from memlint.cli.fits import fits_command
+
+    return fits_command(
+        script,
+        gpu=gpu,
+        gpus=gpus,
+        assumptions=assumptions,
+        target=target,
+        as_json=output_format == "json",
+    )
+
+
 @main.command(short_help="Explain a CUDA out-of-memory error.")
 @click.argument("log", type=click.Path(), metavar="LOG")
 @click.argument("script", required=False, type=click.Path(), metavar="[FILE]")

@@ -137,6 +137,8 @@ def _whole(known: Settings) -> str:
         return f"{name} steps on whole matrices"
     if known.streamed:
         return "the frozen base is streamed from the host"
+    if known.offload == "optimizer":
+        return "its optimizer keeps its states on the host itself"
     return ""
 
 

@@ -94,8 +94,17 @@ def _changes(shared: Shared, chosen: Candidate) -> Iterator[str]:
             yield f"    {measure.trade}"
     if known.sharding not in (None, "none", "ddp", chosen.strategy.sharding):
         yield f"  {known.sharding} is read today: options in the script win over a launch file"
-    if _TRADES.get(chosen.strategy.host or chosen.strategy.sharding):
-        yield f"  {_TRADES[chosen.strategy.host or chosen.strategy.sharding]}"
+    strategy, held = chosen.strategy, chosen.traffic.held
+    if held:
+        yield f"  a machine needs {_gib(held)} of host memory for it"
+    if strategy.contexts > 1:
+        yield (
+            f"  keys and values go around {strategy.contexts} GPUs; in the script: pad rows to a"
+            f" multiple of {2 * strategy.contexts} (`pad_to_multiple_of`)"
+        )
+    trade = _TRADES.get(strategy.host or strategy.sharding)
+    if trade is not None:
+        yield f"  {trade}"
 
 
 _TRADES = {

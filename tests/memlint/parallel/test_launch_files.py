@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from memlint.parallel.launch_writer import CannotWriteError, launch_files, write
 from memlint.parallel.sharding_search import Candidate, Shared, share
 from memlint.source import Source
 
+_SIZE = re.compile(r"\d+\.\d+")
 ROOT = Path(__file__).parents[3]
 SCRIPT = """\
 from datasets import load_dataset
@@ -223,14 +225,21 @@ def test_so_many_gpus_without_a_search(folder: Path, capsys: pytest.CaptureFixtu
     assert "several GPUs without a strategy" in said
 
 
-def test_the_documented_example_is_what_is_said(
+def test_the_documented_examples_are_what_is_said(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = (ROOT / "docs" / "prices.md").read_text().partition("## Many GPUs")[2]
+    page = (ROOT / "docs" / "prices.md").read_text().partition("## In a few lines")[2]
     saved("train.py", page.partition("```python\n")[2].partition("```")[0])
-    command, _, said = page.partition("```text\n$ memlint ")[2].partition("```")[0].partition("\n")
-    assert run(command.split()) == 0
-    assert capsys.readouterr().out == said
+    examples = [each.partition("```")[0] for each in page.split("```text\n$ memlint ")[1:]]
+    assert len(examples) == 2
+    for example, status in zip(examples, (1, 0), strict=True):
+        command, _, said = example.partition("\n")
+        assert run(command.split()) == status
+        printed = capsys.readouterr().out
+        # Words are the same, and sizes nearly so: the page is not written anew for each of them.
+        assert _SIZE.sub("#", printed).split() == _SIZE.sub("#", said).split()
+        sizes = [[float(size) for size in _SIZE.findall(text)] for text in (printed, said)]
+        assert sizes[0] == pytest.approx(sizes[1], rel=0.05, abs=0.2)
 
 
 def _command(folder: str) -> str:

@@ -92,6 +92,7 @@ def names(found: Shared) -> set[str]:
         ({"trainer": "loop"}, {"fsdp2"}, {"zero1", "zero3"}, "no ZeRO"),
         ({"optimizer": "adafactor"}, {"ddp"}, {"zero2", "fsdp2"}, "whole matrices"),
         ({"optimizer": "paged_adamw_8bit"}, {"zero2"}, {"fsdp2"}, "plain tensors"),
+        ({"offload": "optimizer"}, {"ddp"}, {"zero2", "fsdp2"}, "on the host itself"),
         ({"method": "qlora"}, {"zero2"}, {"zero3", "fsdp2"}, "quant_storage"),
         ({"autocast": False}, {"fsdp2"}, {"zero1"}, "mixed precision"),
         ({"versions": {"accelerate": "1.2.0"}}, {"fsdp", "zero3"}, {"fsdp2"}, ""),
