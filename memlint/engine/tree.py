@@ -10,6 +10,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import TypeVar
 
 from memlint.engine.name_uses import parameters
@@ -176,6 +177,15 @@ class Tree:
     def is_in_branch(self, node: ast.AST) -> bool:
         """True if an ``if`` is anywhere around a node."""
         return self.enclosing(node, ast.If) is not None
+
+    def branches_around(self, node: ast.AST) -> set[tuple[ast.AST, bool]]:
+        """The conditions around a node, and whether it stands in what runs if they hold."""
+        inner = [node, *self.ancestors(node)]
+        return {
+            (around, any(child is one for one in around.body))
+            for child, around in pairwise(inner)
+            if isinstance(around, ast.If | ast.Try)
+        }
 
     def nodes(self, kind: type[Node]) -> list[Node]:
         """All nodes of exactly one type, in breadth-first order. Contexts and operators, which

@@ -5,7 +5,6 @@ A loop rests on a model that a step certainly trains (``script.loop_models``).
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -16,6 +15,7 @@ from memlint.engine.values import Object
 from memlint.runs.by_script import ScriptRun
 from memlint.runs.changes import add_option, set_option, together
 from memlint.runs.companions import copies_of, runs_copy
+from memlint.runs.model_names import namings_of_loads
 from memlint.runs.precision import FLOAT32, may_lack_bf16, read_load, write_load
 from memlint.runs.references import replace_callee
 from memlint.runs.run import Change, Field, span_in
@@ -24,7 +24,7 @@ from memlint.script.called import Call
 from memlint.script.calls import Trainer
 from memlint.script.datasets import Dataset
 from memlint.script.gradients import steps_optimizer
-from memlint.script.loop_models import LoopModel
+from memlint.script.loop_models import LoopModel, generates_in_evaluation_mode
 from memlint.script.model import Script
 from memlint.script.purpose import Purpose
 from memlint.script.trained import Trained
@@ -36,8 +36,6 @@ _ENABLERS = (
     ("activation_checkpointing_enable", "activation_checkpointing_kwargs"),
     ("gradient_checkpointing_enable", "gradient_checkpointing_kwargs"),
 )
-# Methods that return the model that they are called on.
-_SAME = ("to", "cuda", "train", "eval", "float", "half", "bfloat16", "requires_grad_")
 
 # Libraries whose engines decide the precision by a configuration of theirs, and what FSDP calls it.
 _DECIDING = ("deepspeed", "colossalai")
@@ -343,8 +341,8 @@ class LoopRun(StepRun):
     def write_checkpointing(self, value: str) -> Change:
         """A call after the model is loaded, of the kind that is not reentrant."""
         script, model = self.script, self.model
-        load = model.load
-        name = self._name(load)
+        namings = namings_of_loads(script, model.facts) or ()
+        name = namings[0].name if namings else ""
         method, keyword = next(
             (
                 pair
@@ -355,20 +353,31 @@ class LoopRun(StepRun):
         )
         message = f"Call `{name or 'model'}.{method}()` after it is loaded"
         changed = {"checkpointing": value}
-        if script.method_calls("generate"):
-            return Change(changed, f"{message}, and put it in evaluation mode to generate")
-        several = model.facts.load is None
-        if name is None or several or script.is_named("past_key_values"):
-            return Change(changed, message)
-        if not model.in_training_mode:
+        if script.is_named("past_key_values"):
+            # In training mode it drops what is cached.
+            return Change(changed, f"{message}, where nothing is trained on `past_key_values`")
+        asleep = not model.in_training_mode
+        if asleep:
             message += (
-                f", and `{name}.train()`: a loaded model is in evaluation mode, in which nothing "
-                "is checkpointed"
+                f", and `{name or 'model'}.train()`: a loaded model is in evaluation mode, in "
+                "which nothing is checkpointed and nothing dropped"
             )
-            return Change(changed, message)
-        written = f'{name}.{method}({keyword}={{"use_reentrant": False}})'
-        call = InsertStatement(script.span(script.statement(load.node)), written, "after")
-        return Change(changed, message, (call,), load.loads_own_code)
+        caches = not generates_in_evaluation_mode(script, model.facts)
+        if caches:
+            message += ", and put it in evaluation mode to generate: it keeps no cache otherwise"
+        written = (
+            '{name}.{method}({keyword}={{"use_reentrant": False}})' + "\n{name}.train()" * asleep
+        )
+        calls = tuple(
+            InsertStatement(
+                script.span(one.statement),
+                written.format(name=one.name, method=method, keyword=keyword),
+                "after",
+            )
+            for one in namings
+        )
+        doubted = asleep or caches or any(load.loads_own_code for load in model.facts.loads)
+        return Change(changed, message, calls or None, doubted)
 
     def read_weights_dtype(self) -> Field:
         """That of the load, where nothing casts it and no trainer has it."""
@@ -453,18 +462,6 @@ class LoopRun(StepRun):
         if self._accelerators:
             message = f'Set `mixed_precision="{_SHORT[dtype]}"`'
         return Change({"compute_dtype": dtype, "autocast": True}, message)
-
-    def _name(self, load: Call) -> str | None:
-        """The name that a load gives its model: ``model = Auto.from_pretrained(...).cuda()``."""
-        match self.script.statement(load.node):
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                while isinstance(value, ast.Call) and value is not load.node:
-                    func = value.func
-                    if not isinstance(func, ast.Attribute) or func.attr not in _SAME:
-                        return None
-                    value = func.value
-                return name if value is load.node else None
-        return None
 
 
 def optimizer_of(trainer: Trainer) -> Call | None:

@@ -20,7 +20,7 @@ from memlint.script.called import Call
 from memlint.script.calls import Host
 from memlint.script.evaluation import frozen_modules_of
 from memlint.script.forward_passes import Forward, Step, all_forwards_of, all_steps_of, steps_of
-from memlint.script.loaded_models import ModelFacts, model_facts
+from memlint.script.loaded_models import ModelFacts, is_about, model_facts
 from memlint.source.record import NamedTuple
 
 
@@ -127,6 +127,32 @@ def _trained_passes(script: Host) -> Iterator[LoopModel]:
                     continue
                 if step.runs_it(run):
                     yield LoopModel(load, facts, (forward,), (run,), step)
+
+
+def generates_in_evaluation_mode(script: Host, facts: ModelFacts) -> bool:
+    """True if each call of ``generate`` on a model certainly comes after ``eval()``, and not after
+    another ``train()``; and if there is none."""
+    modes = script.method_calls_anywhere("train", "eval")
+    switches = [(made.order, call) for call in modes for made in call.invocations]
+    for call in script.method_calls_anywhere("generate"):
+        if is_about(script, call, facts) is False:
+            continue
+        for made in call.invocations:
+            before = [
+                one for one in switches if one[0] < made.order and _switches(script, one[1], facts)
+            ]
+            last = max(before, key=lambda one: one[0])[1] if before else None
+            if last is None or last.method == "train":
+                return False
+            if not script.branches_around(last.node) <= script.branches_around(call.node):
+                return False
+    return True
+
+
+def _switches(script: Host, call: Call, facts: ModelFacts) -> bool:
+    """True if a call of ``eval`` certainly is of a model, or one of ``train`` may be."""
+    about = is_about(script, call, facts)
+    return about is True or (about is None and call.method == "train")
 
 
 def frozen_beside(script: Host, policy: LoopModel) -> tuple[Object, ...]:
