@@ -30,7 +30,7 @@ from memlint.script.graphs import (
     sums_of,
 )
 from memlint.script.handlers import is_probe, retries_of, survives_failed_steps
-from memlint.script.handwritten_losses import LossForm, TokenLoss, are_only_gathered
+from memlint.script.handwritten_losses import LossForm, TokenLoss
 from memlint.script.lengths import RowFunction, block_functions_of, row_functions
 from memlint.script.loaded_models import ModelFacts, copy_of
 from memlint.script.loop_models import LoopModel, frozen_beside, own_models_of

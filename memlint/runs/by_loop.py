@@ -340,9 +340,9 @@ class LoopRun(StepRun):
 
     def write_checkpointing(self, value: str) -> Change:
         """A call after the model is loaded, of the kind that is not reentrant."""
-        script, model = self.script, self.model
-        namings = namings_of_loads(script, model.facts) or ()
-        name = namings[0].name if namings else ""
+        script, facts = self.script, self.model.facts
+        namings = namings_of_loads(script, facts) or ()
+        name = namings[0].name if namings else "model"
         method, keyword = next(
             (
                 pair
@@ -351,32 +351,26 @@ class LoopRun(StepRun):
             ),
             _ENABLERS[-1],
         )
-        message = f"Call `{name or 'model'}.{method}()` after it is loaded"
+        message = f"Call `{name}.{method}()` after it is loaded"
         changed = {"checkpointing": value}
         if script.is_named("past_key_values"):
             # In training mode it drops what is cached.
             return Change(changed, f"{message}, where nothing is trained on `past_key_values`")
-        asleep = not model.in_training_mode
-        if asleep:
+        written = f'{{}}.{method}({keyword}={{{{"use_reentrant": False}}}})'
+        doubted = any(load.loads_own_code for load in facts.loads)
+        if not self.model.in_training_mode:
             message += (
-                f", and `{name or 'model'}.train()`: a loaded model is in evaluation mode, in "
-                "which nothing is checkpointed and nothing dropped"
+                f", and `{name}.train()`: a loaded model is in evaluation mode, in which nothing "
+                "is checkpointed and nothing dropped"
             )
-        caches = not generates_in_evaluation_mode(script, model.facts)
-        if caches:
+            written, doubted = f"{written}\n{{}}.train()", True
+        if not generates_in_evaluation_mode(script, facts):
             message += ", and put it in evaluation mode to generate: it keeps no cache otherwise"
-        written = (
-            '{name}.{method}({keyword}={{"use_reentrant": False}})' + "\n{name}.train()" * asleep
-        )
+            doubted = True
         calls = tuple(
-            InsertStatement(
-                script.span(one.statement),
-                written.format(name=one.name, method=method, keyword=keyword),
-                "after",
-            )
-            for one in namings
+            InsertStatement(script.span(at), written.format(own, own), "after")
+            for own, at in namings
         )
-        doubted = asleep or caches or any(load.loads_own_code for load in model.facts.loads)
         return Change(changed, message, calls or None, doubted)
 
     def read_weights_dtype(self) -> Field:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from memlint.engine.nodes import CallNode, Statement
 from memlint.engine.project import is_elsewhere
+from memlint.engine.usage import Way
 from memlint.engine.values import Object, options
+from memlint.script.loaded_models import is_adapter
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ class Naming(NamedTuple):
     """A model's name (``model``, ``self.model``), and the statement that binds it."""
 
     name: str
-    statement: ast.Assign | ast.AnnAssign
+    statement: Statement
 
 
 def namings_of_loads(script: Script, facts: ModelFacts) -> tuple[Naming, ...] | None:
@@ -28,18 +30,53 @@ def namings_of_loads(script: Script, facts: ModelFacts) -> tuple[Naming, ...] | 
     return namings_of(script, roots)
 
 
+def namings_when_complete(script: Script, facts: ModelFacts) -> tuple[Naming, ...] | None:
+    """Where each model is named when PEFT has wrapped it, and its words have been counted; None
+    where that is not known."""
+    made = [_outermost(facts, one) for one in facts.objects if one.base is None]
+    namings = namings_of(script, made)
+    resized = script.calls_on(facts, *_CHANGES_HEAD)
+    if namings is None or not resized:
+        return namings
+    later = [_behind(script, one, [call.node for call in resized]) for one in namings]
+    return None if None in later else tuple(one for one in later if one is not None)
+
+
+_CHANGES_HEAD = ("resize_token_embeddings", "set_output_embeddings", "add_adapter")
+
+
+def _outermost(facts: ModelFacts, root: Object) -> Object:
+    """What PEFT made of a model last; the model itself where it has not wrapped it."""
+    adapted = [one for one in facts.objects if one.root is root and is_adapter(one)]
+    inner = {id(one.base) for one in adapted}
+    return next((one for one in adapted if id(one) not in inner), root)
+
+
+def _behind(script: Script, naming: Naming, changes: list[CallNode]) -> Naming | None:
+    """A model's name behind what changes its head, in the same block; None where that is done
+    somewhere else."""
+    around = script.parent(naming.statement)
+    statements = [naming.statement]
+    for change in changes:
+        if is_elsewhere(change):
+            return None
+        if script.is_before(change, naming.statement):
+            continue
+        statement = script.statement(change)
+        if script.parent(statement) is not around:
+            return None
+        statements.append(statement)
+    return Naming(naming.name, max(statements, key=lambda one: one.lineno))
+
+
 def namings_of(script: Script, objects: list[Object]) -> tuple[Naming, ...] | None:
     """The first name of each object, behind what makes or returns it; None where one has none."""
-    places = script.object_places({id(one) for one in objects})
-    calls = [one for one in places if isinstance(one, ast.Call) and not is_elsewhere(one)]
     made_in = {script.statement(one.node) for one in objects if one.node is not None}
-    namings = sorted(
-        _namings(script, calls), key=lambda one: (one[0].statement not in made_in, one[1].lineno)
-    )
     found: dict[int, Naming] = {}
-    for naming, value in namings:
+    namings = sorted(_namings(script, objects), key=lambda one: one[1].lineno)
+    for naming, value in sorted(namings, key=lambda one: one[0].statement not in made_in):
         made = options(script.value(value))
-        if all(isinstance(one, Object) and one in objects for one in made):
+        if all(one in objects for one in made):
             for one in made:
                 found.setdefault(id(one), naming)
     if not objects or any(id(one) not in found for one in objects):
@@ -47,15 +84,14 @@ def namings_of(script: Script, objects: list[Object]) -> tuple[Naming, ...] | No
     return tuple({id(one.statement): one for one in found.values()}.values())
 
 
-def _namings(script: Script, calls: list[ast.Call]) -> Iterator[tuple[Naming, ast.Call]]:
-    """Yield the calls that are all of the value of a name or of an attribute of a name."""
-    for call in calls:
-        match script.parent(call):
-            case ast.Assign(targets=[target]) | ast.AnnAssign(target=target) as statement:
-                pass
-            case _:
-                continue
-        if isinstance(target, ast.Name) or (
-            isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
-        ):
-            yield Naming(ast.unparse(target), statement), call
+def _namings(script: Script, objects: list[Object]) -> Iterator[tuple[Naming, CallNode]]:
+    """Yield the calls that may give one of the objects and are all of the value of a name, or of
+    an attribute of a name."""
+    for call in script.object_places(set(map(id, objects))):
+        if not isinstance(call, CallNode) or is_elsewhere(call):
+            continue
+        use, statement = script.use(call), script.statement(call)
+        alone = use.way is Way.STORED and len(use.places) == 1 and use.places[0].is_whole
+        name = script.text(use.places[0].node) if alone else ""
+        if script.is_simple(statement) and name.replace(".", "", 1).isidentifier():
+            yield Naming(name, statement), call

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Literal
 
-from memlint.engine.project import is_elsewhere
+from memlint.runs.changes import together
+from memlint.runs.model_names import namings_when_complete
 from memlint.runs.references import reference_to
 from memlint.runs.run import Change
 from memlint.source.edits import Edit, InsertStatement
 
 if TYPE_CHECKING:
-    from memlint.script.called import Call
     from memlint.script.calls import Trainer
+    from memlint.script.loaded_models import ModelFacts
     from memlint.script.model import Script
 
 IF_TAKEN = "if the runtime takes the model: its code may not be transformers' own"
@@ -36,16 +37,19 @@ def call_beside(
     return (InsertStatement(script.span(statement), call, where), *reference.edits)
 
 
-def call_after_load(script: Script, function: str, load: Call) -> tuple[Edit, ...] | None:
-    """Edits that call ``function(model)`` after ``model = ...``; None where ``load`` gives the
-    model no such name."""
-    if is_elsewhere(load.node):
-        return None
-    match script.statement(load.node):
-        case ast.Assign(targets=[ast.Name(id=name)], value=value) as statement:
-            if value is load.node:
-                return call_beside(script, function, name, statement, "after")
-    return None
+def call_on_model(
+    script: Script, function: str, facts: ModelFacts, arguments: str = "{}"
+) -> tuple[Edit, ...] | None:
+    """Edits that call ``function(model)`` where the model is complete; None where that is not
+    known, or it has no name there.
+
+    arguments: how the model's name becomes the arguments, as ``{}, fuse_evaluation=True``.
+    """
+    parts = [
+        call_beside(script, function, arguments.format(one.name), one.statement, "after")
+        for one in namings_when_complete(script, facts) or ()
+    ]
+    return together(*parts) if parts else None
 
 
 def call_after_trainer(script: Script, trainer: Trainer, qualname: str, argument: str) -> Change:

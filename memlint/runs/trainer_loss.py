@@ -14,6 +14,7 @@ from memlint.script.readers import logit_reads
 
 if TYPE_CHECKING:
     from memlint.script.call_settings import Setting
+    from memlint.script.called import Call
     from memlint.script.calls import Trainer
     from memlint.script.model import Script
 
@@ -102,14 +103,21 @@ def _wants_loss_alone(script: Script, trainer: Trainer) -> bool:
 def _doubt(script: Script, trainer: Trainer) -> str:
     """Why the runtime might refuse the model; empty where it certainly takes it."""
     load = trainer.model.load
-    if load is None or load.has_unknown_keywords:
+    if load is None:
         return "if the runtime takes the model: it is loaded out of sight"
-    if trainer.trains_own_code:
+    return doubt_of_load(script, load, trainer.trains_own_code, trainer.checkpoint)
+
+
+def doubt_of_load(script: Script, load: Call, own_code: bool, checkpoint: str | None) -> str:
+    """Why the runtime might refuse what a call loads; empty where it certainly takes it."""
+    if load.has_unknown_keywords:
+        return "if the runtime takes the model: it is loaded out of sight"
+    if own_code:
         return "if its code, which is not transformers' own, leaves the loss to transformers"
     placed = load.setting("device_map")
     if placed.given is not False and not _is_one_device(script, placed):
         return "if its output head is not moved between devices"
-    if not script.api.family(trainer.checkpoint).plain_loss:
+    if not script.api.family(checkpoint).plain_loss:
         return "if the runtime takes the model: its name does not tell"
     return ""
 

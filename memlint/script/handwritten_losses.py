@@ -21,8 +21,10 @@ from memlint.engine.tensors import (
     Positions,
     Role,
     Tensor,
+    Use,
     Width,
 )
+from memlint.engine.usage import Way
 from memlint.engine.values import Object, options
 from memlint.flow.callables import PASSES_NUMBERS
 from memlint.flow.evaluated import query
@@ -31,7 +33,7 @@ from memlint.script.calls import Host
 from memlint.script.forward_passes import all_steps_of
 from memlint.script.gradients import without_gradients
 from memlint.script.loaded_models import loads_classifier
-from memlint.script.reads import forward_of, is_vocabulary_wide
+from memlint.script.reads import is_vocabulary_wide
 from memlint.script.setups import all_training_of
 from memlint.source import Span
 
@@ -125,13 +127,20 @@ class TokenLoss:
         """True if a cross entropy gives one number a token: minus its log-probability."""
         if self.form is not LossForm.CROSS_ENTROPY:
             return False
+        return any(one.setting("reduction").value == "none" for one in self._holders)
+
+    @property
+    def is_weighted(self) -> bool:
+        """True if a cross entropy weighs the words, or may."""
+        return any(one.setting("weight").given is not False for one in self._holders)
+
+    @property
+    def _holders(self) -> list[Call]:
+        """The calls that say how a cross entropy is computed: itself, and what made its module."""
         call = self.script.call_at(self.node)
-        if call is None:
-            return False
-        made = call.receiver.made_by if isinstance(call.receiver, Object) else None
+        made = call.receiver.made_by if call and isinstance(call.receiver, Object) else None
         by_module = self.script.call_at(made.node) if made is not None else None
-        holders = [one for one in (call, by_module) if one is not None]
-        return any(one.setting("reduction").value == "none" for one in holders)
+        return [one for one in (call, by_module) if one is not None]
 
     @property
     def advice(self) -> str:
@@ -147,16 +156,10 @@ class TokenLoss:
         )
 
     @property
-    def loads(self) -> tuple[Call, ...] | None:
-        """The calls that load the models of these logits; None where one is not known."""
-        found: dict[Node, Call] = {}
-        for tensor in self.logits:
-            forward = forward_of(self.script, tensor)
-            load = forward.facts.load if forward is not None else None
-            if load is None:
-                return None
-            found[load.node] = load
-        return tuple(found.values())
+    def nodes_of_logits(self) -> list[Expression]:
+        """Where the logits, and what is computed from, are made in this file."""
+        made = (one.node for tensor in self.logits for one in tensor.history())
+        return list(dict.fromkeys(one for one in made if one is not None and not is_elsewhere(one)))
 
     @property
     def source(self) -> Expression:
@@ -322,14 +325,38 @@ def _picks_rows(script: Host, key: Expression) -> bool:
     return rows is not None and script.name(rows.func) == "torch.arange"
 
 
-def are_only_gathered(script: Host, losses: list[TokenLoss]) -> bool:
-    """True if all logits that the script reads go into these log-softmaxes and nowhere else."""
-    ends = {loss.node for loss in losses}
-    for tensor, operation, node in script._run.tensor_uses:
-        short = operation.rpartition(".")[2]
-        if tensor.role is not Role.LOGITS or not tensor.as_large_as_logits or short in MEASURES:
-            continue
-        if operation == "[]" or short in PASSES_NUMBERS or _call(script, node) in ends:
-            continue
+def are_read_alone(script: Host, losses: list[TokenLoss]) -> bool:
+    """True if what the script reads of logits are these losses: cross entropies and gathered
+    log-softmaxes, and beside them the likeliest words, or anything in evaluation."""
+    gathered = [one for one in losses if one.form is not LossForm.CROSS_ENTROPY]
+    if any(_is_changed(script, one) for one in losses) or not all(
+        one.only_gathered for one in gathered
+    ):
         return False
-    return all(loss.only_gathered for loss in losses)
+    ends = {loss.node for loss in losses if not loss.is_weighted}
+    uses = (one for one in script._run.tensor_uses if one[0].role is Role.LOGITS)
+    return all(_is_left_alone(use) or _call(script, use[2]) in ends for use in uses)
+
+
+def _is_left_alone(use: Use) -> bool:
+    """True if a use reads little of logits, or takes place in evaluation."""
+    tensor, operation, _ = use
+    if not tensor.as_large_as_logits or operation.rpartition(".")[2] in _LEFT_ALONE:
+        return True
+    return tensor.graph is False and _reads_anew(operation)
+
+
+# What reads no values, keeps them, or leaves nothing that is as large.
+_LEFT_ALONE = MEASURES | PASSES_NUMBERS | {"[]", "argmax"}
+
+
+def _reads_anew(operation: str) -> bool:
+    """True for a method or function of torch that changes nothing in place."""
+    plain = "." not in operation or operation.startswith("torch.")
+    return plain and not operation.endswith("_")
+
+
+def _is_changed(script: Host, loss: TokenLoss) -> bool:
+    """True if entries of the logits are assigned to: ``logits[:, :, banned] = -inf``."""
+    places = [place for one in loss.nodes_of_logits for place in script.tensor_places(one)]
+    return any(use.way is Way.ITEM and use.is_written for use in map(script.use, places))

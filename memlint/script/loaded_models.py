@@ -215,6 +215,11 @@ def _wrapped(chain: list[Object], names: tuple[str, ...]) -> bool | None:
     return False if chain[-1].type is not None else None
 
 
+def is_adapter(made: Object) -> bool:
+    """True if it is what PEFT made of a model."""
+    return _wrapped([made], _PEFT) is True
+
+
 # -- models that a script loads --------------------------------------------------------------------
 
 _CLASSIFIERS = (

@@ -97,7 +97,7 @@ def reads_predictions(script: Host, trainer: Trainer) -> bool:
 def logit_reads(script: Host, trainer: Trainer) -> LogitReads:
     """What reads the logits that a trainer's model gives where it gets labels."""
     objects = trainer.model.objects
-    if not objects or may_use(script, *_HOOKS) or _reads_unknown_logits(script):
+    if not objects or may_use(script, *_HOOKS) or reads_unknown_logits(script):
         return LogitReads(True, True)
     members = members_read(script, objects), _members(script, trainer)
     if None in members or not _has_known_callbacks(script, trainer):
@@ -107,7 +107,7 @@ def logit_reads(script: Host, trainer: Trainer) -> LogitReads:
         for one in all_forwards_of(script)
         if not one.own and one.labels is not False and _may_run(script, trainer, one)
     ]
-    reading = [one for one in passes if not _leaves_logits(script, one)]
+    reading = [one for one in passes if not leaves_logits(script, one)]
     evaluating = [_evaluates(script, trainer, one) for one in reading]
     return LogitReads(not all(evaluating), any(evaluating))
 
@@ -115,7 +115,7 @@ def logit_reads(script: Host, trainer: Trainer) -> LogitReads:
 def may_see_outputs(script: Host, trainer: Trainer) -> bool:
     """True if the script may run a trainer's model itself and read more than the loss."""
     return any(
-        not one.own and _may_run(script, trainer, one) and not _leaves_logits(script, one)
+        not one.own and _may_run(script, trainer, one) and not leaves_logits(script, one)
         for one in all_forwards_of(script)
     )
 
@@ -215,7 +215,7 @@ def _may_run(script: Host, trainer: Trainer, forward: Forward) -> bool:
     return False
 
 
-def _leaves_logits(script: Host, forward: Forward) -> bool:
+def leaves_logits(script: Host, forward: Forward) -> bool:
     """True if nothing reads the logits of a pass."""
     fields = fields_read(script, forward)
     return fields is not None and fields <= _WITHOUT_LOGITS
@@ -234,7 +234,7 @@ def _evaluates(script: Host, trainer: Trainer, forward: Forward) -> bool:
     )
 
 
-def _reads_unknown_logits(script: Host) -> bool:
+def reads_unknown_logits(script: Host) -> bool:
     """True if logits are read of something that is no output of a known forward pass."""
     named = [one for one in script.attributes("logits") if not _is_of_output(script, one.value)]
     return bool(named) or not all(

@@ -19,8 +19,8 @@ from memlint.rule import (
     Script,
     Skip,
     TrainingRun,
-    advise,
     by_change,
+    edits,
     facts,
     triggers,
 )
@@ -31,15 +31,9 @@ _COST = "some 14 bytes for every token and word of the vocabulary"
 def check(script: Script) -> Iterator[Finding]:
     for forward in script.forwards:
         if _is_training_loss(forward) and script.owner_of_loss(forward.facts).full_logits:
-            name = script.text(forward.node.func)
-            said = f"`{name}` computes the loss from the full logits"
-            advice = f"Call `fuse_causal_lm_loss({name})` of memlint_runtime before the loop"
-            if forward.reads_logits_alone:
-                # A distillation, for instance, or a loss of the script's own.
-                advice = "Leave `labels` out: the logits are read, and this loss is not"
-            elif forward.reads_logits:
-                advice += ", and do without the logits that are read here: they are None then"
-            yield Finding(script.span(forward.node.func), f"{said}: {_COST}", advise(advice))
+            said = f"`{script.text(forward.node.func)}` computes the loss from the full logits"
+            place = script.span(forward.node.func)
+            yield Finding(place, f"{said}: {_COST}", by_change(edits.fused_loss(script, forward)))
     yield from _cross_entropies(script)
 
 
@@ -54,15 +48,15 @@ def _cross_entropies(script: Script) -> Iterator[Finding]:
     """Cross entropies over logits. ``MEM204`` reports float32 copies and log-probabilities."""
     if script.avoids_logits or not script.may_train:
         return
-    for loss in script.token_losses:
-        if loss.form is not facts.LossForm.CROSS_ENTROPY or loss.upcast or loss.unreduced:
-            continue
-        if loss.gradients and loss.over_vocabulary:
+    losses = [one for one in script.token_losses if one.over_vocabulary and not one.is_idle]
+    for loss in losses:
+        plain = loss.form is facts.LossForm.CROSS_ENTROPY and not (loss.upcast or loss.unreduced)
+        if plain and loss.gradients:
             yield Finding(
                 loss.span,
                 "a cross entropy over the logits of all positions: a number for every token and "
                 "word of the vocabulary, and as many for its log-softmax and gradient",
-                advise(loss.advice),
+                by_change(edits.deferred_logits(script, losses, loss.advice)),
             )
 
 

@@ -10,7 +10,7 @@ import pytest
 from memlint.engine.project import Project
 from memlint.rule import facts
 from memlint.rule.registry import load
-from memlint.script.handwritten_losses import LossForm
+from memlint.script.handwritten_losses import LossForm, are_read_alone
 from memlint.script.model import Script, build_script
 from memlint.script.owners import Owner
 from memlint.source import Source
@@ -89,12 +89,16 @@ def test_float32_copies_are_seen() -> None:
     assert (plain.upcast, copied.upcast) == (False, True)
 
 
-def test_logits_that_are_only_gathered() -> None:
+def test_logits_of_which_losses_and_the_likeliest_words_are_read() -> None:
     text = "p = F.log_softmax(model(ids).logits, -1)\np.gather(-1, y.unsqueeze(-1))\nprint(p.shape)"
     script = script_of(text)
-    assert facts.are_only_gathered(script, list(script.token_losses))
+    assert are_read_alone(script, list(script.token_losses))
     script = script_of(f"{text}\nprint(model(ids).logits.argmax(-1))")
-    assert not facts.are_only_gathered(script, list(script.token_losses))
+    assert are_read_alone(script, list(script.token_losses))
+    script = script_of(f"{text}\nwith torch.no_grad():\n    print(model(ids).logits.softmax(-1))")
+    assert are_read_alone(script, list(script.token_losses))
+    script = script_of(f"{text}\nprint(model(ids).logits.softmax(-1))")
+    assert not are_read_alone(script, list(script.token_losses))
 
 
 def test_a_model_computes_its_loss_where_labels_are_given_or_the_loss_is_read() -> None:

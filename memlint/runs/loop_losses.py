@@ -1,0 +1,143 @@
+"""How the losses of a loop are computed without the logits of all positions: by a call of the
+runtime, once the model is complete.
+
+``fuse_causal_lm_loss`` serves the loss that a model computes itself, ``defer_logits`` what the
+script computes from the logits: they are made tile by tile, as far as they are read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memlint.flow.escapes import goes_out_of_sight
+from memlint.runs.run import Change
+from memlint.runs.runtime_calls import IF_TAKEN, call_on_model
+from memlint.runs.trainer_loss import doubt_of_load
+from memlint.script.forward_passes import all_forwards_of, are_of_one_model
+from memlint.script.handwritten_losses import LossForm, TokenLoss, are_read_alone
+from memlint.script.loaded_models import ModelFacts
+from memlint.script.readers import leaves_logits, reads_unknown_logits
+from memlint.script.reads import fields_read, forward_of
+from memlint.source.edits import RemoveKeyword
+
+if TYPE_CHECKING:
+    from memlint.script.called import Call
+    from memlint.script.forward_passes import Forward
+    from memlint.script.model import Script
+
+_FUSE = "memlint_runtime.fuse_causal_lm_loss"
+_DEFER = "memlint_runtime.losses.defer_logits"
+_SPARED = {"loss": "no_logits"}
+_UNTESTED = "it builds on a newer transformers than the target's"
+# What copies a model, compiles it, or takes its head's weights away, defers no logits.
+_UNDEFERRABLE = ("deepcopy", "create_reference_model", "compile", "DataParallel")
+
+
+def fused_loss(script: Script, forward: Forward) -> Change:
+    """What computes the loss of a pass that gets labels without the logits."""
+    name = script.text(forward.node.func)
+    if forward.reads_logits_alone:
+        # A distillation, for instance, or a loss of the script's own.
+        message = "Leave `labels` out: the logits are read, and this loss is not"
+        written = forward.call.keyword_node("labels") is not None and not forward.elsewhere
+        removed = RemoveKeyword(forward.span, "labels")
+        return Change(_SPARED, message, (removed,) if written else None)
+    message = f"Call `fuse_causal_lm_loss({name})` of memlint_runtime before the loop"
+    if forward.reads_logits:
+        advice = f"{message}, and do without the logits that are read here: they are None then"
+        losses = [one for one in script.token_losses if one.over_vocabulary]
+        return _deferred(script, [forward.facts], losses, advice)
+    if script.api.behaviour("runtime") != "tested":
+        return Change(_SPARED, f"{message}; {_UNTESTED}")
+    alone, unsure = _logits_wanted(script, forward)
+    if not alone and forward.training is not True:
+        return Change(_SPARED, f"{message}, with the model in training mode")
+    arguments = "{}, fuse_evaluation=True" if alone else "{}"
+    edits = call_on_model(script, _FUSE, forward.facts, arguments)
+    if edits is not None:
+        message = f"Call `fuse_causal_lm_loss({arguments.format(name)})` once the model is loaded"
+    doubt = _doubt(script, forward.facts)
+    if unsure and not doubt:
+        doubt = "if nothing reads the logits of passes with labels: they are None then"
+    return Change(_SPARED, f"{message}, {doubt}" if doubt else message, edits, bool(doubt))
+
+
+def _logits_wanted(script: Script, forward: Forward) -> tuple[bool, bool]:
+    """Whether no pass of a model with labels has its logits read, and whether one in training mode
+    may."""
+    unknown = reads_unknown_logits(script)
+    reading = [
+        one
+        for one in all_forwards_of(script)
+        if not one.own and one.labels is not False and are_of_one_model(one, forward)
+        if not leaves_logits(script, one)
+    ]
+    unsure = any(one.training is not False and fields_read(script, one) is None for one in reading)
+    return not reading and not unknown, unsure or unknown
+
+
+def deferred_logits(script: Script, losses: list[TokenLoss], advice: str) -> Change:
+    """What computes losses, written by hand, from logits that are made as far as they are read."""
+    return _deferred(script, _models(script, losses), losses, advice)
+
+
+def _deferred(
+    script: Script, models: list[ModelFacts], losses: list[TokenLoss], advice: str
+) -> Change:
+    loads = [load for facts in models for load in facts.loads]
+    if not _is_deferrable(script, loads) or not _read_deferred(script, losses):
+        return Change(_SPARED, advice)
+    parts = [call_on_model(script, _DEFER, facts) for facts in models]
+    if None in parts:
+        return Change(_SPARED, advice)
+    message = (
+        "Call `defer_logits(model)` once the model is loaded: what is read of the logits is then "
+        "computed tile by tile from the hidden states"
+    )
+    edits = tuple(dict.fromkeys(edit for part in parts for edit in part or ()))
+    doubted = any(load.loads_own_code for load in loads)
+    return Change(_SPARED, f"{message}, {IF_TAKEN}" if doubted else message, edits, doubted)
+
+
+def _is_deferrable(script: Script, loads: list[Call]) -> bool:
+    """True if the runtime certainly takes models, and no library looks at their logits."""
+    # Trainers gather the logits of evaluation, and these are no tensors.
+    if not loads or script.all_trainers or script.api.behaviour("runtime") != "tested":
+        return False
+    if script.method_calls_anywhere(*_UNDEFERRABLE) or script.imports_package("deepspeed"):
+        return False
+    return all(one.method == "from_pretrained" for one in loads)
+
+
+def _read_deferred(script: Script, losses: list[TokenLoss]) -> bool:
+    """True if all that is read of logits works where they are made as far as they are read."""
+    forms = {one.form for one in losses}
+    if not forms <= {LossForm.GATHERED, LossForm.CROSS_ENTROPY}:
+        return False
+    return are_read_alone(script, losses) and not any(
+        goes_out_of_sight(script, node)
+        for node in dict.fromkeys(node for loss in losses for node in loss.nodes_of_logits)
+    )
+
+
+def _models(script: Script, losses: list[TokenLoss]) -> list[ModelFacts]:
+    """The models of the logits; none where one of them is not known."""
+    found: dict[tuple[Call, ...], ModelFacts] = {}
+    for tensor in (tensor for loss in losses for tensor in loss.logits):
+        forward = forward_of(script, tensor)
+        if forward is None or forward.own or not forward.facts.loads:
+            return []
+        found[forward.facts.loads] = forward.facts
+    return list(found.values())
+
+
+def _doubt(script: Script, facts: ModelFacts) -> str:
+    """Why the runtime might refuse a model; empty where it certainly takes it."""
+    for load in facts.loads:
+        name = load.setting("pretrained_model_name_or_path")
+        written = isinstance(name.value, str) and not name.is_overridable_default
+        checkpoint = str(name.value) if written else None
+        doubt = doubt_of_load(script, load, load.loads_own_code, checkpoint)
+        if doubt:
+            return doubt
+    return ""
