@@ -16,7 +16,13 @@ from memlint.runs.by_script import ScriptRun
 from memlint.runs.changes import add_option, set_option, together
 from memlint.runs.companions import copies_of, runs_copy
 from memlint.runs.model_names import namings_of_loads
-from memlint.runs.precision import FLOAT32, may_lack_bf16, read_load, write_load
+from memlint.runs.precision import (
+    FLOAT32,
+    may_lack_bf16,
+    read_load,
+    under_autocast,
+    write_load,
+)
 from memlint.runs.references import replace_callee
 from memlint.runs.run import Change, Field, span_in
 from memlint.script.call_settings import UNSURE, Setting
@@ -448,14 +454,25 @@ class LoopRun(StepRun):
         )
 
     def write_compute_dtype(self, value: str) -> Change:
-        """By hand; what the GPU lacks is not taken."""
-        dtype = "float16" if may_lack_bf16(self.script) else value
+        """The option of what runs the steps, or autocast around their passes. What the GPU lacks is
+        not taken."""
+        script = self.script
+        dtype = "float16" if may_lack_bf16(script) else value
         message = f"Run the forward pass under `torch.autocast(..., dtype=torch.{dtype})`"
+        edits = None
         if self._runners:
-            message = f'Set `precision="{_SHORT[dtype]}-mixed"`'
-        if self._accelerators:
-            message = f'Set `mixed_precision="{_SHORT[dtype]}"`'
-        return Change({"compute_dtype": dtype, "autocast": True}, message)
+            written = f'"{_SHORT[dtype]}-mixed"'
+            message = f"Set `precision={written}`"
+            edits = together(*(set_option(script, o, "precision", written) for o in self._runners))
+        elif self._accelerators:
+            written = f'"{_SHORT[dtype]}"'
+            message = f"Set `mixed_precision={written}`"
+            made = (set_option(script, o, "mixed_precision", written) for o in self._accelerators)
+            edits = together(*made)
+        elif dtype == "bfloat16":
+            # float16 wants its losses scaled, which is more than a statement.
+            edits = under_autocast(script, self.model.forwards, dtype)
+        return Change({"compute_dtype": dtype, "autocast": True}, message, edits, True)
 
 
 def optimizer_of(trainer: Trainer) -> Call | None:

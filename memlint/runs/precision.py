@@ -6,6 +6,7 @@ their log-probabilities is what is learned from, and it starts at 0 only where t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from memlint.engine.values import Constant, Object, Symbol
@@ -16,11 +17,13 @@ from memlint.runs.run import Change, Field, span_in
 from memlint.script.call_settings import UNSURE
 from memlint.script.loaded_models import model_facts
 from memlint.script.weight_precision import DTYPE_OPTIONS
+from memlint.source.edits import WrapStatements
 from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     import ast
 
+    from memlint.engine.nodes import Node, Statement
     from memlint.script.call_settings import Setting
     from memlint.script.called import Call
     from memlint.script.calls import Config, Trainer
@@ -250,3 +253,47 @@ def _loaded_in(script: Script, load: Call, dtype: str) -> tuple[Edit, ...] | Non
     option = setting.name if setting is not None else script.dtype_option(load.name)
     edits = set_option(script, load, option, reference.text)
     return (*edits, *reference.edits) if edits is not None else None
+
+
+def under_autocast(
+    script: Script, passes: Sequence[Forward], dtype: str
+) -> tuple[Edit, ...] | None:
+    """Edits that run forward passes, and what follows up to their backward, under autocast.
+
+    None where one of them is in another file, or torch's names are taken. The losses belong to it:
+    they are computed in float32 there.
+    """
+    edits: tuple[Edit, ...] = ()
+    wrapped: set[Node] = set()
+    for forward in passes:
+        if forward.elsewhere or not script.is_simple(forward.statement):
+            return None
+        if forward.statement in wrapped:
+            continue
+        statements = _up_to_backward(script, forward)
+        narrow = reference_to(script, f"torch.{dtype}", forward.statement)
+        under = reference_to(script, "torch.autocast", forward.statement)
+        if not statements or narrow is None or under is None:
+            return None
+        wrapped.update(statements)
+        first, last = script.span(statements[0]), script.span(statements[-1])
+        header = f'with {under.text}("cuda", dtype={narrow.text}):'
+        edits += (WrapStatements(first, last, header), *under.edits, *narrow.edits)
+    return edits or None
+
+
+def _up_to_backward(script: Script, forward: Forward) -> list[Statement]:
+    """The statements from a forward pass to the last before its backward; none where both are in
+    the same."""
+    steps = {script.statement(one.node) for one in script.method_calls(*_AFTER_THE_LOSS)}
+    block = script.flow.block(forward.statement)
+    rest = block[block.index(forward.statement) :]
+    stop = next((i for i, one in enumerate(rest) if _holds_any(script, one, steps)), len(rest))
+    return rest[:stop]
+
+
+def _holds_any(script: Script, statement: Statement, others: set[Statement]) -> bool:
+    return any(one is statement or statement in script.ancestors(one) for one in others)
+
+
+_AFTER_THE_LOSS = ("backward", "manual_backward", "step", "zero_grad", "item")
