@@ -58,11 +58,13 @@ def _place(script: Script, call: Call, setting: Setting) -> Span:
 
 def _fix(script: Script, call: Call) -> Fix:
     keyword = call.keyword_node(_OPTION)
-    written = keyword is not None and script.text(keyword.value) == "False"
-    if not written or facts.reads_gradients_unchecked(script):
+    if keyword is None or facts.reads_gradients_unchecked(script):
         return advise(f"Call it without `{_OPTION}=False`")
-    edit = edits.RemoveKeyword(call.span, _OPTION)
-    return fix(f"Remove `{_OPTION}=False`", (edit,), unsafe=not facts.trains_all_weights(script))
+    written = script.text(keyword.value)
+    # Where an option decides, who gives it wants gradients to be kept, or may.
+    asked = written != "False" or not facts.trains_all_weights(script)
+    removed = edits.RemoveKeyword(call.span, _OPTION)
+    return fix(f"Remove `{_OPTION}={written}`", (removed,), unsafe=asked)
 
 
 RULE = Rule(

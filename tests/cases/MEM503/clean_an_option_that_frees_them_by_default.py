@@ -1,0 +1,13 @@
+import argparse
+
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--keep_gradients", dest="free", action="store_false")
+args = parser.parse_args()
+model = torch.nn.Linear(4096, 4096).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+for rows, targets in loader:
+    torch.nn.functional.mse_loss(model(rows), targets).backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=args.free)
