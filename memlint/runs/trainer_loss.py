@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlint.engine.values import Object
+from memlint.runs.changes import set_option
 from memlint.runs.run import Change, Field, span_in
 from memlint.runs.runtime_calls import call_beside
 from memlint.runs.trainer_batches import FedTrainer
@@ -61,11 +62,19 @@ class TrainerWithLoss(FedTrainer):
         losses = (api.choices(config.kind, "loss_type") or ()) if config else ()
         # Liger's has its own form of the other losses, and is refused beside the chunked one.
         if "chunked_nll" in losses and trainer.settled("loss_type") == "nll":
-            return Change(_FUSED, 'Set `loss_type="chunked_nll"`')
+            return self._by_option("loss_type", '"chunked_nll"', "")
         option, kind = "use_liger_kernel", api.config_of(trainer.kind) or ""
         if config.has_option(option) if config else api.accepts(kind, option):
-            return Change(_FUSED, f"Set `{option}=True`")
+            return self._by_option(option, "True", " (pip install liger-kernel)")
         return Change(_FUSED, "Upgrade TRL: later releases compute this loss in chunks")
+
+    def _by_option(self, option: str, source: str, needed: str) -> Change:
+        """An option of the configuration, where the script has not chosen another value."""
+        config, edits = self.config, None
+        given = config.setting(option) if config is not None else None
+        if config is not None and given and (not given.given or given.is_overridable_default):
+            edits = set_option(self.script, config, option, source)
+        return Change(_FUSED, f"Set `{option}={source}`{needed}", edits, True)
 
 
 def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:

@@ -10,7 +10,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import Call, Finding, Level, Object, Rule, Script, Skip, advise, facts, triggers
+from memlint.rule import (
+    Call,
+    Finding,
+    Fix,
+    Level,
+    Object,
+    Rule,
+    Script,
+    Skip,
+    advise,
+    edits,
+    facts,
+    fix,
+    triggers,
+)
 
 _LEAST = 0.5  # billions of parameters
 _WITH_ADAPTER = tuple(
@@ -33,12 +47,25 @@ def check(script: Script) -> Iterator[Finding]:
             script.span(load.node.func),
             "the model is loaded on the GPU again while the trained one, its gradients and its "
             "optimizer are still there",
-            advise(
-                "Use the trained model (`merge_and_unload()`), or delete trainer, model and "
-                'optimizer first, or load on the CPU: `device_map="cpu"`',
-                {"second_load": _format(script, load)},
-            ),
+            _fix(script, load),
         )
+
+
+def _fix(script: Script, load: Call) -> Fix:
+    """The second load on the CPU, where it is loaded to be merged, and the load says where."""
+    effect = {"second_load": _format(script, load)}
+    made = script.model_facts(script.value(load.node))
+    merged = script.calls_on(made, "merge_and_unload")
+    moved = script.calls_on(made, "cuda", "to", "generate")
+    placed = load.setting("device_map").given is True and effect["second_load"] != "nf4"
+    if placed and merged and not moved:
+        changes = edits.set_option(script, load, "device_map", '"cpu"')
+        return fix('Merge on the CPU: `device_map="cpu"`', changes, unsafe=True, effect=effect)
+    return advise(
+        "Use the trained model (`merge_and_unload()`), or delete trainer, model and "
+        'optimizer first, or load on the CPU: `device_map="cpu"`',
+        effect,
+    )
 
 
 def _is_second(script: Script, one: facts.Trained, load: Call) -> bool:

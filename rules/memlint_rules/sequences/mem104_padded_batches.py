@@ -105,8 +105,10 @@ def _fix(script: Script, trainer: Trainer) -> Fix:
         condition = ", if the model is one whose attention can keep documents apart"
     if not made.edits:
         return made
-    if condition or _needs_rows(script, trainer):
-        return advise(made.message + condition)
+    if _needs_rows(script, trainer):
+        return advise(made.message)
+    if condition:
+        return made._replace(message=made.message + condition).as_unsafe()
     if facts.reads_batches(script, trainer) or facts.may_see_outputs(script, trainer):
         message = f"{made.message}, if nothing else needs the batches' rows and padding"
         return made._replace(message=message).as_unsafe()
