@@ -29,8 +29,8 @@ _FUSE = "memlint_runtime.fuse_causal_lm_loss"
 _DEFER = "memlint_runtime.losses.defer_logits"
 _SPARED = {"loss": "no_logits"}
 _UNTESTED = "it builds on a newer transformers than the target's"
-# What copies a model, compiles it, or takes its head's weights away, defers no logits.
-_UNDEFERRABLE = ("deepcopy", "create_reference_model", "compile", "DataParallel")
+# What compiles a model, or puts it on several GPUs in one process, defers no logits.
+_UNDEFERRABLE = ("compile", "DataParallel")
 
 
 def fused_loss(script: Script, forward: Forward) -> Change:
@@ -104,7 +104,11 @@ def _is_deferrable(script: Script, loads: list[Call]) -> bool:
     # Trainers gather the logits of evaluation, and these are no tensors.
     if not loads or script.all_trainers or script.api.behaviour("runtime") != "tested":
         return False
-    if script.method_calls_anywhere(*_UNDEFERRABLE) or script.imports_package("deepspeed"):
+    calls = script.method_calls_anywhere(*_UNDEFERRABLE)
+    if any(not one.name.startswith(("re.", "regex.")) for one in calls):
+        return False
+    if script.imports_package("deepspeed"):
+        # It takes the head's weights away.
         return False
     return all(one.method == "from_pretrained" for one in loads)
 
@@ -122,12 +126,12 @@ def _read_deferred(script: Script, losses: list[TokenLoss]) -> bool:
 
 def _models(script: Script, losses: list[TokenLoss]) -> list[ModelFacts]:
     """The models of the logits; none where one of them is not known."""
-    found: dict[tuple[Call, ...], ModelFacts] = {}
+    found: dict[tuple[int, ...], ModelFacts] = {}
     for tensor in (tensor for loss in losses for tensor in loss.logits):
         forward = forward_of(script, tensor)
         if forward is None or forward.own or not forward.facts.loads:
             return []
-        found[forward.facts.loads] = forward.facts
+        found[tuple(map(id, forward.facts.objects))] = forward.facts
     return list(found.values())
 
 

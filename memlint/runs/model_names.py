@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from memlint.engine.modes import module_root
 from memlint.engine.nodes import CallNode, Statement
 from memlint.engine.project import is_elsewhere
 from memlint.engine.usage import Way
 from memlint.engine.values import Object, options
-from memlint.script.loaded_models import is_adapter
+from memlint.script.loaded_models import chain_of, is_adapter
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.script.called import Call
     from memlint.script.loaded_models import ModelFacts
     from memlint.script.model import Script
 
@@ -31,25 +33,41 @@ def namings_of_loads(script: Script, facts: ModelFacts) -> tuple[Naming, ...] | 
 
 
 def namings_when_complete(script: Script, facts: ModelFacts) -> tuple[Naming, ...] | None:
-    """Where each model is named when PEFT has wrapped it, and its words have been counted; None
-    where that is not known."""
-    made = [_outermost(facts, one) for one in facts.objects if one.base is None]
-    namings = namings_of(script, made)
-    resized = script.calls_on(facts, *_CHANGES_HEAD)
-    if namings is None or not resized:
+    """Where each model is named when PEFT has wrapped it, its words have been counted and its
+    copies are made; None where that is not known."""
+    namings = namings_of(script, list(_complete(facts)))
+    changes = [
+        *script.calls_on(facts, *_CHANGES_HEAD),
+        *(one for one in script.method_calls_anywhere(*_COPIES) if _is_given(one, facts)),
+    ]
+    if namings is None or not changes:
         return namings
-    later = [_behind(script, one, [call.node for call in resized]) for one in namings]
+    later = [_behind(script, one, [call.node for call in changes]) for one in namings]
     return None if None in later else tuple(one for one in later if one is not None)
 
 
 _CHANGES_HEAD = ("resize_token_embeddings", "set_output_embeddings", "add_adapter")
+_COPIES = ("deepcopy", "create_reference_model")
 
 
-def _outermost(facts: ModelFacts, root: Object) -> Object:
-    """What PEFT made of a model last; the model itself where it has not wrapped it."""
-    adapted = [one for one in facts.objects if one.root is root and is_adapter(one)]
-    inner = {id(one.base) for one in adapted}
-    return next((one for one in adapted if id(one) not in inner), root)
+def _complete(facts: ModelFacts) -> Iterator[Object]:
+    """Yield what PEFT made of each model last; the model itself where it has not wrapped it."""
+    # A model is no part of its copy.
+    inner = {id(one.base) for one in facts.objects if module_root(one) is not one}
+    for head in facts.objects:
+        if id(head) not in inner:
+            root = module_root(head)
+            chain = chain_of(head)
+            wrappers = chain[: chain.index(root)] if isinstance(root, Object) else []
+            adapted = next(filter(is_adapter, wrappers), root)
+            if isinstance(adapted, Object):
+                yield adapted
+
+
+def _is_given(copying: Call, facts: ModelFacts) -> bool:
+    """True if a call may copy a model."""
+    given = options(copying.argument(0))
+    return any(not isinstance(one, Object) or one in facts.objects for one in given)
 
 
 def _behind(script: Script, naming: Naming, changes: list[CallNode]) -> Naming | None:
