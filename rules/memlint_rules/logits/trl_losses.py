@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from memlint.rule import (
-    Fix,
-    Script,
-    Trainer,
-    advise,
-    edits,
-    fix,
-    fix_of_model,
-    unless_switched_off,
-)
+from memlint.rule import Fix, Script, Trainer, advise, edits, fix_of_model
 
 _FUSE = "memlint_runtime.losses.fuse_trl_losses"
 # Trainers whose losses the runtime is tested with. DPO and KTO, before they chunked, averaged the
@@ -45,20 +36,14 @@ def _by_upgrade(script: Script, trainer: Trainer) -> Fix | None:
 
 
 def _by_option(script: Script, trainer: Trainer) -> Fix | None:
-    """Liger's loss, in versions whose trainers had it; a script's own ``False`` stays."""
+    """Advice to take Liger's loss, in versions whose trainers had it."""
     config = trainer.config
     option = script.api.behaviour("liger-rl-loss")
     if not trainer.is_kind(*_LIGER) or config is None or not option:
         return None
-    setting = config.setting(option)
-    if not config.has_option(option) or setting.given is None:
+    if not config.has_option(option) or config.setting(option).given is None:
         return None
-    made = fix(
-        f"Set `{option}=True`, which computes the loss without them (pip install liger-kernel)",
-        edits.set_option(script, config, option, "True"),
-        unsafe=True,
-    )
-    return unless_switched_off(setting, made)
+    return advise(f"Set `{option}=True`, which computes the loss without them (needs liger-kernel)")
 
 
 def _by_runtime(script: Script, trainer: Trainer) -> Fix | None:

@@ -36,8 +36,7 @@ def check(script: Script) -> Iterator[Finding]:
     loads = [*script.model_loads, *script.calls_to(*_WITH_ADAPTER)]
     reported: set[object] = set()
     for one in script.trained:
-        billions = one.facts.billions
-        if billions is not None and billions < _LEAST:
+        if (one.facts.billions or _LEAST) < _LEAST:
             continue
         load = next((each for each in loads if _is_second(script, one, each)), None)
         if load is None or load.node in reported:
@@ -55,10 +54,9 @@ def _fix(script: Script, load: Call) -> Fix:
     """The second load on the CPU, where it is loaded to be merged, and the load says where."""
     effect = {"second_load": _format(script, load)}
     made = script.model_facts(script.value(load.node))
-    merged = script.calls_on(made, "merge_and_unload")
     moved = script.calls_on(made, "cuda", "to", "generate")
     placed = load.setting("device_map").given is True and effect["second_load"] != "nf4"
-    if placed and merged and not moved:
+    if placed and script.calls_on(made, "merge_and_unload") and not moved:
         changes = edits.set_option(script, load, "device_map", '"cpu"')
         return fix('Merge on the CPU: `device_map="cpu"`', changes, unsafe=True, effect=effect)
     return advise(
