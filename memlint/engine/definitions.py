@@ -47,6 +47,23 @@ def defines_method(cls: ast.ClassDef, classes: Iterable[ast.ClassDef], *methods:
     return False
 
 
+def keeps_state(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """True if a method sets attributes of its own object, or items of them."""
+    own = method.args.args[0].arg if method.args.args else ""
+    return any(
+        isinstance(one, ast.Attribute | ast.Subscript)
+        and isinstance(one.ctx, ast.Store)
+        and _holder(one) == own
+        for one in walk(method.body)
+    )
+
+
+def _holder(target: ast.expr) -> str:
+    while isinstance(target, ast.Attribute | ast.Subscript):
+        target = target.value
+    return target.id if isinstance(target, ast.Name) else ""
+
+
 def keywords_kept(cls: ast.ClassDef) -> frozenset[str] | None:
     """The keywords that a class's constructor takes itself, where it hands all others to that of
     its one base and does nothing else with them; None where that is not certain."""

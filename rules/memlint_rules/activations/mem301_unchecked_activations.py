@@ -18,8 +18,8 @@ from memlint.rule import (
     Script,
     Skip,
     TrainingRun,
-    advise,
     by_change,
+    edits,
     facts,
     triggers,
 )
@@ -38,10 +38,7 @@ def own_models(script: Script) -> Iterator[Finding]:
                 model.made.span,
                 "a loop trains this model without activation checkpointing: the activations of all "
                 "layers are kept until backward",
-                advise(
-                    "Run each layer as `torch.utils.checkpoint.checkpoint(layer, hidden, "
-                    "use_reentrant=False)`"
-                ),
+                by_change(edits.recomputed_layers(script, model)),
             )
 
 
