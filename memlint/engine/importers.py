@@ -10,6 +10,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from memlint.source.bounded import read_regular
 
@@ -34,13 +35,19 @@ Locate = Callable[[str, str], "str | None"]
 
 
 class Importers:
-    """Which files of a folder import which, and which of them are run as scripts."""
+    """Which files of a folder import which, and which of them are run as scripts.
 
-    def __init__(self, root: str, depth: int, locate: Locate) -> None:
+    marked: whether the folder is certainly a project's. Of others that hold many files none is
+    read.
+    """
+
+    def __init__(self, root: str, depth: int, locate: Locate, *, marked: bool = True) -> None:
         self._importers: dict[str, list[str]] = defaultdict(list)
         self._scripts: set[str] = set()
         self._training: set[str] = set()
-        files = list(_python_files(root, depth))
+        files = list(islice(_python_files(root, depth), _MAX_FILES + 1))
+        self.is_too_large = not marked and len(files) > _MAX_FILES
+        files = [] if self.is_too_large else files[:_MAX_FILES]
         tops = {"", *(part.removesuffix(".py") for path in files for part in path.split(os.sep))}
         for path in files:
             self._read(path, tops, locate)
@@ -112,11 +119,10 @@ class Importers:
 
 
 def _python_files(root: str, depth: int) -> Iterator[str]:
-    """Yield the files below a folder, a bounded number, in folders to a depth.
+    """Yield the files below a folder, in folders to a depth.
 
     Tests are left out: their models are toys.
     """
-    count = 0
     for folder, folders, names in os.walk(root):
         deeper = folder.count(os.sep) - root.count(os.sep) < depth
         folders[:] = sorted(
@@ -125,9 +131,6 @@ def _python_files(root: str, depth: int) -> Iterator[str]:
         for name in sorted(names):
             is_test = name.startswith(_TESTS) or name.endswith("_test.py")
             if name.endswith(".py") and not is_test:
-                count += 1
-                if count > _MAX_FILES:
-                    return
                 yield os.path.join(folder, name)
 
 

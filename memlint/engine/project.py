@@ -240,12 +240,18 @@ class Project:
         """Who imports whom around the file."""
         folder = os.path.dirname(self._path)
         around = [one for one in self._around(folder) if os.path.basename(one) != "src"]
-        root, depth = around[-1], _MOST_DEPTH
-        if not is_root(root):
-            root, depth = os.path.dirname(root), 3
+        root = around[-1]
+        if is_root(root):
+            return self._importers_of(root, _MOST_DEPTH)
+        beside = self._importers_of(os.path.dirname(root), 3, marked=False)
+        # Where so much stands beside, it is a folder of projects.
+        return self._importers_of(root, _MOST_DEPTH) if beside.is_too_large else beside
+
+    def _importers_of(self, root: str, depth: int, *, marked: bool = True) -> Importers:
         known = self._modules.importers.get(root)
         if known is None:
-            known = Importers(root, depth, Project(self._path, self._modules)._locate)
+            locate = Project(self._path, self._modules)._locate
+            known = Importers(root, depth, locate, marked=marked)
             self._modules.importers[root] = known
         return known
 
@@ -360,7 +366,7 @@ _TRAINS = (b".backward(", b"Trainer(", b"train(", b".fit(", b"DataLoader(", b".s
 # What a module makes for scripts that train.
 _MAKES = (
     *(b"from_pretrained(", b"Arguments(", b"Config(", b"_model(", b"tokenizer("),
-    *(b"logits", b".loss", b"model(", b"torch.load("),
+    *(b"logits", b".loss", b"model(", b"torch.load(", b"tokenizer.encode", b"truncation="),
 )
 # A module that does such a thing as it is imported is a script.
 _IS_BOTH = b"__main__"

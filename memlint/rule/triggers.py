@@ -28,4 +28,4 @@ TRAINING = ("Trainer", "backward(", "optim", "from_pretrained", "Arguments(", "C
 STEPS = (*LIBRARIES, ".backward(", ".logits", ".loss")
 
 # How a file shows that it may tokenize rows, with a tokenizer that another file may load.
-ROWS = (*LIBRARIES, "tokenizer(")
+ROWS = (*LIBRARIES, "tokenizer(", "tokenizer.encode", "truncation=")

@@ -22,6 +22,8 @@ SETS: tuple[tuple[str, ...], ...] = (
         ", accelerate",
         ", memlint_runtime",
         "tokenizer(",
+        "tokenizer.encode",
+        "truncation=",
     ),
     (
         ".backward(",
