@@ -18,6 +18,7 @@ from memlint.rule import (
     Script,
     Skip,
     Span,
+    Trainer,
     advise,
     edits,
     facts,
@@ -44,7 +45,7 @@ def check(script: Script) -> Iterator[Finding]:
             yield _in_collator(script, collator)
     # TRL's other trainers tokenize by themselves: what is padded here does not reach them.
     trainers = script.all_trainers
-    own = bool(trainers) and all(trainer.prepares_rows for trainer in trainers)
+    own = bool(trainers) and all(_tokenizes(script, one) for one in trainers)
     padded = [
         tokenization
         for tokenization in script.tokenizations
@@ -56,6 +57,13 @@ def check(script: Script) -> Iterator[Finding]:
         elif one.prepares_training and not own:
             together = tuple(each.call for each in padded if each.function is one.function)
             yield _in_preparation(script, one, together)
+
+
+def _tokenizes(script: Script, trainer: Trainer) -> bool:
+    """True if a trainer tokenizes by itself whatever it gets; ``RewardTrainer`` takes pairs that
+    are tokenized already under names of its own."""
+    pairs = trainer.kind == "trl.RewardTrainer" and script.may_use("input_ids_chosen")
+    return trainer.prepares_rows and not pairs
 
 
 def _pads_to_fixed_length(call: Call) -> bool:
