@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from memlint.engine import fields, operations
 from memlint.engine.binding import assign, store_item
 from memlint.engine.functions import call
-from memlint.engine.imported import project_constant
+from memlint.engine.imported import project_constant, starred
 from memlint.engine.rows import Rows, split_of
 from memlint.engine.tensors import Tensor
 from memlint.engine.values import (
@@ -29,6 +29,7 @@ from memlint.engine.values import (
     Symbol,
     Value,
     merge,
+    merge_bindings,
     options,
     truth,
 )
@@ -86,7 +87,7 @@ def _name(run: Interpreter, node: ast.Name) -> Value:
         )
     if node.id in _BUILTIN_NAMES:
         return Symbol(node.id)
-    return Symbol(f"{run.stars[0]}.{node.id}") if len(run.stars) == 1 else UNKNOWN
+    return starred(run, node.id) if run.stars else UNKNOWN
 
 
 def _attribute(run: Interpreter, node: ast.Attribute) -> Value:
@@ -305,11 +306,69 @@ def _comprehension(run: Interpreter, node: Any) -> Value:
     run.loops -= 1
     run.loop_nest = nest
     run.scope = outer
-    if isinstance(node, ast.DictComp):
-        made = run.new_dict(node)
-        made.open = True
-        return made
-    return UNKNOWN
+    if not isinstance(node, ast.DictComp):
+        return UNKNOWN
+    made = run.new_dict(node)
+    source = _source_of_copy(run, node)
+    made.open = source is None or source.open
+    if source is not None:
+        _copy_some(run, source, made, node)
+    return made
+
+
+def _source_of_copy(run: Interpreter, node: ast.DictComp) -> Object | None:
+    """The dict of ``{name: value for name, value in options.items() if ...}``."""
+    match node:
+        case ast.DictComp(
+            key=ast.Name(id=key),
+            value=ast.Name(id=value),
+            generators=[
+                ast.comprehension(
+                    target=ast.Tuple(elts=[ast.Name(id=first), ast.Name(id=second)]),
+                    iter=ast.Call(func=ast.Attribute(value=inner, attr="items"), args=[]),
+                )
+            ],
+        ) if (key, value) == (first, second):
+            source = run.values.get(inner)
+            if isinstance(source, Object) and source.type == "dict":
+                return source
+    return None
+
+
+def _copy_some(run: Interpreter, source: Object, made: Object, node: ast.DictComp) -> None:
+    """Give a dict what its comprehension takes over; what it may take over may be there."""
+    [loop] = node.generators
+    outer, run.scope = run.scope, run.new_scope(run.scope)
+    for name, binding in run.bindings(source).items():
+        if not run.has_room(binding.value.size):
+            made.open = True
+            break
+        assign(run, loop.target, Sequence((Constant(name, node), binding.value), "tuple"), node)
+        taken = _are_taken(run, loop.ifs)
+        if taken is not False:
+            run.set_binding(made, name, binding if taken else merge_bindings([binding, None]))
+    run.scope = outer
+
+
+def _are_taken(run: Interpreter, conditions: list[ast.expr]) -> bool | None:
+    """True if all conditions hold, False if one does not; None where that is open."""
+    taken = {_is_taken(run, one) for one in conditions}
+    return False if False in taken else (None if None in taken else True)
+
+
+def _is_taken(run: Interpreter, condition: ast.expr) -> bool | None:
+    """True if a condition holds, as ``name not in ("model", "data")``; None where that is open."""
+    match condition:
+        case ast.Compare(left=left, ops=[ast.In() | ast.NotIn() as operator], comparators=[names]):
+            key, among = run.eval(left), run.eval(names)
+            if isinstance(key, Constant) and isinstance(among, Sequence) and not among.open:
+                words = [one.value for one in among.items if isinstance(one, Constant)]
+                if len(words) == len(among.items):
+                    return (key.value in words) is isinstance(operator, ast.In)
+            return None
+        case ast.BoolOp(op=ast.And(), values=parts):
+            return _are_taken(run, parts)
+    return truth(run.eval(condition))
 
 
 def _named(run: Interpreter, node: ast.NamedExpr) -> Value:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from memlint.engine.frames import frame_of, return_to
 from memlint.engine.project import MAX_DEPTH, MAX_MODULES, Module
 from memlint.engine.values import (
+    UNKNOWN,
     Class,
     Constant,
     Function,
@@ -51,6 +52,24 @@ def project_constant(run: Interpreter, symbol: Symbol) -> Value:
     name = symbol.name.rpartition(".")[2]
     changed = name in run.setters.foreign or (not run.called and name in run.setters.names)
     return symbol if changed and not isinstance(value, Class) else value
+
+
+def starred(run: Interpreter, name: str) -> Value:
+    """What a name is that nothing binds here: ``from settings import *`` may bring it in, with what
+    that file imports itself. The last import decides; of several, libraries are not told apart."""
+    left = []
+    for module in reversed(run.stars):
+        full = f"{module}.{name}"
+        found = run.project.find(full, run.homes.get(run.root_scope())) if run.project else None
+        scope = _scope_of(run, found[0]) if found is not None and found[1] == name else None
+        binding = run.state.get((scope, name)) if scope is not None else None
+        if binding is None:
+            left += [module] if scope is None else []
+        elif isinstance(binding.value, Symbol) and not binding.value.name.startswith("."):
+            return project_constant(run, binding.value)
+        else:
+            return project_constant(run, Symbol(full))
+    return Symbol(f"{left[0]}.{name}") if len(left) == 1 else UNKNOWN
 
 
 def _is_plain(value: Value) -> bool:

@@ -396,3 +396,139 @@ def test_a_folder_below_a_root_that_the_script_computes(tmp_path: Path) -> None:
     found = reported(tmp_path, files)
     assert codes(found["shared/fits.py"]) == {"MEM201", "MEM302", "MEM307"}
     assert codes(found["runs/first/start.py"]) == {"MEM301"}
+
+
+NEIGHBOURS = {f"{number:03d}/part.py": "VALUE = 1\n" for number in range(401)}
+PAIRED_ITEMS = """
+    from torch.utils.data import Dataset
+    class Pairs(Dataset):
+        def __init__(self, rows, tok, longest):
+            self.rows, self.tokenizer, self.longest = rows, tok, longest
+        def __getitem__(self, at):
+            good, bad = self.rows[at]
+            ids = [
+                self.tokenizer.encode(
+                    one, padding="max_length", max_length=self.longest, truncation=True
+                )
+                for one in (good, bad)
+            ]
+            return {"labels": ids[0], "others": ids[1]}
+"""
+LOOPS_OVER_PAIRS = """
+    import torch
+    from torch.utils.data import DataLoader
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from items import Pairs
+    tok = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+    net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
+    optimizer = torch.optim.AdamW(net.parameters())
+    pairs = DataLoader(Pairs(rows, tok, 512), batch_size=4)
+    for batch in pairs:
+        loss = compare(net, batch)
+        loss.{step}()
+"""
+
+
+def test_a_project_without_a_mark_among_many_others(tmp_path: Path) -> None:
+    """A folder of projects is no project: what leads to a file is looked for beside it."""
+    files = {"loads.py": LOADS, "fits.py": FITS}
+    files["start.py"] = STARTS.format(imports="from fits import Coach; from loads import fetch")
+    expected = reported(tmp_path / "alone" / "school", files)
+    assert "MEM304" in codes(expected["loads.py"])
+    reported(tmp_path / "many", NEIGHBOURS)
+    assert reported(tmp_path / "many" / "school", files) == expected
+
+
+def test_scripts_in_a_folder_beside_the_modules(tmp_path: Path) -> None:
+    """Where little stands beside a folder without a mark, it is of the same project."""
+    files = {
+        "school/__init__.py": "",
+        "school/loads.py": LOADS,
+        "school/fits.py": FITS,
+        "runs/start.py": STARTS.format(
+            imports="import sys; sys.path.append('..'); from school.fits import Coach; "
+            "from school.loads import fetch"
+        ),
+    }
+    assert "MEM304" in codes(reported(tmp_path / "a" / "b", files)["school/loads.py"])
+
+
+def test_items_that_a_method_of_the_tokenizer_pads(tmp_path: Path) -> None:
+    """A file that names no library shows by a tokenizer's methods that it makes rows."""
+    files = {"items.py": PAIRED_ITEMS, "go.py": LOOPS_OVER_PAIRS.format(step="backward")}
+    assert codes(reported(tmp_path / "a", files)["items.py"]) == {"MEM102"}
+    files["go.py"] = LOOPS_OVER_PAIRS.format(step="item")
+    assert not reported(tmp_path / "b", files)["items.py"]
+
+
+def test_rows_that_a_method_of_the_tokenizer_makes_in_a_map(tmp_path: Path) -> None:
+    prepares = """
+        def ready(rows, tok):
+            def words(row):
+                ids = tok.encode(row["text"], truncation=True, padding="max_length", max_length=900)
+                return {"input_ids": ids, "labels": ids}
+            return rows.map(words)
+    """
+    trains = """
+        from datasets import load_dataset
+        from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
+        from prepares import ready
+        tok = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+        net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+        rows = ready(load_dataset("some", split="train"), tok)
+        Trainer(net, TrainingArguments("o"), {name}=rows).train()
+    """
+    files = {"prepares.py": prepares, "trains.py": trains.format(name="train_dataset")}
+    assert codes(reported(tmp_path / "a", files)["prepares.py"]) == {"MEM102"}
+    files["trains.py"] = trains.format(name="eval_dataset")
+    assert not reported(tmp_path / "b", files)["prepares.py"]
+
+
+STARRED = {
+    "libraries.py": """
+        import torch
+        from torch.utils.data import DataLoader
+        LIMIT = 64
+    """,
+    "settings.py": "SLOW = True\n",
+    "go.py": """
+        from transformers import AutoModelForCausalLM
+        {stars}
+        how = "eager" if SLOW else "sdpa"
+        net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", attn_implementation=how)
+        net = net.to("cuda")
+        optimizer = torch.optim.AdamW(net.parameters())
+        for batch in DataLoader(rows):
+            net(**batch).loss.backward()
+            optimizer.step()
+    """,
+}
+
+
+@pytest.mark.parametrize(
+    ("stars", "is_eager"),
+    [
+        ("from libraries import *; from settings import *", True),
+        ("from settings import *; from libraries import *", True),
+        ("from settings import *; from libraries import *; SLOW = False", False),
+        ("from settings import *; from libraries import *; from later import *", False),
+        ("from later import *; from libraries import *; from settings import *", True),
+    ],
+)
+def test_stars_bring_in_what_a_file_imports_and_the_last_decides(
+    stars: str, is_eager: bool, tmp_path: Path
+) -> None:
+    files = {**STARRED, "later.py": "SLOW = False\n"}
+    files["go.py"] = STARRED["go.py"].format(stars=stars)
+    found = codes(reported(tmp_path, files)["go.py"])
+    assert "MEM201" in found
+    assert ("MEM304" in found) is is_eager
+
+
+@pytest.mark.parametrize("stars", ["from unseen import *; from libraries import *"])
+def test_a_name_that_a_library_may_bring_in_by_a_star(stars: str, tmp_path: Path) -> None:
+    """What the project's files lack comes from the library, where that is a single one."""
+    files = {**STARRED, "go.py": STARRED["go.py"].format(stars=stars)}
+    found = codes(reported(tmp_path, files)["go.py"])
+    assert "MEM201" in found
+    assert "MEM304" not in found
