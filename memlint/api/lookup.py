@@ -9,7 +9,7 @@ bases and fields are followed from package to package, each at its own version, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from memlint.api import classes, constructors, histories, qualified_names
@@ -484,3 +484,9 @@ class Api:
         """True if ``line`` is about ``name`` at the target."""
         version = self.version(line.owner.partition(".")[0])
         return is_between(version, line.since, line.until) and self.is_about(name, line.owner)
+
+
+@cache
+def newest_tables() -> Api:
+    """Return the tables at the newest releases, whose answers are kept for all who ask."""
+    return Api(newest())

@@ -202,10 +202,9 @@ def _is_common(key: str) -> bool:
 @lru_cache(maxsize=8192)
 def is_option(name: str, key: str) -> bool:
     """True if a class of a library had an option in some release."""
-    from memlint.api.lookup import Api
-    from memlint.api.target_versions import newest
+    from memlint.api.lookup import newest_tables
 
-    return key.isidentifier() and Api(newest()).history(name, key) is not None
+    return key.isidentifier() and newest_tables().history(name, key) is not None
 
 
 def _was_of(program: str, keys: Collection[str]) -> bool:

@@ -180,7 +180,7 @@ def read_commands(text: str, kind: str) -> tuple[Command, ...]:
 
 
 # The commands of a file are asked for as recipes, as what they start, and for its neighbours.
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=1024)
 def _of_text(text: str, kind: str) -> tuple[Command, ...]:
     return tuple(_commands(READERS[kind](text)))
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
 
-from memlint.api.lookup import Api
+from memlint.api.lookup import newest_tables
 from memlint.api.tables import Table, holds, table
 from memlint.api.versions import parse_version
 from memlint.source.record import Record
@@ -225,15 +225,7 @@ def alike(key: str, known: frozenset[str]) -> str:
 
 def is_inherited(classes: tuple[str, ...], key: str) -> bool:
     """True if any release of transformers has the option: the program says which it takes."""
-    return any(_newest().history(each, key) is not None for each in classes)
-
-
-@cache
-def _newest() -> Api:
-    from memlint.api.lookup import Api
-    from memlint.api.target_versions import newest
-
-    return Api(newest())
+    return any(newest_tables().history(each, key) is not None for each in classes)
 
 
 def package_of(kind: str) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -84,18 +83,14 @@ class CommandSettings(NamedTuple):
 class Launches:
     """The launch commands around scripts; each file of commands is read once.
 
-    What reads commands is imported where there is a file of some: by most scripts there is none.
+    runs: those of the project, imported where there is a file of commands: by most scripts there
+    is none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, runs: Callable[[], Runs]) -> None:
+        self._runs = runs
         self._files: dict[str, tuple[str, ...]] = {}
         self._commands: dict[str, list[Command]] = {}
-
-    @cached_property
-    def _runs(self) -> Runs:
-        from memlint.run.runs import Runs
-
-        return Runs()
 
     def of(self, place: str, data: bytes) -> CommandSettings | None:
         """What all commands that start the script at ``place`` give to it.
@@ -130,7 +125,7 @@ class Launches:
     ) -> CommandSettings:
         from memlint.run.launchers import launcher_of
 
-        runs = self._runs.at(script)
+        runs = self._runs().at(script)
         launchers = [
             launcher_of(one, runs.files(file))._replace(
                 complete=parses and is_sure and is_complete(one, file)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from memlint.engine.project import Modules, project_of
+from memlint.engine.project import project_of
 from memlint.recipes.commands import kind_of_command, recipe_of
 from memlint.recipes.document import values
 from memlint.run.command_lines import CommandSettings, Launches, paths_of
@@ -64,8 +64,7 @@ class CommandReader:
         self._source = source
         self._tables = tables
         self._runs = runs
-        self._modules = Modules()
-        self._launches = Launches()
+        self._launches = Launches(lambda: runs)
         self.missing: list[str] = []
 
     def settings(self, command: Command) -> dict[str, Any] | None:
@@ -98,7 +97,7 @@ class CommandReader:
 
         Raises ``SyntaxError`` as ``ast.parse`` does.
         """
-        project = project_of(os.path.abspath(source.path), source.data, self._modules)
+        project = project_of(os.path.abspath(source.path), source.data, self._runs.modules)
         options: Options = {"project": project, "command_line": given}
         return deeply(lambda: settings_of(read_script(source, api, options)))
 

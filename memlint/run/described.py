@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memlint.engine.project import Modules, project_of
+from memlint.engine.project import project_of
 from memlint.recipes.files import is_document, is_recipe_file
 from memlint.recipes.kinds import Kind
 from memlint.recipes.launch import Command, commands_in
@@ -100,12 +100,12 @@ class _Reader:
         """The script as all of its commands start it; as each does where several do."""
         source, place = self._source, self._runs.place
         api = self._tables(self._path, source)
-        launches = Launches()
+        launches = Launches(lambda: self._runs)
         given = launches.of(place, source.data) if self._path.endswith(".py") else None
         settings = self._commands.of_script(source, api, given)
         if settings is None:
             raise NoRunError(f"{self._path} trains nothing that memlint recognizes")
-        project = project_of(place, source.data, Modules())
+        project = project_of(place, source.data, self._runs.modules)
 
         def find(codes: Iterable[str] | None, runtime: bool) -> list[Finding]:
             around: Options = {"project": project, "command_line": given, "runtime": runtime}

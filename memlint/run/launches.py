@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlint.engine.command_line import Given
-from memlint.engine.project import Modules, project_of
+from memlint.engine.project import project_of
 from memlint.recipes.launch import Command
 from memlint.recipes.trl_program import Written
 from memlint.rule.findings import Applicability, Finding
@@ -74,9 +74,7 @@ def check_launch_source(source: Source, asked: Asked, runs: Runs) -> list[OfComm
     """What the rules find in the commands of ``source``, each with its command."""
     findings: list[OfCommand] = []
     scripts: dict[str, tuple[Source, Module] | None] = {}
-    modules = Modules()
     place = runs.place
-    files = Runs(os.path.abspath(place))
     for command in commands_of(source):
         paths = list(paths_of(command, place))
         found = next(filter(os.path.isfile, paths), None)
@@ -86,12 +84,12 @@ def check_launch_source(source: Source, asked: Asked, runs: Runs) -> list[OfComm
         script = scripts[found] if found is not None else None
         if script is None or not command.settings:
             continue
-        launcher = launcher_of(command, files.files(place))
+        launcher = launcher_of(command, runs.files(place))
         at_commands = check_program(
             *script,
             asked,
             given=_settings(command),
-            project=project_of(script[0].path, script[0].data, modules),
+            project=project_of(script[0].path, script[0].data, runs.modules),
             launcher=launcher._replace(complete=is_complete(command, place)),
         )
         findings += [
@@ -99,7 +97,6 @@ def check_launch_source(source: Source, asked: Asked, runs: Runs) -> list[OfComm
             for each in unsuppressed(script[0], at_commands, asked.rules, report_unused=False)
             if isinstance(each.span, Place) and each.span.end and place_of_fix(each) is None
         ]
-    runs.scripts.update(files.used)
     return findings
 
 

@@ -79,6 +79,7 @@ class Readers:
         self,
         root: str,
         scripts: Sequence[str],
+        modules: Modules,
         *,
         is_whole: bool = True,
     ) -> None:
@@ -86,7 +87,7 @@ class Readers:
         self._scripts = scripts
         self._is_whole = is_whole
         self._asking = Asking(root, self._is_of_program)
-        self._modules = Modules()
+        self._modules = modules
         self._words: dict[str, frozenset[str]] = {}
         self._askers: dict[str, tuple[str, ...]] = {}
         self._parsers: dict[str, Parser | None] = {}
@@ -336,15 +337,17 @@ def _fits(parsing: Parsing, place: str) -> bool:
 # -- names of files -----------------------------------------------------------------------------
 
 
-def names_file(command: Command, base: str, place: str, beside: str, root: str) -> bool:
-    """True if a command in the file ``beside`` names the file at ``place``, called ``base``."""
-    return any(
-        base in text and means(text, place, beside, command, root) for text in _words(command)
-    )
+def names_of_files(command: Command) -> dict[str, list[str]]:
+    """The texts of a command that may be names of files, by the last part of the name."""
+    names: dict[str, list[str]] = {}
+    for text in dict.fromkeys((*_words(command), *command.scripts)):
+        last = os.path.normpath(text).replace("\\", "/").rpartition("/")[2] if text else ""
+        names.setdefault(last, []).append(text)
+    return names
 
 
 def _words(command: Command) -> Iterator[str]:
-    """The texts of a command that may be names of files."""
+    """The texts of a command that may be names of files, but for its script's."""
     if command.target is not None and command.target.kind == "recipe":
         yield command.target.text or ""
     for flag in (*command.launcher, *command.settings):

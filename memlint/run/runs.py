@@ -14,9 +14,11 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
+from memlint.engine.project import Modules, project_of
 from memlint.recipes.commands import document_of, kind_of_command, name_of, recipe_of
 from memlint.recipes.document import DocumentError, Entry, MappingNode
 from memlint.recipes.keys import program_of
@@ -25,7 +27,7 @@ from memlint.recipes.launch import Command, kind_of, read_commands
 from memlint.recipes.launch_kinds import is_launch_file
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.run.launchers import Files, launcher_of
-from memlint.run.ownership import Readers, Use, means, names_file
+from memlint.run.ownership import Readers, Use, means, names_of_files
 from memlint.script.launcher import Launcher, joined
 from memlint.source import Source
 from memlint.source.bounded import read_regular_text
@@ -78,10 +80,13 @@ class Launch(NamedTuple):
 
 
 class Project(NamedTuple):
-    """A project's folder, its launch commands with their files, its scripts and folders."""
+    """A project's folder, what its launch commands say, their files, its scripts and folders.
+
+    said: the words of each command that may be names of files, by the last part of the name.
+    """
 
     root: str
-    launches: tuple[Launch, ...]
+    said: Mapping[str, Sequence[tuple[Launch, Sequence[str]]]]
     files: tuple[str, ...]
     scripts: tuple[str, ...]
     folders: tuple[str, ...]
@@ -95,7 +100,8 @@ class Project(NamedTuple):
 class _Seen:
     """What was read of projects, for all files of a run of memlint."""
 
-    def __init__(self) -> None:
+    def __init__(self, modules: Modules) -> None:
+        self.modules = modules
         self.projects: dict[str, Project] = {}
         self.readers: dict[str, Readers] = {}
         # Whether the trainers of a script, and of those that may import it, train own code.
@@ -108,11 +114,15 @@ class Runs:
     """The runs of the projects that were looked at; ``at`` is asked for one file of one."""
 
     def __init__(
-        self, place: str = "", seen: _Seen | None = None, release: Release | None = None
+        self,
+        place: str = "",
+        seen: _Seen | None = None,
+        release: Release | None = None,
+        modules: Modules | None = None,
     ) -> None:
         self._place = place
         self._release = release
-        self._seen = seen or _Seen()
+        self._seen = seen or _Seen(modules or Modules())
         self._used: list[str] = []
         self._here: Project | None = None
         # The scripts that commands of the place start, or would if they were there.
@@ -121,6 +131,11 @@ class Runs:
     def at(self, place: str) -> Runs:
         """The same runs, asked for the file at ``place``, an absolute path."""
         return Runs(place, self._seen, self._release)
+
+    @property
+    def modules(self) -> Modules:
+        """The files of projects that scripts import."""
+        return self._seen.modules
 
     def reader_of(self, root: MappingNode) -> Reader | None:
         """What reads the file at the place, whose mapping is ``root``; None for what is no file of
@@ -147,7 +162,7 @@ class Runs:
         if path not in own_code:
             scripts = self._project_readers(self._project()).importing(path)
             self._used += scripts
-            trained = [each for script in scripts for each in _trains_own_code(script)]
+            trained = [own for script in scripts for own in _trains_own_code(script, self.modules)]
             own_code[path] = any(trained) or not trained
         return own_code[path]
 
@@ -159,17 +174,22 @@ class Runs:
     def _naming(self) -> list[Launch]:
         if not self._place:
             return []
-        base, project = os.path.basename(self._place), self._project()
+        root = self._project().root
         return [
             launch
-            for launch in project.launches
-            if names_file(launch.command, base, self._place, launch.path, project.root)
+            for launch, texts in self._said_of_place
+            if any(means(text, self._place, launch.path, launch.command, root) for text in texts)
         ]
+
+    @property
+    def _said_of_place(self) -> Iterable[tuple[Launch, Sequence[str]]]:
+        """The launch commands with words that end like the place, and these words."""
+        return self._project().said.get(os.path.basename(self._place), ())
 
     def _project_readers(self, project: Project) -> Readers:
         known = self._seen.readers.get(project.root)
         if known is None:
-            known = Readers(project.root, project.scripts, is_whole=project.is_whole)
+            known = Readers(project.root, project.scripts, self.modules, is_whole=project.is_whole)
             self._seen.readers[project.root] = known
         return known
 
@@ -192,18 +212,15 @@ class Runs:
 
     def launches(self) -> tuple[Launch, ...]:
         """The commands that are given the recipe, or start the script, at the place."""
+        root = self._project().root
         return tuple(
             launch
-            for launch in self._project().launches
-            if self._means(launch, launch.command.recipe)
-            or any(self._means(launch, script) for script in launch.command.scripts)
-        )
-
-    def _means(self, launch: Launch, text: str | None) -> bool:
-        """True if a word of a command means the file at the place."""
-        root = self._project().root
-        return bool(text and self._place) and means(
-            text or "", self._place, launch.path, launch.command, root
+            for launch, texts in self._said_of_place
+            if any(
+                text in texts and means(text, self._place, launch.path, launch.command, root)
+                for text in (launch.command.recipe, *launch.command.scripts)
+                if text is not None
+            )
         )
 
     def row(self, launch: Launch) -> int:
@@ -304,11 +321,10 @@ class Runs:
         readers = self._seen.readers.get(project.root)
         scripts = readers.paths if readers is not None else ()
         every = (*project.files, *self._used, *sorted(self.scripts), *scripts, *project.folders)
-        digests = self._seen.digests
-        for each in dict.fromkeys(every):
-            if each not in digests:
-                digests[each] = digest_of(each)
-        return tuple((each, digests[each]) for each in dict.fromkeys(every) if each != self._place)
+        others, digests = dict.fromkeys(every), self._seen.digests
+        others.pop(self._place, None)
+        digests.update((each, digest_of(each)) for each in others if each not in digests)
+        return tuple((each, digests[each]) for each in others)
 
     # -- files of the run ------------------------------------------------------------------------
 
@@ -418,7 +434,7 @@ def _highest_with_scripts(first: str) -> str:
 
 
 def _read_project(root: str) -> Project:
-    launches: list[Launch] = []
+    said: dict[str, list[tuple[Launch, list[str]]]] = defaultdict(list)
     files: list[str] = []
     scripts: list[str] = []
     folders: list[str] = []
@@ -434,8 +450,10 @@ def _read_project(root: str) -> Project:
         commands = read_commands(text, kind_of(path) or "shell")
         if commands:
             files.append(path)
-            launches += [Launch(path, command) for command in commands]
-    return Project(root, tuple(launches), tuple(files), tuple(scripts), tuple(folders))
+        for command in commands:
+            for name, words in names_of_files(command).items():
+                said[name].append((Launch(path, command), words))
+    return Project(root, said, tuple(files), tuple(scripts), tuple(folders))
 
 
 def _files(root: str, folders: list[str]) -> Iterator[str]:
@@ -469,12 +487,10 @@ def _files(root: str, folders: list[str]) -> Iterator[str]:
                     yield entry.path
 
 
-def _trains_own_code(place: str) -> Iterator[bool]:
+def _trains_own_code(place: str, modules: Modules) -> Iterator[bool]:
     """Yield for each trainer of the script at ``place`` whether its model may be of a class that
     transformers does not have; True for a script that cannot be read."""
-    from memlint.api.lookup import Api
-    from memlint.api.target_versions import newest
-    from memlint.engine.project import Modules, project_of
+    from memlint.api.lookup import newest_tables
     from memlint.script.model import build_script
 
     try:
@@ -483,8 +499,8 @@ def _trains_own_code(place: str) -> Iterator[bool]:
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes and the like in the user's code
-            project = project_of(place, source.data, Modules())
-            script = build_script(source, Api(newest()), project)
+            project = project_of(place, source.data, modules)
+            script = build_script(source, newest_tables(), project)
     except (ReadError, SyntaxError, RecursionError):
         yield True
         return

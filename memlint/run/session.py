@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from memlint.project.targets import Targets
@@ -69,9 +69,6 @@ class Session:
         self._show_fixes = show_fixes
         self._rules: dict[tuple[frozenset[str], bool], _Rules] = {}
         self._targets = Targets()
-        self._modules: Modules | None = None
-        self._launches: Launches | None = None
-        self._runs: Runs | None = None
 
     def check_all(self, work: Iterable[Work]) -> Iterator[FileResult]:
         """Yield a result for each file, in order.
@@ -245,29 +242,39 @@ class Session:
 
     def _project(self, job: Job, data: bytes) -> Project | None:
         """The files around a script that trains; each of them is read once."""
-        from memlint.engine.project import Modules, project_of
+        from memlint.engine.project import project_of
 
-        if self._modules is None:
-            self._modules = Modules()
         return project_of(job.place, data, self._modules)
 
     def _command_line(self, job: Job, data: bytes) -> CommandSettings | None:
         """What the launch commands of the project decide for a script."""
         if not (job.place.endswith(".py") and any(word in data for word in _COMMAND_LINES)):
             return None
-        from memlint.run.command_lines import Launches
-
-        if self._launches is None:
-            self._launches = Launches()
         return self._launches.of(job.place, data)
 
     def _runs_around(self, job: Job) -> Runs:
         """The runs that the files around a recipe start."""
+        return self._runs.at(job.place)
+
+    # What is read of projects, for all files. It is imported where a file asks for it.
+
+    @cached_property
+    def _modules(self) -> Modules:
+        from memlint.engine.project import Modules
+
+        return Modules()
+
+    @cached_property
+    def _runs(self) -> Runs:
         from memlint.run.runs import Runs
 
-        if self._runs is None:
-            self._runs = Runs(release=self._targets.release)
-        return self._runs.at(job.place)
+        return Runs(release=self._targets.release, modules=self._modules)
+
+    @cached_property
+    def _launches(self) -> Launches:
+        from memlint.run.command_lines import Launches
+
+        return Launches(lambda: self._runs)
 
     def _selected(self, job: Job) -> _Rules:
         fits = job.only is not None
