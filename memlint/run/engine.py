@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
 
@@ -22,6 +23,7 @@ from memlint.run.advice import (
 )
 from memlint.run.prefilter import Prefilter, may_train_torchtune
 from memlint.run.pricing import ScriptRuns, is_too_large, priced_by_run, runs_of_script
+from memlint.source.parsing import parse_python
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
@@ -179,9 +181,13 @@ def read_script(source: Source, api: Api, options: Options) -> Script:
 
 def parsed(source: Source) -> Module:
     """The syntax tree of a script; raises as ``ast.parse`` does."""
-    from memlint.script.model import parse_script
+    return _parsed(source.text, source.path)
 
-    return _quietly(lambda: parse_script(source))
+
+# A script is asked for by itself, and with what each command of a file gives to it.
+@lru_cache(maxsize=16)
+def _parsed(text: str, path: str) -> Module:
+    return _quietly(lambda: parse_python(text, path))
 
 
 def _script(source: Source, tree: Module, api: Api, options: Options) -> Script:
@@ -204,24 +210,35 @@ class Asked(NamedTuple):
     by_code: frozenset[str] | None = None
     on_error: OnError | None = None
 
+    @property
+    def requested(self) -> list[Rule]:
+        """The rules without those on request that nobody selected."""
+        return [rule for rule in self.rules if not is_unrequested(rule, self.by_code)]
+
 
 def check_program(
     source: Source,
-    tree: Module,
     asked: Asked,
+    rules: Iterable[Rule],
     *,
+    tree: Module | None = None,
     given: Mapping[str, Given] | None = None,
     launcher: Launcher | None = None,
     project: Project | None = None,
 ) -> list[Finding]:
-    """What the rules find in a program that a recipe configures, or a script with what one of its
-    commands gives to it; at settings of these too."""
+    """What some rules of those that are asked find in a program that a recipe configures, or a
+    script with what one of its commands gives to it; at settings of these too.
+
+    tree: the program, where no text of ``source`` stands for it. Raises as ``ast.parse`` does.
+    """
     from memlint.script.model import build_script
 
-    own = may_train_torchtune(source.data)
-    rules, api, by_code, on_error = asked
-    requested = [rule for rule in rules if not is_unrequested(rule, by_code)]
-    speaking = _speaking(requested, tree, own)
+    requested = list(rules)
+    if not requested:
+        return []
+    tree = parsed(source) if tree is None else tree
+    _, api, by_code, on_error = asked
+    speaking = _speaking(requested, tree, may_train_torchtune(source.data))
     if not speaking:
         return []
     script = _quietly(

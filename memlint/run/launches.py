@@ -29,8 +29,9 @@ from memlint.run.command_lines import (
     paths_of,
     place_of_fix,
 )
-from memlint.run.engine import Asked, check_program, parsed, unsuppressed
+from memlint.run.engine import Asked, check_program, unsuppressed
 from memlint.run.launchers import launcher_of
+from memlint.run.prefilter import Prefilter
 from memlint.run.runs import Runs
 from memlint.run.trl_recipes import edits_where_written
 from memlint.source import Place, Source, Span
@@ -40,7 +41,6 @@ from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.engine.nodes import Module
     from memlint.fix.draft import Splice
 
 NO_COMMANDS = "starts no training script: nothing to check"
@@ -73,7 +73,8 @@ def _settings(command: Command) -> dict[str, Given]:
 def check_launch_source(source: Source, asked: Asked, runs: Runs) -> list[OfCommand]:
     """What the rules find in the commands of ``source``, each with its command."""
     findings: list[OfCommand] = []
-    scripts: dict[str, tuple[Source, Module] | None] = {}
+    scripts: dict[str, Source | None] = {}
+    prefilter = Prefilter(asked.requested)
     place = runs.place
     for command in commands_of(source):
         paths = list(paths_of(command, place))
@@ -84,31 +85,33 @@ def check_launch_source(source: Source, asked: Asked, runs: Runs) -> list[OfComm
         script = scripts[found] if found is not None else None
         if script is None or not command.settings:
             continue
-        launcher = launcher_of(command, runs.files(place))
-        at_commands = check_program(
-            *script,
-            asked,
-            given=_settings(command),
-            project=project_of(script[0].path, script[0].data, runs.modules),
-            launcher=launcher._replace(complete=is_complete(command, place)),
-        )
+        given, launcher = _settings(command), launcher_of(command, runs.files(place))
+        words = [script.data, *(f"{name} {each.value}".encode("utf-8", "replace") for name, each in given.items())]
+        try:
+            at_commands = check_program(
+                script,
+                asked,
+                prefilter.asked(b"\n".join(words)),
+                given=given,
+                project=project_of(script.path, script.data, runs.modules),
+                launcher=launcher._replace(complete=is_complete(command, place)),
+            )
+        except (SyntaxError, ValueError):
+            continue
         findings += [
             OfCommand(command.span, _at_command(each, command))
-            for each in unsuppressed(script[0], at_commands, asked.rules, report_unused=False)
+            for each in unsuppressed(script, at_commands, asked.rules, report_unused=False)
             if isinstance(each.span, Place) and each.span.end and place_of_fix(each) is None
         ]
     return findings
 
 
-def _script(path: str) -> tuple[Source, Module] | None:
+def _script(path: str) -> Source | None:
     """The script at ``path`` if a parser of its own reads the command line."""
     try:
         data = read_regular(path, MAX_BYTES)
-        if PARSERS.search(data) is None:
-            return None
-        source = read_source(path, data)
-        return source, parsed(source)
-    except (OSError, ReadError, SyntaxError, ValueError):
+        return read_source(path, data) if PARSERS.search(data) is not None else None
+    except (OSError, ReadError, ValueError):
         return None
 
 

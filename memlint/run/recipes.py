@@ -24,7 +24,6 @@ from memlint.run.engine import (
     Examined,
     check_program,
     findings_of,
-    is_unrequested,
     once,
     unsuppressed,
 )
@@ -187,7 +186,7 @@ def examine_recipe_source(
 
     def check(program: Module, launcher: Launcher) -> list[Finding]:
         script = Source(f"{source.path}.py", "")  # what is written is in the nodes
-        return check_program(script, program, asked, launcher=launcher)
+        return check_program(script, asked, asked.requested, tree=program, launcher=launcher)
 
     def own(recipe: Recipe, around: Around) -> list[Finding]:
         if recipe.kind.fills_trl:
@@ -351,9 +350,7 @@ def _places(root: MappingNode) -> Iterator[Span]:
 def _in_own_words(recipe: Recipe, asked: Asked) -> list[Finding]:
     """What is found in a recipe that no Python stands for."""
     findings: list[Finding] = []
-    for rule in asked.rules:
-        if is_unrequested(rule, asked.by_code):
-            continue
+    for rule in asked.requested:
         if rule.is_of_recipe:
             findings += findings_of(rule, rule.findings_of_recipe, recipe, asked.on_error)
     return hints_as_advice(findings, asked.by_code)

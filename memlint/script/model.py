@@ -228,14 +228,6 @@ class Script(Host):
     matches = matches
 
 
-def parse_script(source: Source) -> ast.Module:
-    """The syntax tree of a script.
-
-    Raises SyntaxError as ``ast.parse`` does, and RecursionError where it is nested too deeply.
-    """
-    return parse_python(source.text, source.path)
-
-
 def build_script(
     source: Source,
     api: Api,
@@ -250,9 +242,9 @@ def build_script(
     given: the settings of its launch command; None where no command is known. launcher: what the
     command decides beside them. tree: that of the script, where it is parsed already.
 
-    Raises as ``parse_script`` does.
+    Raises as ``parse_python`` does.
     """
-    tree = parse_script(source) if tree is None else tree
+    tree = parse_python(source.text, source.path) if tree is None else tree
     launcher = Launcher() if launcher is None else launcher
     command_line: CommandLine | None = None
     if given is not None:
