@@ -85,14 +85,15 @@ def check_launch_source(source: Source, asked: Asked, runs: Runs) -> list[OfComm
         script = scripts[found] if found is not None else None
         if script is None or not command.settings:
             continue
-        given, launcher = _settings(command), launcher_of(command, runs.files(place))
-        words = [script.data, *(f"{name} {each.value}".encode("utf-8", "replace") for name, each in given.items())]
+        settings, launcher = _settings(command), launcher_of(command, runs.files(place))
+        said = "\n".join(f"{name} {flag.value}" for name, flag in settings.items())
+        rules = prefilter.asked(script.data + said.encode("utf-8", "replace"))
         try:
             at_commands = check_program(
                 script,
                 asked,
-                prefilter.asked(b"\n".join(words)),
-                given=given,
+                rules,
+                given=settings,
                 project=project_of(script.path, script.data, runs.modules),
                 launcher=launcher._replace(complete=is_complete(command, place)),
             )

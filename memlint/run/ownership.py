@@ -19,11 +19,12 @@ evidence.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 
-from memlint.engine.project import Modules
+from memlint.engine.project import Modules, project_of
 from memlint.recipes.commands import kind_of_command
 from memlint.recipes.document import MappingNode, merged
 from memlint.recipes.kinds import Kind, Reader, is_option, looks_like_training, reader_by_keys
@@ -38,6 +39,8 @@ from memlint.run.parsings import (
     words_of,
 )
 from memlint.source.asking import Asking
+from memlint.source.diagnostics import ReadError
+from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 
 # Keys of these files are no other program's, whoever hands the file on.
@@ -91,6 +94,7 @@ class Readers:
         self._words: dict[str, frozenset[str]] = {}
         self._askers: dict[str, tuple[str, ...]] = {}
         self._parsers: dict[str, Parser | None] = {}
+        self._own_code: dict[str, bool] = {}
 
     @cached_property
     def _by_path(self) -> dict[str, Parser]:
@@ -217,6 +221,34 @@ class Readers:
             asking = [path for path in self._scripts if name in self._words_of(path)]
             known = self._askers[parser] = (parser, *asking)
         return known
+
+    def trains_own_code(self, path: str) -> bool:
+        """True unless the trainers of the script at ``path``, and of those that may import it, all
+        train classes of transformers."""
+        if path not in self._own_code:
+            scripts = self.importing(path)
+            trained = [answer for script in scripts for answer in self._train_own_code(script)]
+            self._own_code[path] = any(trained) or not trained
+        return self._own_code[path]
+
+    def _train_own_code(self, path: str) -> Iterator[bool]:
+        """Yield for each trainer of a script whether its model may be of a class that transformers
+        does not have; True for a script that cannot be read."""
+        from memlint.api.lookup import newest_tables
+        from memlint.script.model import build_script
+
+        try:
+            source = read_source(path)
+            if b"Trainer" not in source.data:
+                return
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # invalid escapes and the like in the user's code
+                project = project_of(path, source.data, self._modules)
+                script = build_script(source, newest_tables(), project)
+        except (ReadError, SyntaxError, RecursionError):
+            yield True
+            return
+        yield from (trainer.trains_own_code for trainer in script.trainers)
 
     def _words_of(self, path: str) -> frozenset[str]:
         if path not in self._words:

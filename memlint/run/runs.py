@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from memlint.engine.project import Modules, project_of
+from memlint.engine.project import Modules
 from memlint.recipes.commands import document_of, kind_of_command, name_of, recipe_of
 from memlint.recipes.document import DocumentError, Entry, MappingNode
 from memlint.recipes.keys import program_of
@@ -31,10 +30,8 @@ from memlint.run.ownership import Readers, Use, means, names_of_files
 from memlint.script.launcher import Launcher, joined
 from memlint.source import Source
 from memlint.source.bounded import read_regular_text
-from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of
 from memlint.source.patterns import lazy_pattern
-from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 from memlint.source.roots import folders_above, is_root
 
@@ -104,8 +101,6 @@ class _Seen:
         self.modules = modules
         self.projects: dict[str, Project] = {}
         self.readers: dict[str, Readers] = {}
-        # Whether the trainers of a script, and of those that may import it, train own code.
-        self.own_code: dict[str, bool] = {}
         self.roots: dict[str, str] = {}
         self.digests: dict[str, str] = {}
 
@@ -152,19 +147,13 @@ class Runs:
     def may_train_own_code(self, reader: Reader | None) -> bool:
         """True if a script of the project reads the file at the place, and those that may train by
         it are not certain to train a model of a class that transformers has."""
-        readers = (reader, *reader.also) if reader is not None else ()
-        return any(self._trains_own_code(each.path) for each in readers if each.path)
-
-    def _trains_own_code(self, path: str) -> bool:
-        """True unless the trainers of the script at ``path``, and of those that may import it, all
-        train classes of transformers."""
-        own_code = self._seen.own_code
-        if path not in own_code:
-            scripts = self._project_readers(self._project()).importing(path)
-            self._used += scripts
-            trained = [own for script in scripts for own in _trains_own_code(script, self.modules)]
-            own_code[path] = any(trained) or not trained
-        return own_code[path]
+        readers = self._project_readers(self._project())
+        paths = [reader.path, *(other.path for other in reader.also)] if reader is not None else []
+        for path in filter(None, paths):
+            self._used += readers.importing(path)
+            if readers.trains_own_code(path):
+                return True
+        return False
 
     @property
     def is_named(self) -> bool:
@@ -485,23 +474,3 @@ def _files(root: str, folders: list[str]) -> Iterator[str]:
                 launching += 1
                 if launching <= _MAX_FILES:
                     yield entry.path
-
-
-def _trains_own_code(place: str, modules: Modules) -> Iterator[bool]:
-    """Yield for each trainer of the script at ``place`` whether its model may be of a class that
-    transformers does not have; True for a script that cannot be read."""
-    from memlint.api.lookup import newest_tables
-    from memlint.script.model import build_script
-
-    try:
-        source = read_source(place)
-        if b"Trainer" not in source.data:
-            return
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes and the like in the user's code
-            project = project_of(place, source.data, modules)
-            script = build_script(source, newest_tables(), project)
-    except (ReadError, SyntaxError, RecursionError):
-        yield True
-        return
-    yield from (each.trains_own_code for each in script.trainers)
