@@ -218,27 +218,20 @@ class Asked(NamedTuple):
 
 def check_program(
     source: Source,
+    tree: Module,
     asked: Asked,
-    rules: Iterable[Rule],
+    rules: Sequence[Rule],
     *,
-    tree: Module | None = None,
     given: Mapping[str, Given] | None = None,
     launcher: Launcher | None = None,
     project: Project | None = None,
 ) -> list[Finding]:
     """What some rules of those that are asked find in a program that a recipe configures, or a
-    script with what one of its commands gives to it; at settings of these too.
-
-    tree: the program, where no text of ``source`` stands for it. Raises as ``ast.parse`` does.
-    """
+    script with what one of its commands gives to it; at settings of these too."""
     from memlint.script.model import build_script
 
-    requested = list(rules)
-    if not requested:
-        return []
-    tree = parsed(source) if tree is None else tree
     _, api, by_code, on_error = asked
-    speaking = _speaking(requested, tree, may_train_torchtune(source.data))
+    speaking = _speaking(rules, tree, may_train_torchtune(source.data))
     if not speaking:
         return []
     script = _quietly(

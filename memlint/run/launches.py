@@ -29,7 +29,7 @@ from memlint.run.command_lines import (
     paths_of,
     place_of_fix,
 )
-from memlint.run.engine import Asked, check_program, unsuppressed
+from memlint.run.engine import Asked, check_program, parsed, unsuppressed
 from memlint.run.launchers import launcher_of
 from memlint.run.prefilter import Prefilter
 from memlint.run.runs import Runs
@@ -41,6 +41,7 @@ from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import Module
     from memlint.fix.draft import Splice
 
 NO_COMMANDS = "starts no training script: nothing to check"
@@ -87,18 +88,19 @@ def check_launch_source(source: Source, asked: Asked, runs: Runs) -> list[OfComm
             continue
         settings, launcher = _settings(command), launcher_of(command, runs.files(place))
         said = "\n".join(f"{name} {flag.value}" for name, flag in settings.items())
-        rules = prefilter.asked(script.data + said.encode("utf-8", "replace"))
-        try:
-            at_commands = check_program(
-                script,
-                asked,
-                rules,
-                given=settings,
-                project=project_of(script.path, script.data, runs.modules),
-                launcher=launcher._replace(complete=is_complete(command, place)),
-            )
-        except (SyntaxError, ValueError):
+        rules = list(prefilter.asked(script.data + said.encode("utf-8", "replace")))
+        tree = _tree(script) if rules else None
+        if tree is None:
             continue
+        at_commands = check_program(
+            script,
+            tree,
+            asked,
+            rules,
+            given=settings,
+            project=project_of(script.path, script.data, runs.modules),
+            launcher=launcher._replace(complete=is_complete(command, place)),
+        )
         findings += [
             OfCommand(command.span, _at_command(each, command))
             for each in unsuppressed(script, at_commands, asked.rules, report_unused=False)
@@ -113,6 +115,13 @@ def _script(path: str) -> Source | None:
         data = read_regular(path, MAX_BYTES)
         return read_source(path, data) if PARSERS.search(data) is not None else None
     except (OSError, ReadError, ValueError):
+        return None
+
+
+def _tree(script: Source) -> Module | None:
+    try:
+        return parsed(script)
+    except (SyntaxError, ValueError):
         return None
 
 

@@ -186,7 +186,7 @@ def examine_recipe_source(
 
     def check(program: Module, launcher: Launcher) -> list[Finding]:
         script = Source(f"{source.path}.py", "")  # what is written is in the nodes
-        return check_program(script, asked, asked.requested, tree=program, launcher=launcher)
+        return check_program(script, program, asked, asked.requested, launcher=launcher)
 
     def own(recipe: Recipe, around: Around) -> list[Finding]:
         if recipe.kind.fills_trl:
