@@ -74,16 +74,15 @@ def _settings(command: Command) -> dict[str, Given]:
 def check_launch_source(source: Source, asked: Asked, runs: Runs) -> list[OfCommand]:
     """What the rules find in the commands of ``source``, each with its command."""
     findings: list[OfCommand] = []
-    scripts: dict[str, Source | None] = {}
     prefilter = Prefilter(asked.requested)
     place = runs.place
     for command in commands_of(source):
         paths = list(paths_of(command, place))
         found = next(filter(os.path.isfile, paths), None)
         runs.scripts.update(paths)
-        if found is not None and found not in scripts:
-            scripts[found] = _script(found)
-        script = scripts[found] if found is not None else None
+        if found is not None and found not in runs.started:
+            runs.started[found] = _script(found)
+        script = runs.started[found] if found is not None else None
         if script is None or not command.settings:
             continue
         settings, launcher = _settings(command), launcher_of(command, runs.files(place))

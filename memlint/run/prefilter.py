@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ def may_train_torchtune(data: bytes) -> bool:
     return re.search(_BUILDER, data) is not None
 
 
-def _shortest(words: Iterable[str]) -> tuple[bytes, ...]:
+@lru_cache(maxsize=512)
+def _shortest(words: frozenset[str] | tuple[str, ...]) -> tuple[bytes, ...]:
     """``words`` without those that hold another: they can only be found where the other is."""
     found = [word.encode() for word in words]
     return tuple(w for w in found if not any(o in w and o != w for o in found))

@@ -101,6 +101,7 @@ class _Seen:
         self.modules = modules
         self.projects: dict[str, Project] = {}
         self.readers: dict[str, Readers] = {}
+        self.started: dict[str, Source | None] = {}
         self.roots: dict[str, str] = {}
         self.digests: dict[str, str] = {}
 
@@ -131,6 +132,11 @@ class Runs:
     def modules(self) -> Modules:
         """The files of projects that scripts import."""
         return self._seen.modules
+
+    @property
+    def started(self) -> dict[str, Source | None]:
+        """The scripts that commands start, by path; None for those without a parser."""
+        return self._seen.started
 
     def reader_of(self, root: MappingNode) -> Reader | None:
         """What reads the file at the place, whose mapping is ``root``; None for what is no file of
