@@ -50,12 +50,10 @@ def write(path: str, results: Iterable[FileResult]) -> int:
     for (file, code, line), count in sorted(counts.items()):
         files.setdefault(file, {}).setdefault(code, {})[line] = count
     text = json.dumps({"version": _VERSION, "files": files}, indent=1, ensure_ascii=False) + "\n"
-    from memlint.fix.atomic import write_atomically
+    from memlint.fix.atomic import put
 
     try:
-        if not os.path.lexists(path):
-            open(path, "xb").close()
-        write_atomically(path, text.encode("utf-8", "backslashreplace"))
+        put(path, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise BaselineError(f"{path}: cannot be written: {reason(error)}") from None
     return counts.total()

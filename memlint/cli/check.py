@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from io import StringIO
 from typing import TextIO
 
 import click
@@ -48,6 +50,7 @@ def check_command(
     check_adoption(adoption)
     show_fixes = output_format in FORMATS_WITH_FIXES and not statistics
     chosen: Chosen | None = None
+    jobs: Sequence[Job] = ()
     if paths == ("-",):
         results = _check_stdin(options, adoption, stdin_filename, show_fixes)
     elif "-" in paths or stdin_filename is not None:
@@ -56,11 +59,18 @@ def check_command(
         checked = _check_paths(paths, options, adoption, show_fixes)
         if checked is None:
             return 0
-        results, chosen = checked
+        results, chosen, jobs = checked
     if adoption.writes:
         return keep(adoption, results)
     with _output(output_file) as stream:
-        _write(stream, results, options, output_format, statistics, chosen)
+        if output_format == "html":
+            _write_page(stream, results, jobs, options)
+        else:
+            _write(stream, results, options, output_format, statistics, chosen)
+    return _status(results, fail_level, exit_zero)
+
+
+def _status(results: Sequence[FileResult], fail_level: str, exit_zero: bool) -> int:
     if any(result.diagnostics for result in results):
         return 2
     found = any(finding.fails(fail_level) for result in results for finding in result.findings)
@@ -69,8 +79,9 @@ def check_command(
 
 def _check_paths(
     paths: tuple[str, ...], options: Common, adoption: Adoption, show_fixes: bool
-) -> tuple[list[FileResult], Chosen] | None:
-    """Return what is found below ``paths``; None where files or settings were asked for alone."""
+) -> tuple[list[FileResult], Chosen, Sequence[Job]] | None:
+    """Return what is found below ``paths``, and in which files; None where files or settings were
+    asked for alone."""
     with progress_bar(not options.quiet) as progress:
         inputs = gather(paths, options, progress)
         warn_if_empty(inputs, paths)
@@ -86,7 +97,7 @@ def _check_paths(
     results += [FileResult(each.path, diagnostics=(each,)) for each in inputs.diagnostics]
     if options.verbose:
         _tell_targets(inputs.jobs)
-    return chosen.results(results), chosen
+    return chosen.results(results), chosen, inputs.jobs
 
 
 def _check_stdin(
@@ -100,15 +111,29 @@ def _check_stdin(
 
 @contextmanager
 def _output(path: str | None) -> Iterator[TextIO]:
-    """Open the file that the report goes to; standard output if none is named."""
-    if path is None:
+    """Take the report, and put it into its file once it is whole; standard output if none is
+    named."""
+    if path is None or path == "-":
         yield sys.stdout
         return
+    from memlint.fix.atomic import put
+
+    if os.path.isdir(path):
+        raise Usage(f"{path}: cannot be written: is a directory")
+    taken = StringIO(newline="")
+    yield taken
     try:
-        with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            yield file
+        put(path, taken.getvalue().encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise Usage(f"{path}: cannot be written: {reason(error)}") from None
+
+
+def _write_page(
+    stream: TextIO, results: list[FileResult], jobs: Sequence[Job], options: Common
+) -> None:
+    from memlint.page import page
+
+    stream.writelines(page(results, jobs, options.target))
 
 
 def _write(

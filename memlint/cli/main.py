@@ -18,6 +18,7 @@ import memlint
 from memlint.cli.interrupts import Interrupted, Terminated
 from memlint.cli.options import (
     FORMATS,
+    Adoption,
     adoption_options,
     fail_level_option,
     fixable_options,
@@ -146,6 +147,7 @@ def main() -> None:
     memlint fix train.py              apply fixes that do not change what the model learns
     memlint fix --unsafe-fixes .      also apply fixes that change training
     memlint estimate train.py         estimate the run's GPU memory, phase by phase
+    memlint report . -o report.html   write findings and memory to a web page
     memlint rule MEM301               explain a rule
     """
 
@@ -157,8 +159,8 @@ def main() -> None:
     "--output-format",
     default="full",
     metavar="FORMAT",
-    type=click.Choice(FORMATS),
-    help=f"{', '.join(FORMATS).replace('full', 'full (default)')}.",
+    type=click.Choice((*FORMATS, "html")),
+    help=f"{', '.join((*FORMATS, 'html')).replace('full', 'full (default)')}.",
 )
 @click.option("--output-file", metavar="FILE", help="Write the report to this file.")
 @click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
@@ -203,6 +205,46 @@ def check(
 
         return check_again(checking, paths, options)
     return checking()
+
+
+@main.command(short_help="Write findings and memory to a web page.")
+@shared_options
+@click.option(
+    "-o",
+    "--output",
+    default="memlint-report.html",
+    show_default=True,
+    metavar="FILE",
+    help="The page; - is standard output.",
+)
+def report(output: str, **values: Any) -> int:
+    """Write a page on the scripts under PATHS: findings with their diffs, the memory of each run
+    before and after its fixes, and sliders for its batch.
+
+    \b
+    memlint report train.py -o report.html
+    memlint report . --gpu rtx4090-24gb -o report.html
+
+    The page is one file, and loads nothing from elsewhere. Exit status: 0, or 2 if a file cannot be
+    read or written.
+    """
+    from memlint.cli.check import check_command
+
+    options = read_options(values)
+    status = check_command(
+        tuple(values["paths"]),
+        options,
+        stdin_filename=values["stdin_filename"],
+        output_format="html",
+        statistics=False,
+        exit_zero=True,
+        fail_level="waste",
+        adoption=Adoption(),
+        output_file=output,
+    )
+    if output != "-" and not options.quiet:
+        click.echo(f"wrote {output}", err=True)
+    return status
 
 
 @main.command(short_help="Apply fixes to scripts.")

@@ -24,6 +24,27 @@ def other_names(path: Path | str) -> int:
         return 0
 
 
+def put(path: str, data: bytes) -> None:
+    """Write ``data`` to ``path``, which is made where it is not there; a pipe or a device is
+    written to.
+
+    Raises OSError; no half of a file stays.
+    """
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb") as file:
+            file.write(data)
+        return
+    is_new = not os.path.lexists(path)
+    if is_new:
+        open(path, "xb").close()
+    try:
+        write_atomically(path, data)
+    except BaseException:
+        if is_new:
+            os.unlink(path)
+        raise
+
+
 def write_atomically(path: Path | str, data: bytes) -> None:
     """Put ``data`` in the place of the content of ``path``, an existing file.
 

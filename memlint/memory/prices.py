@@ -268,28 +268,59 @@ def _special(run: Run, finding: Finding) -> Saving | None:
     return run.usual_saving(padding) if padding else None
 
 
+class Step(NamedTuple):
+    """A fix among others. finding: with what it saves once those before it are done. done: the
+    changes of all of them and its own."""
+
+    finding: Finding
+    done: Changes
+    is_safe: bool
+
+
 def _priced(run: Run, findings: Sequence[Finding]) -> Priced:
-    """Each saving follows those before it: safe fixes first, the largest first. A hint that would
-    raise the peak is left out."""
+    """Each saving follows those before it. A hint that would raise the peak is left out."""
+    alone = _alone(run, findings)
+    found = {id(each): each for each, _, _ in alone}
+    done: Changes = ()
+    safe: Changes | None = None
+    for each, step in _in_order(run, alone):
+        found[id(each)] = step.finding
+        if step.finding.saving is not None:
+            done = step.done
+            safe = done if step.is_safe else safe
+    priced = [_at_usual(run, found[id(each)]) for each, _, _ in alone]
+    return Priced(priced, _footprint(run, safe, done))
+
+
+def steps(run: Run, findings: Sequence[Finding]) -> list[Step]:
+    """Return the fixes that lower the run's memory, in the order in which they are priced."""
+    ordered = _in_order(run, _alone(run, findings))
+    return [step for _, step in ordered if step.finding.saving is not None]
+
+
+def _alone(run: Run, findings: Sequence[Finding]) -> list[tuple[Finding, Changes, Saving | None]]:
+    """Each finding with its changes and what they save by themselves."""
     alone: list[tuple[Finding, Changes, Saving | None]] = []
     for each in findings:
         effect = run.settled(effect_of(each, run.known))
         if each.level is Level.HINT and effect and run.peak(effect) > run.peak():
             continue
         alone.append((each, effect, run.saving(effect) if effect else None))
-    found = {id(each): each for each, _, _ in alone}
+    return alone
+
+
+def _in_order(
+    run: Run, alone: Sequence[tuple[Finding, Changes, Saving | None]]
+) -> Iterator[tuple[Finding, Step]]:
+    """Yield what saves anything: safe fixes first, the largest first."""
     done: Changes = ()
-    safe: Changes | None = None
     for each, effect, saving in sorted(alone, key=_place):
         if saving is None:
             continue
         after = run.saving(effect, done)
-        found[id(each)] = each._replace(saving=after)
         if after is not None:
             done = merged((done, effect))
-            safe = done if _is_safe(each) else safe
-    priced = [_at_usual(run, found[id(each)]) for each, _, _ in alone]
-    return Priced(priced, _footprint(run, safe, done))
+        yield each, Step(each._replace(saving=after), done, _is_safe(each))
 
 
 def _at_usual(run: Run, finding: Finding) -> Finding:

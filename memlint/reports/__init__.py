@@ -21,9 +21,9 @@ FORMATS = (
     "full", "concise", "json", "sarif", "github", "gitlab", "junit", "azure", "rdjson",
 )  # fmt: skip
 # For programs: nothing may be added to their output.
-MACHINE_FORMATS = frozenset(FORMATS[2:])
+MACHINE_FORMATS = frozenset({*FORMATS[2:], "html"})
 # Formats that show a fix's changes.
-FORMATS_WITH_FIXES = frozenset({"full", "json", "sarif", "rdjson"})
+FORMATS_WITH_FIXES = frozenset({"full", "json", "sarif", "rdjson", "html"})
 
 
 class RuleWords(NamedTuple):

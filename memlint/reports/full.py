@@ -23,7 +23,7 @@ def render(report: Report) -> Iterator[str]:
     style = Style(report.colour)
     explained: set[str] = set()  # a reason is given once a rule
     for result in report.results:
-        for finding, others in _alike(result.findings):
+        for finding, others in alike(result.findings):
             why = "" if finding.code in explained else finding.why
             explained.add(finding.code)
             yield from _finding(finding, others, why, style)
@@ -31,7 +31,7 @@ def render(report: Report) -> Iterator[str]:
             yield f"{diagnostic_line(diagnostic, style)}\n\n"
 
 
-def _alike(findings: Iterable[Rendered]) -> Iterable[tuple[Rendered, list[Rendered]]]:
+def alike(findings: Iterable[Rendered]) -> list[tuple[Rendered, list[Rendered]]]:
     """Each finding of a file with those that say the same of other places."""
     groups: dict[object, tuple[Rendered, list[Rendered]]] = {}
     for each in findings:

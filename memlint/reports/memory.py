@@ -26,7 +26,7 @@ def _lines(estimate: Estimate) -> Iterator[str]:
         f"{name}: {_count(estimate.parameters)} parameters, {_count(estimate.trainable)} trained"
         + (f" ({trained:.1%})" if trained < 1 else "")
     )
-    yield f"read: {'; '.join(_read(estimate))}"
+    yield f"read: {'; '.join(words_of_settings(estimate))}"
     yield f"peak: {estimate.peak.name}"
     yield ""
     for label, interval in (
@@ -65,7 +65,7 @@ def _lines(estimate: Estimate) -> Iterator[str]:
             yield f"  {assumption.flag:44} {assumption.reason}{swing}"
 
 
-def _read(estimate: Estimate) -> Iterator[str]:
+def words_of_settings(estimate: Estimate) -> Iterator[str]:
     """The settings in force, in words; those that are assumed with a question mark."""
     settings, open_ = estimate.settings, {each.name for each in estimate.assumptions}
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from memlint.source.record import NamedTuple
 
-_BELOW, _ABOVE = 0.065, 0.05  # of an estimated peak: nine of ten measured ones lie between
-_MORE = 50 * 2**20  # bytes that no model counts
+BELOW, ABOVE = 0.065, 0.05  # of an estimated peak: nine of ten measured ones lie between
+MORE = 50 * 2**20  # bytes that no model counts
 
 
 def ends(size: int) -> tuple[int, int]:
     """Return the least and the most that a peak of ``size`` estimated bytes may be."""
-    return int(size * (1 - _BELOW)), int(size * (1 + _ABOVE)) + _MORE
+    return int(size * (1 - BELOW)), int(size * (1 + ABOVE)) + MORE
 
 
 def verdict(low: int, high: int, room: int) -> str:
