@@ -55,6 +55,8 @@ def estimate_command(
     shape = read_json(model_config) if model_config is not None else None
     if shape is not None:
         runs = [run._replace(settings={**run.settings, "model": {"config": shape}}) for run in runs]
+    if output_format == "html":
+        return _show_page(runs, asked, target)
     shown = results(runs, asked)
     several = len(runs) > 1
     as_text = output_format != "json"
@@ -67,6 +69,33 @@ def estimate_command(
         click.echo("\n".join(f"wrote {each}" for each in written))
         click.echo(f"start it with: sh {written[-1]}")
     return 1 if any(result.fits is False for _, result in shown) else 0
+
+
+def _show_page(runs: list[Described], asked: Asked, target: str | None) -> int:
+    """Print the page of the runs and return the exit status."""
+    from memlint.page import page_of_runs
+    from memlint.page.shown_runs import shown
+
+    if asked.fit or asked.gpus:
+        raise click.UsageError("--output-format html shows runs as they are: no --fit, no --gpus")
+    found = []
+    for run, _ in results(runs, asked):
+        codes = _usual_codes(run.path, target)
+        findings = run.find(codes, True) if run.find is not None else ()
+        page = shown(run, asked.pricing, [each for each in findings if each.code in codes])
+        found += [page] if page is not None else []
+    for piece in page_of_runs(found):
+        click.echo(piece, nl=False)
+    return 1 if any(run.estimate.fits is False for run in found) else 0
+
+
+def _usual_codes(path: str, target: str | None) -> frozenset[str]:
+    """Return the rules that ``check`` asks of a script, those on request left out."""
+    from memlint.rule.registry import Choice, load
+    from memlint.run.jobs import chosen_codes
+
+    codes = chosen_codes(configured(path, target), Choice())
+    return codes - {rule.code for rule in load(codes) if rule.on_request}
 
 
 def _check(asked: Asked, runs: list[Described], *, write: bool) -> None:

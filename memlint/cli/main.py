@@ -420,7 +420,13 @@ def _assumptions(example: str) -> Callable[[FC], FC]:
     type=click.Path(),
     help="With --fit and --gpus: write Accelerate's and DeepSpeed's files and the command here.",
 )
-@_text_or_json
+@click.option(
+    "--output-format",
+    default="text",
+    metavar="FORMAT",
+    type=click.Choice(["text", "json", "html"]),
+    help="text (default), json, or html: a page with charts and sliders.",
+)
 def estimate(
     script: str | None,
     settings_file: str | None,

@@ -106,8 +106,9 @@ class RunPart:
         yield '<ul class="legend">'
         for index, kind in enumerate(self._kinds):
             yield f'<li><span class="swatch b{index}"></span>{text(kind)}</li>'
-        yield "</ul>"
-        yield '<div class="charts">'
+        name = f"what torch gets of {text(gpu.name)}" if gpu is not None else ""
+        yield f'<li data-room{"" if room else " hidden"}><span class="swatch at"></span>'
+        yield f'<span>{name}</span></li></ul><div class="charts">'
         for number, variant in enumerate(run.variants):
             yield from self._chart(number, variant, scale, room)
         yield "</div>"
@@ -182,7 +183,7 @@ class RunPart:
     def _table(self) -> Iterator[str]:
         yield "<details><summary>Phases in numbers</summary>"
         for variant in self._run.variants:
-            yield '<div class="wide" tabindex="0" role="region" aria-label="Phases in numbers">'
+            yield '<div class="wide" tabindex="0" role="group" aria-label="Phases in numbers">'
             yield f"<table><caption>GiB by phase and kind, {text(variant.label)}</caption><thead>"
             heads = "".join(f'<th scope="col">{text(kind)}</th>' for kind in self._kinds)
             yield f'<tr><th scope="col">phase</th>{heads}<th scope="col">total</th></tr></thead>'

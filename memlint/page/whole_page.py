@@ -115,7 +115,7 @@ def _scripts(shown: Sequence[FileResult]) -> Iterator[str]:
     if not shown:
         yield "<p>Nothing was found.</p></section>"
         return
-    yield '<div class="wide" tabindex="0" role="region" aria-labelledby="scripts"><table><thead>'
+    yield '<div class="wide" tabindex="0" role="group" aria-labelledby="scripts"><table><thead>'
     heads = ("script", "findings", "peak", "fixes save")
     yield (
         "<tr>" + "".join(f'<th scope="col">{each}</th>' for each in heads) + "</tr></thead><tbody>"

@@ -288,3 +288,16 @@ def test_a_page_takes_the_place_of_the_old_one_whole() -> None:
         "page.html",
         "train.py",
     ]
+
+
+def test_estimate_writes_the_page_of_its_runs(capsys: Out) -> None:
+    Path("train.py").write_text(SCRIPT)
+    arguments = ["estimate", "train.py", "--gpu", "rtx4090-24gb", "--output-format", "html"]
+    assert run(arguments) == 1
+    Path("page.html").write_text(capsys.readouterr().out)
+    page = Page("page.html")
+    assert len(page.all("svg")) == len(page.data["runs"][0]["points"]) == 2
+    assert "What each fix saves" in page.text
+    assert not page.all("details", class_="finding")
+    assert run([*arguments, "--fit"]) == 2
+    assert "no --fit" in capsys.readouterr().err
