@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from accelerate.optimizer import AcceleratedOptimizer  # type: ignore[import-untyped]
 from accelerate.state import AcceleratorState  # type: ignore[import-untyped]
 from accelerate.utils import DistributedType  # type: ignore[import-untyped]
 from transformers.trainer_callback import CallbackHandler
@@ -67,15 +68,17 @@ def main(script: str) -> None:
     shard_on_cpus()
     measure_before(CallbackHandler, "on_substep_end", "between")
     if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
+        from deepspeed import comm  # type: ignore[import-not-found]
         from deepspeed.runtime.engine import DeepSpeedEngine  # type: ignore[import-not-found]
 
+        comm.init_distributed(dist_backend="gloo")  # as Accelerate does on GPUs
         # The Trainer's callback comes when the engine has stepped.
         measure_before(DeepSpeedEngine, "_take_model_step", "step")
     else:
-        measure_before(CallbackHandler, "on_pre_optimizer_step", "step")
+        measure_before(AcceleratedOptimizer, "step", "step")
     runpy.run_path(script, run_name="__main__")
     with open(f"rank{os.environ['RANK']}.json", "w", encoding="utf-8") as file:
-        json.dump({what: values[1] for what, values in MEASURED.items()}, file)
+        json.dump({what: values[1] for what, values in MEASURED.items() if values}, file)
 
 
 if __name__ == "__main__":
