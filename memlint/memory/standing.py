@@ -285,7 +285,10 @@ class Standing(OfRun):
         base, adapter = self.trained()
         if not self.holding.full and self.run.own_loop:
             base = self.architecture.parameters
-        whole = base * max(self.run.compute, 2) + adapter * self.holding.adapter_width
+        computed = max(self.run.compute, 2)
+        # FSDP2 casts float32 adapters with the rest under mixed precision.
+        cast = sharding.name == "fsdp2" and settings.autocast
+        whole = base * computed + adapter * (computed if cast else self.holding.adapter_width)
         return int(whole / sharding.split / sharding.tensor)
 
     def keeps_gradients(self) -> bool:
