@@ -47,6 +47,8 @@ def check_command(
     """Check the paths, print the report and return the exit status."""
     if statistics and output_format in MACHINE_FORMATS - {"json"}:
         raise Usage(f"--statistics is text or JSON, not {output_format}")
+    if output_file is not None and os.path.isdir(output_file):
+        raise Usage(f"{output_file}: cannot be written: is a directory")
     check_adoption(adoption)
     show_fixes = output_format in FORMATS_WITH_FIXES and not statistics
     chosen: Chosen | None = None
@@ -118,8 +120,6 @@ def _output(path: str | None) -> Iterator[TextIO]:
         return
     from memlint.fix.atomic import put
 
-    if os.path.isdir(path):
-        raise Usage(f"{path}: cannot be written: is a directory")
     taken = StringIO(newline="")
     yield taken
     try:

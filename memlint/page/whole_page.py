@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,7 @@ def page(results: Sequence[FileResult], jobs: Sequence[Job], target: str | None)
     parts = _numbered(runs)
     shown = [each for each in results if each.findings or each.diagnostics or each.path in runs]
     shown.sort(key=lambda each: (-wasted(each), -sum(f.counts for f in each.findings), each.path))
-    body = [*_summary(results, omitted), *_scripts(shown)]
+    body = [*_summary(results, omitted), *_scripts(shown, runs)]
     if any(each.findings for each in shown):
         body += _filters(shown)
     yield from _framed(
@@ -110,7 +110,7 @@ def _summary(results: Sequence[FileResult], omitted: int) -> Iterator[str]:
     yield "</p></section>"
 
 
-def _scripts(shown: Sequence[FileResult]) -> Iterator[str]:
+def _scripts(shown: Sequence[FileResult], runs: Mapping[str, Sequence[ShownRun]]) -> Iterator[str]:
     yield '<section aria-labelledby="scripts"><h2 id="scripts">Scripts by what they waste</h2>'
     if not shown:
         yield "<p>Nothing was found.</p></section>"
@@ -121,7 +121,11 @@ def _scripts(shown: Sequence[FileResult]) -> Iterator[str]:
         "<tr>" + "".join(f'<th scope="col">{each}</th>' for each in heads) + "</tr></thead><tbody>"
     )
     for number, result in enumerate(shown[:_LISTED]):
-        peak = gib(result.footprint.peak) if result.footprint is not None else "–"
+        run = next(iter(runs.get(result.path, ())), None)
+        size = result.footprint.peak if result.footprint is not None else 0
+        if run is not None and not size:
+            size = run.estimate.allocated.estimate
+        peak = gib(size) if size else "–"
         saved = gib(wasted(result)) if wasted(result) else "–"
         name = path_text(result.path)
         yield f'<tr><th scope="row"><a href="#file{number}">{name}</a></th>'
@@ -154,7 +158,7 @@ def _files(shown: Sequence[FileResult], parts: dict[str, list[RunPart]]) -> Iter
         is_open = " open" if len(shown) <= _OPEN else ""
         yield f'<details class="file" id="file{number}"{is_open}>'
         count = plural(len(result.findings), "finding")
-        saved = f", {gib(wasted(result))}" if wasted(result) else ""
+        saved = f", fixes save {gib(wasted(result))}" if wasted(result) else ""
         yield f"<summary><h3>{path_text(result.path)}</h3> <small>{count}{saved}</small></summary>"
         for error in result.diagnostics:
             where = f"line {error.row}: " if error.row else ""
