@@ -30,7 +30,7 @@ from memlint.source.text import Source
 CONFIGURATION, DEEPSPEED, COMMAND = "accelerate.yaml", "deepspeed.json", "launch.sh"
 _SHORT = {"bfloat16": "bf16", "float16": "fp16"}
 _HEAD = """#!/bin/sh
-# Start this in the folder in which memlint wrote it; what follows its name goes to the script.
+# Start this in the folder in which memlint was run; what follows its name goes to the script.
 """
 _MACHINES = '--machine_rank "$RANK" --main_process_ip "$HEAD" --main_process_port 29500'
 _MUCH = 64 * 2**30  # bytes of weights in host memory, from which on one process loads for all

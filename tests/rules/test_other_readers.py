@@ -142,17 +142,17 @@ for batch in loader:
 @pytest.mark.parametrize(
     ("loss", "advised"),
     [
-        ("loss = out.loss", "before the loop"),
-        ("loss = out[0]", "before the loop"),
-        ("loss, logits = out.loss, out.logits", "they are None then"),
-        ("loss = my_loss(out)", "before the loop"),
+        ("loss = out.loss", "`fuse_causal_lm_loss(model, fuse_evaluation=True)` once the model"),
+        ("loss = out[0]", "before the loop, with the model in training mode"),
+        ("loss, logits = out.loss, out.logits", "`defer_logits(model)` once the model is loaded"),
+        ("loss = my_loss(out)", "before the loop, with the model in training mode"),
         ("loss = kl(out[1])", "this loss is not"),
         ("loss = kl(out.logits)", "this loss is not"),
     ],
 )
 def test_a_loop_that_reads_logits_is_told_so(loss: str, advised: str) -> None:
     (message,) = [one.fix.message for one in found(LOOP.format(loss), "MEM201") if one.fix]
-    assert message.endswith(advised)
+    assert advised in message
 
 
 METRIC = """\
