@@ -437,9 +437,17 @@ def _enter_uncalled(run: Interpreter, function: Function) -> None:
     run.called = False
     forget_what_others_set(run, function)
     if function.owner is not None:
-        modes.enter_hook(run, getattr(function.node, "name", ""))
+        name = getattr(function.node, "name", "")
+        modes.enter_hook(run, name)
+        if name in modes.TRAINING_HOOKS and _is_of_trainer(function.owner):
+            # A library calls it, whoever else does.
+            run.guessed = False
     if _is_run_each_step(function):
         run.loop_nest, run.loops = (function.node,), 1
+
+
+def _is_of_trainer(owner: Class) -> bool:
+    return (library_base(owner) or "").endswith("Trainer")
 
 
 def _is_run_each_step(function: Function) -> bool:

@@ -56,9 +56,11 @@ _NEUTRAL_DECORATORS = frozenset(
     }
 )
 # Methods that ``Trainer`` and Lightning call to evaluate.
-_EVALUATION_HOOKS = frozenset(
+EVALUATION_HOOKS = frozenset(
     {"prediction_step", "evaluation_loop", "validation_step", "test_step", "predict_step"}
 )
+# Methods that the trainers of transformers and TRL call in every step.
+TRAINING_HOOKS = frozenset({"training_step", "compute_loss"})
 # Methods that a trainer or a module's own caller runs in a mode that is not seen here.
 _HOOKS_OF_CALLERS = frozenset(
     {
@@ -97,13 +99,13 @@ def set_gradients(run: Interpreter, on: bool | None) -> None:
 
 def enter_hook(run: Interpreter, name: str) -> None:
     """A method that a library calls in a mode that is not seen here."""
-    if name in _EVALUATION_HOOKS | _HOOKS_OF_CALLERS:
+    if name in EVALUATION_HOOKS | _HOOKS_OF_CALLERS:
         set_gradients(run, None)
 
 
 def in_evaluation_hook(function: ast.AST | None) -> bool:
     """True if no backward pass follows a function, as a library calls it to evaluate."""
-    return isinstance(function, ast.FunctionDef) and function.name in _EVALUATION_HOOKS
+    return isinstance(function, ast.FunctionDef) and function.name in EVALUATION_HOOKS
 
 
 def is_off_around(ancestors: Iterable[ast.AST]) -> bool:
@@ -111,7 +113,7 @@ def is_off_around(ancestors: Iterable[ast.AST]) -> bool:
     for around in ancestors:
         if isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef):
             guards = around.decorator_list
-            if around.name in _EVALUATION_HOOKS:
+            if around.name in EVALUATION_HOOKS:
                 return True
         elif isinstance(around, ast.With | ast.AsyncWith):
             guards = [item.context_expr for item in reversed(around.items)]

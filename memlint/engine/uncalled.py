@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
+from memlint.engine.modes import EVALUATION_HOOKS, TRAINING_HOOKS
 from memlint.engine.values import Function, FunctionNode
 
 _WORD = re.compile(r"\w+")
@@ -40,11 +41,19 @@ def _ordered(nodes: Sequence[FunctionNode], lines: Sequence[str]) -> list[Functi
     for place, name in enumerate(names):
         places.setdefault(name, []).append(place)
     mentions = _mentions(nodes, lines, places.keys())
+    for place, name in enumerate(names):
+        if name in EVALUATION_HOOKS:
+            # A trainer calls these by itself, too, and not as it evaluates.
+            mentions[place] = mentions[place] - TRAINING_HOOKS
     counts = Counter(
         word for place, words in enumerate(mentions) for word in words - {names[place]}
     )
     # The next is the first in the file that nothing left mentions, else the first that is left.
-    heap = [(bool(counts[name]) and name != "__init__", place) for place, name in enumerate(names)]
+    late = EVALUATION_HOOKS if TRAINING_HOOKS.intersection(names) else frozenset[str]()
+    heap = [
+        (name in late or (bool(counts[name]) and name != "__init__"), place)
+        for place, name in enumerate(names)
+    ]
     heapify(heap)
     taken: dict[int, FunctionNode] = {}
     while heap:

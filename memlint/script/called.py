@@ -485,9 +485,10 @@ class Called(Evaluated):
         for function in self._run.extents:
             if function is not run.function and not is_elsewhere(function):
                 continue
-            for invocation in self._callers(function, run.order):
-                if not is_elsewhere(invocation.node):
-                    return self.call_at(invocation.node)
+            # Calls of the same name further back started other runs of the function.
+            nearest = next(self._callers(function, run.order), None)
+            if nearest is not None and not is_elsewhere(nearest.node):
+                return self.call_at(nearest.node)
         return None
 
     def _callers(self, function: Node, order: int) -> Iterator[Invocation]:

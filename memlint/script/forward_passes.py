@@ -15,7 +15,7 @@ from memlint.engine.growth import target_named
 from memlint.engine.name_uses import Turn, is_loop
 from memlint.engine.nodes import CallNode, Definition, Node, Statement
 from memlint.engine.project import is_elsewhere
-from memlint.engine.tensors import Output, Tensor
+from memlint.engine.tensors import Output, Positions, Tensor
 from memlint.engine.usage import Way
 from memlint.engine.values import Binding, Invocation, Object, Symbol, Value, merge, options
 from memlint.flow.escapes import members_read
@@ -167,7 +167,8 @@ class Forward:
         None where the script does not say. A model of which nothing is known is one where every
         model that the script loads is one and the script defines no modules.
         """
-        if all(run.words for run in self.runs):
+        if all(run.words or run.logits_kept is Positions.SOME for run in self.runs):
+            # Only what has logits of words for every position is told how many of them to compute.
             return True
         values = [one for one in options(self.module) if isinstance(one, Object)]
         made = any(one.type is not None or one.cls is not None for one in values)

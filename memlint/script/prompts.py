@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from memlint.engine.growth import products_in
 from memlint.engine.nodes import CallNode, Expression, called_name, holder_of
@@ -16,6 +16,7 @@ from memlint.flow.following import uses_of
 from memlint.script.call_settings import UNSURE
 from memlint.script.called import Call
 from memlint.script.calls import Host, Trainer
+from memlint.script.forward_passes import all_steps_of
 from memlint.script.lengths import is_tokenizer_call
 from memlint.script.reads import is_vocabulary_wide
 from memlint.script.script_kind import uses_vision
@@ -88,7 +89,7 @@ def completions_together(script: Host) -> Group | None:
     """The completions that a hand-written loop draws for each prompt; None where that is one or
     nothing says that it is more."""
     counts = [*_drawn_together(script)]
-    if script.method_calls("generate"):
+    if script.method_calls_anywhere("generate"):
         counts += [*_repeated_tensors(script), *_repeated_lists(script)]
     if not counts:
         return None
@@ -98,10 +99,20 @@ def completions_together(script: Host) -> Group | None:
 
 def _drawn_together(script: Host) -> Iterator[int | None]:
     """What ``generate`` and vLLM's sampling parameters are given."""
-    for call in script.method_calls("generate", "GenerationConfig"):
+    for call in _in_steps(script, script.method_calls_anywhere("generate", "GenerationConfig")):
         yield from _more_than_one(script, call, "num_return_sequences")
-    for call in script.calls_to("vllm.SamplingParams"):
+    for call in _in_steps(script, script.calls_anywhere("vllm.SamplingParams")):
         yield from _more_than_one(script, call, "n")
+
+
+def _in_steps(script: Host, calls: Iterable[Call]) -> Iterator[Call]:
+    """Yield the calls of this file, and those of others that the loop of a training step makes."""
+    loops = {loop for step in all_steps_of(script) for loop in (step.node, *step.epochs)}
+    for call in calls:
+        if not is_elsewhere(call.node):
+            yield call
+        elif any(not loops.isdisjoint(one.loops) for one in call.invocations):
+            yield call
 
 
 def _more_than_one(script: Host, call: Call, name: str) -> Iterator[int | None]:
@@ -121,7 +132,8 @@ def _more_than_one(script: Host, call: Call, name: str) -> Iterator[int | None]:
 
 def _repeated_tensors(script: Host) -> Iterator[int | None]:
     """Prompts' ids that ``repeat_interleave``, ``repeat`` or ``expand`` repeat row by row."""
-    for call in script.method_calls("repeat_interleave", "repeat", "expand"):
+    repeats = script.method_calls_anywhere("repeat_interleave", "repeat", "expand")
+    for call in _in_steps(script, repeats):
         subject, given = holder_of(call.node), list(call.node.args)
         if subject is None:
             continue

@@ -532,3 +532,96 @@ def test_a_name_that_a_library_may_bring_in_by_a_star(stars: str, tmp_path: Path
     found = codes(reported(tmp_path, files)["go.py"])
     assert "MEM201" in found
     assert "MEM304" not in found
+
+
+ROUNDS = """
+    import torch
+    from drawing import draw
+    from scoring import token_scores, weighted
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    name = "Qwen/Qwen2.5-1.5B-Instruct"
+    tokenizer = AutoTokenizer.from_pretrained(name)
+    actor = AutoModelForCausalLM.from_pretrained(name).cuda()
+    optimizer = torch.optim.SGD(actor.parameters(), lr=1e-5)
+    for questions in loader:
+        rows = draw(actor, tokenizer, questions, times=6)
+        with torch.no_grad():
+            before = token_scores(actor, rows)
+        for _ in range(2):
+            loss = weighted(actor, rows, before, judge(rows))
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+SCORING = """
+    import torch
+    def token_scores(model, rows):
+        logprobs = model(rows, use_cache=False).logits[:, :-1].log_softmax(-1)
+        return logprobs.gather(-1, rows[:, 1:].unsqueeze(-1)).squeeze(-1)
+    def weighted(model, rows, before, weights):
+        return -((token_scores(model, rows) - before).exp() * weights).mean()
+"""
+DRAWING = """
+    import torch
+    @torch.no_grad()
+    def draw(model, tokenizer, questions, times):
+        given = tokenizer(questions, return_tensors="pt", padding=True).to(model.device)
+        given["input_ids"] = given["input_ids"].repeat_interleave(times, dim=0)
+        return model.generate(given["input_ids"], do_sample=True)
+"""
+
+
+def test_completions_that_one_file_draws_and_another_scores(tmp_path: Path) -> None:
+    """What is said stands where the loop asks for scores with a gradient, not where it does so
+    without."""
+    files = {"drawing.py": DRAWING, "rounds.py": ROUNDS, "scoring.py": SCORING}
+    rule = load(["MEM601"])
+    assert codes(reported(tmp_path / "a", files, rule)["rounds.py"]) == {"MEM601"}
+    path = tmp_path / "a" / "rounds.py"
+    project = project_of(str(path), path.read_bytes(), Modules())
+    source = Source(str(path), path.read_text())
+    places = check_source(source, rule, api(), project=project)
+    assert ["weighted(" in source.line_text(source.line(one.span.start)) for one in places] == [
+        True
+    ]
+    files["drawing.py"] = DRAWING.replace(".repeat_interleave(times, dim=0)", "")
+    assert not reported(tmp_path / "b", files, rule)["rounds.py"]
+
+
+def test_completions_that_another_file_draws_for_no_step(tmp_path: Path) -> None:
+    """A measure after the training draws several answers of each question."""
+    text = dedent(ROUNDS).replace(
+        "rows = draw(actor, tokenizer, questions, times=6)", "rows = questions"
+    )
+    rounds = text + "print(measure(draw(actor, tokenizer, held_out, times=6)))\n"
+    files = {"drawing.py": DRAWING, "rounds.py": rounds, "scoring.py": SCORING}
+    assert not reported(tmp_path, files, load(["MEM601"]))["rounds.py"]
+
+
+def test_a_helper_that_restores_a_model_and_its_optimizer(tmp_path: Path) -> None:
+    files = {
+        "saved.py": """
+            import torch
+            def restore(path, model, optimizer):
+                saved = torch.load(path)
+                model.load_state_dict(saved["model"])
+                optimizer.load_state_dict(saved["optimizer"])
+                return saved["step"]
+        """,
+        "go.py": """
+            import torch
+            from saved import restore
+            from transformers import AutoModelForCausalLM
+            net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
+            optimizer = torch.optim.SGD(net.parameters(), lr=1e-5)
+            restore("last.pt", net, optimizer)
+            for batch in loader:
+                net(**batch).loss.backward()
+                optimizer.step()
+        """,
+    }
+    assert codes(reported(tmp_path / "a", files)["saved.py"]) == {"MEM410"}
+    files["go.py"] = (
+        files["go.py"].replace("backward()", "item()").replace("optimizer.step()", "pass")
+    )
+    assert not reported(tmp_path / "b", files)["saved.py"]

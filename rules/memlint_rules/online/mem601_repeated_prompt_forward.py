@@ -16,6 +16,8 @@ from math import lcm
 from memlint.rule import Finding, Fix, Level, Rule, Script, Skip, Trainer, advise, facts, triggers
 from memlint_rules.online.shared_prompts import prompt_sharing_trainer, share_prompts
 
+# Ways to score tokens, beside a cross entropy without reduction.
+_SCORES = (facts.LossForm.GATHERED, facts.LossForm.LOGSUMEXP)
 _PAYS = 1.3  # below this, packing the tree costs about what it saves
 
 
@@ -56,7 +58,9 @@ def _message(script: Script, trainer: Trainer, group: int | None) -> tuple[str, 
 def _own_loops(script: Script) -> Iterator[Finding]:
     """Hand-written losses over completions that ``generate`` drew from the same prompt."""
     group = facts.completions_together(script)
-    if group is None or not script.trains or script.method_calls_anywhere("shared_prompt_logprobs"):
+    if group is None or not script.may_train:
+        return
+    if script.method_calls_anywhere("shared_prompt_logprobs"):
         return
     many = f"{group.size} completions" if group.size else "the completions of a group"
     times = f", {group.size} times over" if group.size else " again and again"
@@ -65,7 +69,7 @@ def _own_loops(script: Script) -> Iterator[Finding]:
         for loss in script.token_losses
         if (loss.shifted or loss.over_vocabulary)
         and loss.gradients
-        and (loss.form is facts.LossForm.GATHERED or loss.unreduced)
+        and (loss.form in _SCORES or loss.unreduced)
     )
     for place in [*places, *(call.node for call in facts.scored_elsewhere(script))]:
         yield Finding(
@@ -117,6 +121,9 @@ RULE = Rule(
     summary="a prompt forwarded once for every completion of its group",
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
-    triggers=(triggers.LIBRARIES, frozenset({"GRPOTrainer", "RLOOTrainer", "generate("})),
+    triggers=(
+        triggers.LIBRARIES,
+        frozenset({"GRPOTrainer", "RLOOTrainer", "generate", ".backward("}),
+    ),
     effect={"shared_prompt": True},
 )

@@ -87,6 +87,6 @@ RULE = Rule(
     triggers=(
         frozenset({"torch.load", "import load"}),
         frozenset({"load_state_dict", "set_peft_model_state_dict"}),
-        frozenset({"backward", "Trainer"}),
+        frozenset({"backward", "Trainer", "optim"}),
     ),
 )
