@@ -56,7 +56,7 @@ def unless_switched_off(setting: Setting, proposed: Fix) -> Fix:
 
 
 def _is_test(script: Script) -> bool:
-    """True if a script imports what only tests need; trainers patch libraries by `unittest.mock`."""
+    """True if a script imports what only tests need: trainers patch by ``unittest.mock``, too."""
     names = [full for _, _, full in script.imports if full.startswith("unittest")]
     others = [one for one in names if not one.startswith("unittest.mock")]
     return bool(others) or script.imports_package("pytest")

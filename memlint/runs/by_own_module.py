@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from memlint.engine.constants import python_value
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import ABSENT
 from memlint.runs.by_script import ScriptRun
 from memlint.runs.precision import may_lack_bf16
 from memlint.runs.run import Change, Field, span_in
+from memlint.script.called import Call
 from memlint.script.loop_models import OwnModel
 from memlint.script.model import Script
 
@@ -17,6 +21,8 @@ _PRECISIONS = (
     *("Accelerator", "deepspeed", "colossalai", "lightning", "Fabric", "apex"),
 )
 _LAYERS = ("Linear", "Embedding")
+# Narrower hidden states are those of a toy.
+_LEAST_WIDTH = 128
 
 
 class OwnModuleRun(ScriptRun):
@@ -32,7 +38,7 @@ class OwnModuleRun(ScriptRun):
         made = script.method_calls_anywhere(*_LAYERS)
         cast = any(call.setting("dtype").given is not False for call in made)
         passes = [run.autocast for run in forward.runs]
-        if not script.on_gpu or cast or script.may_use(*_PRECISIONS):
+        if not script.on_gpu or cast or script.may_use(*_PRECISIONS) or _is_narrow(made):
             return Field()
         if any(one is not None and one is not ABSENT for one in passes):
             return Field()
@@ -45,3 +51,11 @@ class OwnModuleRun(ScriptRun):
         dtype = "float16" if may_lack_bf16(self.script) else value
         message = f"Run the forward pass under `torch.autocast(..., dtype=torch.{dtype})`"
         return Change({"compute_dtype": dtype, "autocast": True}, message)
+
+
+def _is_narrow(layers: Sequence[Call]) -> bool:
+    """True if a table certainly embeds in a few numbers."""
+    tables = [one for one in layers if one.method == "Embedding"]
+    widths = [python_value(one.argument(1)) for one in tables]
+    widths += [one.setting("embedding_dim").value for one in tables]
+    return any(type(one) is int and one < _LEAST_WIDTH for one in widths)

@@ -109,9 +109,8 @@ def _in_steps(script: Host, calls: Iterable[Call]) -> Iterator[Call]:
     """Yield the calls of this file, and those of others that the loop of a training step makes."""
     loops = {loop for step in all_steps_of(script) for loop in (step.node, *step.epochs)}
     for call in calls:
-        if not is_elsewhere(call.node):
-            yield call
-        elif any(not loops.isdisjoint(one.loops) for one in call.invocations):
+        in_step = any(not loops.isdisjoint(one.loops) for one in call.invocations)
+        if in_step or not is_elsewhere(call.node):
             yield call
 
 

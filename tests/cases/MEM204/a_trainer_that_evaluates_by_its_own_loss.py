@@ -1,11 +1,13 @@
 # about: The trainer calls its loss in every step, beside the evaluation that is written here.
+from unittest.mock import patch
+
 import torch
 from transformers import Trainer
 
 
 class Scorer(Trainer):
     def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None):
-        with torch.no_grad():
+        with torch.no_grad(), patch("torch.cuda.synchronize"):
             return self.compute_loss(model, inputs), None, None
 
     def compute_loss(self, model, inputs, return_outputs=False, **rest):
