@@ -24,6 +24,7 @@ from memlint.engine.imported import project_value
 from memlint.engine.project import is_elsewhere
 from memlint.engine.setters import forget_what_others_set
 from memlint.engine.tensors import Output, derived, note, tensors_in
+from memlint.engine.uncalled import TRAINING_HOOKS
 from memlint.engine.values import (
     UNKNOWN,
     Binding,
@@ -439,7 +440,7 @@ def _enter_uncalled(run: Interpreter, function: Function) -> None:
     if function.owner is not None:
         name = getattr(function.node, "name", "")
         modes.enter_hook(run, name)
-        if name in modes.TRAINING_HOOKS and _is_of_trainer(function.owner):
+        if name in TRAINING_HOOKS and _is_of_trainer(function.owner):
             # A library calls it, whoever else does.
             run.guessed = False
     if _is_run_each_step(function):

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from memlint.engine.uncalled import EVALUATION_HOOKS
 from memlint.engine.values import (
     ABSENT,
     UNKNOWN,
@@ -55,12 +56,6 @@ _NEUTRAL_DECORATORS = frozenset(
         *("function", "local_entrypoint", "remote"),
     }
 )
-# Methods that ``Trainer`` and Lightning call to evaluate.
-EVALUATION_HOOKS = frozenset(
-    {"prediction_step", "evaluation_loop", "validation_step", "test_step", "predict_step"}
-)
-# Methods that the trainers of transformers and TRL call in every step.
-TRAINING_HOOKS = frozenset({"training_step", "compute_loss"})
 # Methods that a trainer or a module's own caller runs in a mode that is not seen here.
 _HOOKS_OF_CALLERS = frozenset(
     {

@@ -12,9 +12,14 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
-from memlint.engine.modes import EVALUATION_HOOKS, TRAINING_HOOKS
 from memlint.engine.values import Function, FunctionNode
 
+# Methods that ``Trainer`` and Lightning call to evaluate.
+EVALUATION_HOOKS = frozenset(
+    {"prediction_step", "evaluation_loop", "validation_step", "test_step", "predict_step"}
+)
+# Methods that the trainers of transformers and TRL call in every step.
+TRAINING_HOOKS = frozenset({"training_step", "compute_loss"})
 _WORD = re.compile(r"\w+")
 
 
@@ -40,16 +45,12 @@ def _ordered(nodes: Sequence[FunctionNode], lines: Sequence[str]) -> list[Functi
     places: dict[str, list[int]] = {}
     for place, name in enumerate(names):
         places.setdefault(name, []).append(place)
-    mentions = _mentions(nodes, lines, places.keys())
-    for place, name in enumerate(names):
-        if name in EVALUATION_HOOKS:
-            # A trainer calls these by itself, too, and not as it evaluates.
-            mentions[place] = mentions[place] - TRAINING_HOOKS
+    mentions = _mentions(nodes, names, lines)
     counts = Counter(
         word for place, words in enumerate(mentions) for word in words - {names[place]}
     )
     # The next is the first in the file that nothing left mentions, else the first that is left.
-    late = EVALUATION_HOOKS if TRAINING_HOOKS.intersection(names) else frozenset[str]()
+    late: Collection[str] = EVALUATION_HOOKS if TRAINING_HOOKS.intersection(names) else ()
     heap = [
         (name in late or (bool(counts[name]) and name != "__init__"), place)
         for place, name in enumerate(names)
@@ -70,9 +71,12 @@ def _ordered(nodes: Sequence[FunctionNode], lines: Sequence[str]) -> list[Functi
 
 
 def _mentions(
-    nodes: Sequence[FunctionNode], lines: Sequence[str], names: Collection[str]
+    nodes: Sequence[FunctionNode], names: Sequence[str], lines: Sequence[str]
 ) -> list[set[str]]:
-    """The names that stand in the text of each function; many lambdas may share a line."""
+    """The names that stand in the text of each function; many lambdas may share a line.
+
+    A trainer calls what trains by itself, too, so that an evaluation does not count as its caller.
+    """
     wanted = set(names)
     found: dict[tuple[int, int | None], set[str]] = {}
     for node in nodes:
@@ -80,4 +84,8 @@ def _mentions(
         if rows not in found:
             text = "\n".join(lines[node.lineno - 1 : node.end_lineno])
             found[rows] = wanted.intersection(_WORD.findall(text))
-    return [found[node.lineno, node.end_lineno] for node in nodes]
+    mentions = [found[node.lineno, node.end_lineno] for node in nodes]
+    return [
+        words - TRAINING_HOOKS if name in EVALUATION_HOOKS else words
+        for name, words in zip(names, mentions, strict=True)
+    ]
