@@ -19,8 +19,11 @@ class ReadError(Exception):
     """A file that cannot be read as a script; ``diagnostic`` says where and why."""
 
     def __init__(self, diagnostic: FileError) -> None:
-        super().__init__(diagnostic.message)
+        super().__init__(diagnostic)  # its one argument, so that other processes can send it
         self.diagnostic = diagnostic
+
+    def __str__(self) -> str:
+        return self.diagnostic.message
 
 
 def reason(error: OSError) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import json
+import pickle
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlint.source.diagnostics import ReadError
+from memlint.source.diagnostics import FileError, ReadError
 from memlint.source.masking import Masks, magics, mask, unmask
 from memlint.source.notebook import cell_texts
 from memlint.source.reading import encode, read, read_source
@@ -244,3 +245,10 @@ def test_a_shell_s_cell_is_masked(magic: str) -> None:
     assert "".join(line for line, _ in magics(masked, MASKS)) == text
     for line, start in magics(masked, MASKS):
         assert masked[start:].startswith(line)
+
+
+def test_what_is_wrong_with_a_file_can_be_sent_by_a_process() -> None:
+    error = ReadError(FileError("a.ipynb", "cell 2 does not parse", 1, 2, 2))
+    again = pickle.loads(pickle.dumps(error))
+    assert again.diagnostic == error.diagnostic
+    assert str(again) == "cell 2 does not parse"
