@@ -99,14 +99,15 @@ def _fix(script: Script, trainer: Trainer) -> Fix:
     made = call_after_trainer(script, trainer, _CALL, "{}")
     model, condition = trainer.model, ""
     # TRL's preference trainers switch dropout off by default.
-    if trainer.kind not in _PAIRED and model.drops_attention:
+    drops = trainer.kind not in _PAIRED and model.drops_attention
+    if drops:
         condition = ", with the attention dropout of the model's configuration at 0"
     elif not model.keeps_documents_apart:
         condition = ", if the model is one whose attention can keep documents apart"
     if not made.edits:
         return made
-    if _needs_rows(script, trainer):
-        return advise(made.message)
+    if drops or _needs_rows(script, trainer):
+        return advise(made.message + condition)  # the runtime refuses either
     if condition:
         return made._replace(message=made.message + condition).as_unsafe()
     if facts.reads_batches(script, trainer) or facts.may_see_outputs(script, trainer):
