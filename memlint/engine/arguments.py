@@ -80,7 +80,7 @@ def bind_parameters(run: Interpreter, function: Function, invocation: Invocation
     parameters = [*arguments.posonlyargs, *arguments.args]
     given = list(invocation.arguments) if invocation else []
     keywords = dict(invocation.keywords) if invocation else {}
-    instance = _instance(run, function) if parameters else None
+    instance = _instance(run, function) if parameters and not _is_bound(function, given) else None
     if instance is not None:
         given.insert(0, instance)
     defaults = defaults_of(arguments)
@@ -113,6 +113,12 @@ def _note_passed(run: Interpreter, name: str, value: Value, *, given: bool) -> N
     is_unknown = value is UNKNOWN or (isinstance(value, Object) and value.type is None)
     if given and run.own_passes and is_unknown:
         run.passed.add((run.scope, name))
+
+
+def _is_bound(function: Function, given: list[Value]) -> bool:
+    """True if a call gives the instance itself, as wrappers of methods do."""
+    first = given[0] if given and function.bound is None else None
+    return isinstance(first, Object) and first.cls is not None
 
 
 def _instance(run: Interpreter, function: Function) -> Value | None:

@@ -44,8 +44,6 @@ def assign(run: Interpreter, target: ast.expr, value: Value, owner: ast.AST) -> 
                     store_item(run, thing, key, Binding(value, How.SUBSCRIPT, owner))
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             _unpack(run, targets, value, owner)
-        case ast.Starred(value=inner):
-            assign(run, inner, UNKNOWN, owner)
 
 
 def store_item(run: Interpreter, thing: Object, key: Value, binding: Binding) -> None:
@@ -74,16 +72,22 @@ def drop_item(run: Interpreter, thing: Object, key: Value) -> None:
 
 
 def _unpack(run: Interpreter, targets: list[ast.expr], value: Value, owner: ast.AST) -> None:
-    starred = any(isinstance(target, ast.Starred) for target in targets)
+    star = next((at for at, one in enumerate(targets) if isinstance(one, ast.Starred)), None)
     values: tuple[Value, ...] = (UNKNOWN,) * len(targets)
-    if isinstance(value, Sequence) and not (value.open or starred):
-        values = value.items if len(value.items) == len(targets) else values
-    elif isinstance(value, Output) and not starred:
-        values = unpacked(run, value, len(targets), owner)
-    elif isinstance(value, Object) and not starred:
+    if isinstance(value, Sequence) and not value.open:
+        items = value.items
+        if star is not None and len(items) >= len(targets) - 1:
+            # ``model, *rest = prepared``: what is left of the others.
+            end = len(items) - len(targets) + star + 1
+            items = (*items[:star], Sequence(items[star:end], "list"), *items[end:])
+        values = items if len(items) == len(targets) else values
+    elif isinstance(value, Output):
+        before = unpacked(run, value, len(targets) if star is None else star, owner)
+        values = (*before, *values[len(before) :])
+    elif isinstance(value, Object) and star is None:
         values = _fields(run, value, len(targets)) or values
     for target, one in zip(targets, values, strict=True):
-        assign(run, target, one, owner)
+        assign(run, target.value if isinstance(target, ast.Starred) else target, one, owner)
 
 
 def _fields(run: Interpreter, value: Object, count: int) -> tuple[Value, ...] | None:

@@ -393,7 +393,7 @@ def can_follow(run: Interpreter, function: Function) -> bool:
     return (
         run.depth < MAX_CALL_DEPTH
         and run.steps < MAX_STATEMENTS
-        and function.node not in run.active
+        and (function.node, function.scope) not in run.active
         and run.runs.get(function.node, 0) < MAX_RUNS_OF_ONE_FUNCTION
     )
 
@@ -410,7 +410,7 @@ def call_function(run: Interpreter, function: Function, invocation: Invocation |
     run.returns = []
     run.function = node
     run.depth += 1
-    run.active.add(node)
+    run.active.add((node, function.scope))
     if invocation is None:
         _enter_uncalled(run, function)
     elif run.handed_over:
@@ -420,15 +420,31 @@ def call_function(run: Interpreter, function: Function, invocation: Invocation |
     run.state.unreachable = False
     _run_body(run, node)
     run.state.unreachable = unreachable
-    run.run_uncalled(start)
     value = merge(run.returns)
+    if not isinstance(value, Function):  # which is for the caller to run
+        run.run_uncalled(start)
     run.extents.setdefault(node, []).append((first, run._order))
-    run.active.discard(node)
+    run.active.discard((node, function.scope))
     run.depth -= 1
     return_to(run, frame)
     if invocation is None or getattr(node, "decorator_list", None):
         modes.restore(run, mode)
     return value
+
+
+def decorated(run: Interpreter, function: Function, decorators: list[Value]) -> Function:
+    """What stands for a function: what the project's decorators, innermost last, make of it."""
+    nodes = getattr(function.node, "decorator_list", ())
+    for node, value in reversed(list(zip(nodes, decorators, strict=True))):
+        decorator = project_value(run, value.name) if isinstance(value, Symbol) else value
+        if isinstance(decorator, Function) and can_follow(run, decorator):
+            call = Invocation(ast.copy_location(ast.Call(node, [], []), node), "", run._order)
+            call.arguments = (function,)
+            made = call_function(run, decorator, call)
+            if isinstance(made, Function):
+                run.decorators.add(node)
+                function = made
+    return function
 
 
 def _enter_uncalled(run: Interpreter, function: Function) -> None:
@@ -465,6 +481,8 @@ def _run_body(run: Interpreter, node: FunctionNode) -> None:
         run.returns.append(run.eval(node.body))
         return
     for decorator in node.decorator_list:
+        if decorator in run.decorators:
+            continue
         name = run.name_of(decorator)
         if name:
             run.contexts = (*run.contexts, name)

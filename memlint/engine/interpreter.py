@@ -131,7 +131,10 @@ class Interpreter:
         self.returns: list[Value] = []
         self.defined: list[Function] = []
         self.runs: dict[ast.AST, int] = {}
-        self.active: set[ast.AST] = set()
+        # Those that run, by where they are defined: a decorator's wrapper is many functions.
+        self.active: set[tuple[ast.AST, int]] = set()
+        # Decorators of the project, whose wrappers are run.
+        self.decorators: set[ast.expr] = set()
         # Functions that something out of sight was given, and may call at any time.
         self.handed_over: set[ast.AST] = set()
         # For each function, the order of the calls that its runs make, from and to.

@@ -10,6 +10,7 @@ from memlint.engine import modes
 from memlint.engine.binding import assign, drop_item
 from memlint.engine.expressions import binary
 from memlint.engine.fields import rows_of
+from memlint.engine.functions import decorated
 from memlint.engine.nodes import walk
 from memlint.engine.project import is_elsewhere
 from memlint.engine.state import State
@@ -247,10 +248,10 @@ def _match(run: Interpreter, node: ast.Match) -> None:
 
 
 def _define_function(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-    made = []
+    made, decorators = [], []
     contexts, mode = run.contexts, modes.saved(run)
     for decorator in node.decorator_list:
-        run.eval(decorator)
+        decorators.append(run.eval(decorator))
         if isinstance(decorator, ast.Call) and run.invocations:
             made.append(run.invocations[-1])
     run.contexts = contexts
@@ -260,7 +261,7 @@ def _define_function(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunction
             run.eval(default)
     function = Function(node, run.scope, None, None, tuple(made))
     run.defined.append(function)
-    run.bind(node.name, function, node)
+    run.bind(node.name, decorated(run, function, decorators), node)
 
 
 def _define_class(run: Interpreter, node: ast.ClassDef) -> None:

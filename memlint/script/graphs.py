@@ -30,8 +30,16 @@ from memlint.engine.growth import (
     terms_of,
 )
 from memlint.engine.modes import is_off_around
-from memlint.engine.name_uses import Loop
-from memlint.engine.nodes import CallNode, Definition, Expression, Node, arguments_of, holder_of
+from memlint.engine.name_uses import Loop, is_local
+from memlint.engine.nodes import (
+    CallNode,
+    ClassNode,
+    Definition,
+    Expression,
+    Node,
+    arguments_of,
+    holder_of,
+)
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Role, Tensor, tensors_in
 from memlint.engine.usage import places_in, places_of
@@ -106,7 +114,7 @@ def _loop_of_sum(script: Host, addition: Addition) -> Loop | Definition | None:
     node, target = addition.statement, addition.target
     loops = script.flow.loops_around(node)
     if not loops:
-        return _hook_around(script, node, target)
+        return _turn_around(script, node, target)
     for place in places_of(target):
         plain = place.is_whole and place.holder is None
         if plain and not script.flow.is_carried(loops[0], place.name):
@@ -115,12 +123,35 @@ def _loop_of_sum(script: Host, addition: Addition) -> Loop | Definition | None:
     return loops[0] if all(one is node or changes_in_place(one) for one in others) else None
 
 
-def _hook_around(script: Host, node: Node, grows: Expression) -> Definition | None:
-    """The method of every step around an addition to an attribute of its object."""
+def _turn_around(script: Host, node: Node, grows: Expression) -> Loop | Definition | None:
+    """What runs a function again and again that adds to what outlives it, an attribute of its
+    object or a name from outside: a trainer, in every step, or the loop of its callers."""
     function, root = script.function(node), root_of(grows)
-    if function is None or function.name not in HOOKS or root is None:
+    if function is None or root is None:
         return None
-    return function if root.id == own_object(function) else None
+    is_of_object = root.id == own_object(function)
+    if function.name in HOOKS:
+        return function if is_of_object else None
+    is_of_object = is_of_object and isinstance(script.parent(function), ClassNode)
+    if is_local(function, root.id) and not is_of_object:
+        return None
+    runs = [one for one in script._invocations_in(function) if one.function is function]
+    nests = {one.loops[::-1] for one in runs}
+    loops = [one for one in nests.pop() if isinstance(one, Loop)] if len(nests) == 1 else []
+    if not loops or any(map(is_elsewhere, loops)):
+        return None
+    step = _step_around(script, tuple(loops))
+    anew = [one for one in script.stores.get(script.text(grows), ()) if not changes_in_place(one)]
+    certain = all(_is_outside(script, one, step) for one in anew if one is not node)
+    return loops[0] if certain else None
+
+
+def _is_outside(script: Host, store: Store, loop: Loop) -> bool:
+    """True if a name or an attribute is bound before a loop, or as its object is made."""
+    function = script.function(store)
+    if function is script.function(loop):
+        return loop not in script.flow.loops_around(store)
+    return function is None or function.name == "__init__"
 
 
 def _step_around(script: Host, loops: tuple[Loop, ...]) -> Loop:
@@ -150,7 +181,7 @@ def hoards_of(script: Host) -> tuple[Hoard, ...]:
         if holder is None or len(node.args) != 1:
             continue
         loops = script.flow.loops_around(node)
-        loop = loops[0] if loops else _hook_around(script, node, holder)
+        loop = loops[0] if loops else _turn_around(script, node, holder)
         if loop is None or (loops and _is_emptied(script, holder, loops)):
             continue
         container = script.text(holder)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from memlint.engine.arguments import defaults_of
 from memlint.engine.command_line import CommandLine, kind_of_annotation, settled
 from memlint.engine.command_options import given_by_look
-from memlint.engine.functions import call_function
+from memlint.engine.functions import call_function, can_follow
 from memlint.engine.interpreter import CallEffect, Interpreter
 from memlint.engine.project import is_library
 from memlint.engine.values import (
@@ -316,7 +316,7 @@ def _launched_fields(
 def _fire(run: Interpreter, invocation: Invocation) -> Value | None:
     """``fire.Fire(train)``: the parameters' defaults are what runs when no flag is given."""
     function = invocation.arguments[0] if invocation.arguments else None
-    if isinstance(function, Function) and function.node not in run.active:
+    if isinstance(function, Function) and can_follow(run, function):
         call = Invocation(invocation.node, "fire", invocation.order)
         arguments = function.node.args
         defaults = defaults_of(arguments)

@@ -1,0 +1,24 @@
+import torch
+from transformers import AutoModelForCausalLM
+
+STEPS = {}
+
+
+def listed(step):
+    STEPS[step.__name__] = step
+    return step
+
+
+network = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()  # expect: MEM301
+adam = torch.optim.AdamW(network.parameters())
+
+
+@listed
+def learn(batch):
+    network(**batch).loss.backward()
+    adam.step()
+    adam.zero_grad()
+
+
+for batch in loader:
+    learn(batch)

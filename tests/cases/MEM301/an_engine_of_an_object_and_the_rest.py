@@ -1,0 +1,16 @@
+import deepspeed
+from transformers import AutoModelForCausalLM
+
+
+class Course:
+    def __init__(self, settings):
+        network = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")  # expect: MEM301
+        self.engine, self.adam, *_ = deepspeed.initialize(model=network, config=settings)
+
+    def attend(self, lessons):
+        for batch in lessons:
+            self.engine.backward(self.engine(**batch).loss)
+            self.engine.step()
+
+
+Course("stage.json").attend(loader)
