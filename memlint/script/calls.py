@@ -342,7 +342,7 @@ class Trainer(Call):
         """True if it definitely trains a language model worth its memory. TRL's do nothing else."""
         if self.model.is_toy:
             return False
-        return self.kind.startswith("trl.") or self.model.loads_language_model
+        return self.kind.startswith("trl.") or self.model.is_stack_of_layers
 
     @cached_property
     def peft(self) -> bool | None:

@@ -96,6 +96,12 @@ class ModelFacts(NamedTuple):
         return bool(self.loads) and all(map(is_language_model, self.loads))
 
     @property
+    def is_stack_of_layers(self) -> bool:
+        """True if it certainly is a decoder, or an encoder and a decoder: by the calls that load it
+        or, whatever head it has, by its checkpoint."""
+        return self.loads_language_model or (bool(self.loads) and self.is_decoder)
+
+    @property
     def causal_lm(self) -> bool | None:
         """True if it is a causal language model; None where the loader does not say."""
         answers = {_is_causal_lm(_loader(load)) for load in self.loads}

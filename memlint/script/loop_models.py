@@ -6,6 +6,7 @@ it is frozen: a reference, a teacher.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from memlint.engine.forwards import Certainty, ForwardRun
@@ -14,7 +15,7 @@ from memlint.engine.nodes import Node, holder_of
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import tensors_in
 from memlint.engine.usage import Way
-from memlint.engine.values import ABSENT, Object, options
+from memlint.engine.values import ABSENT, Constant, Object, options
 from memlint.flow.evaluated import query
 from memlint.script.called import Call
 from memlint.script.calls import Host
@@ -120,8 +121,11 @@ def _trained_passes(script: Host) -> Iterator[LoopModel]:
                 if forward.own or run.gradients is not True or id(run) in frozen:
                     continue
                 facts = model_facts(script, run.module)
-                load = facts.loads[0] if facts.loads_language_model else None
+                load = facts.loads[0] if facts.is_stack_of_layers else None
                 if load is None or facts.is_toy:
+                    continue
+                # A trunk that is switched off keeps nothing for the head that is trained.
+                if not facts.loads_language_model and _roots(run) & _frozen_roots(script):
                     continue
                 if all(map(is_elsewhere, (load.node, forward.node, step.node))):
                     continue
@@ -188,6 +192,32 @@ def _switched_off(script: Host) -> set[int]:
     return off - {
         id(module_root(each)) for one in others for each in options(one.receiver or ABSENT)
     }
+
+
+@query
+def _frozen_roots(script: Host) -> frozenset[int]:
+    """The roots of models all of whose gradients are switched off, in any file of the project."""
+    asked = script.method_calls_anywhere("requires_grad_", "parameters", "named_parameters")
+    return frozenset(
+        id(module_root(each))
+        for one in asked
+        if _freezes(script, one)
+        for each in options(one.receiver or ABSENT)
+    )
+
+
+def _freezes(script: Host, asked: Call) -> bool:
+    """True for ``model.requires_grad_(False)`` and for the ``model.parameters()`` that a loop
+    switches off one by one, whatever their names."""
+    if asked.name.endswith("requires_grad_"):
+        return asked.argument(0) == Constant(False)
+    return any(
+        isinstance(one, ast.Assign)
+        and isinstance(one.value, ast.Constant)
+        and one.value.value is False
+        and getattr(one.targets[0], "attr", "") == "requires_grad"
+        for one in getattr(script.parent(asked.node), "body", ())
+    )
 
 
 def _is_look(script: Host, asked: Call) -> bool:

@@ -129,7 +129,7 @@ def _is_trained(forward: Forward, facts: ModelFacts) -> bool:
         and forward.training is not False
         and forward.certainty is Certainty.DEFINITE
         and not forward.own
-        and facts.loads_language_model
+        and facts.is_stack_of_layers
         and not facts.is_toy
     )
 
