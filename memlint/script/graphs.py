@@ -135,15 +135,19 @@ def _turn_around(script: Host, node: Node, grows: Expression) -> Loop | Definiti
     is_of_object = is_of_object and isinstance(script.parent(function), ClassNode)
     if is_local(function, root.id) and not is_of_object:
         return None
+    loops = _loops_of_callers(script, function)
+    step = _step_around(script, loops) if loops else None
+    anew = [one for one in script.stores.get(script.text(grows), ()) if not changes_in_place(one)]
+    certain = step and all(_is_outside(script, one, step) for one in anew if one is not node)
+    return loops[0] if certain else None
+
+
+def _loops_of_callers(script: Host, function: Definition) -> tuple[Loop, ...]:
+    """The loops of this file that all runs of a function are in, innermost first."""
     runs = [one for one in script._invocations_in(function) if one.function is function]
     nests = {one.loops[::-1] for one in runs}
     loops = [one for one in nests.pop() if isinstance(one, Loop)] if len(nests) == 1 else []
-    if not loops or any(map(is_elsewhere, loops)):
-        return None
-    step = _step_around(script, tuple(loops))
-    anew = [one for one in script.stores.get(script.text(grows), ()) if not changes_in_place(one)]
-    certain = all(_is_outside(script, one, step) for one in anew if one is not node)
-    return loops[0] if certain else None
+    return () if any(map(is_elsewhere, loops)) else tuple(loops)
 
 
 def _is_outside(script: Host, store: Store, loop: Loop) -> bool:

@@ -1,7 +1,7 @@
 import torch
 from transformers import AutoModelForSequenceClassification
 
-model = AutoModelForSequenceClassification.from_pretrained("Qwen/Qwen3-8B", dtype=torch.bfloat16).cuda()
+model = AutoModelForSequenceClassification.from_pretrained("Qwen/Qwen3-8B", dtype=torch.bfloat16).cuda()  # expect: MEM301
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
 for batch in loader:
     loss = model(**batch, use_cache=False).loss
