@@ -239,8 +239,8 @@ class Project:
     def _importers(self) -> Importers:
         """Who imports whom around the file."""
         folder = os.path.dirname(self._path)
-        around = [one for one in self._around(folder) if os.path.basename(one) != "src"]
-        root = around[-1]
+        around = self._around(folder)
+        root = ([one for one in around if os.path.basename(one) != "src"] or [folder])[-1]
         if is_root(root):
             return self._importers_of(root, _MOST_DEPTH)
         beside = self._importers_of(os.path.dirname(root), 3, marked=False)

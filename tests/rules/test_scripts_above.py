@@ -625,3 +625,15 @@ def test_a_helper_that_restores_a_model_and_its_optimizer(tmp_path: Path) -> Non
         files["go.py"].replace("backward()", "item()").replace("optimizer.step()", "pass")
     )
     assert not reported(tmp_path / "b", files)["saved.py"]
+
+
+@pytest.mark.parametrize("mark", ["src/requirements.txt", "src/notes.txt", "requirements.txt"])
+def test_scripts_and_modules_in_a_folder_called_src(mark: str, tmp_path: Path) -> None:
+    """Whether the folder is marked as a project's, or nothing is."""
+    files = {
+        mark: "torch\n",
+        "src/loads.py": LOADS,
+        "src/fits.py": FITS,
+        "src/start.py": STARTS.format(imports="from fits import Coach; from loads import fetch"),
+    }
+    assert "MEM304" in codes(reported(tmp_path, files)["src/loads.py"])
