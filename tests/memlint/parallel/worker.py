@@ -79,6 +79,10 @@ def main(script: str) -> None:
     runpy.run_path(script, run_name="__main__")
     with open(f"rank{os.environ['RANK']}.json", "w", encoding="utf-8") as file:
         json.dump({what: values[1] for what, values in MEASURED.items() if values}, file)
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()
+    # Gloo aborts a process whose partner has gone while the interpreter is torn down.
+    os._exit(0)
 
 
 if __name__ == "__main__":
