@@ -47,15 +47,34 @@ def defines_method(cls: ast.ClassDef, classes: Iterable[ast.ClassDef], *methods:
     return False
 
 
+# Methods of lists, dicts and sets that change them.
+_CHANGING = frozenset({"append", "extend", "insert", "add", "update", "setdefault", "pop", "clear"})
+
+
 def keeps_state(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """True if a method sets attributes of its own object, or items of them."""
-    own = method.args.args[0].arg if method.args.args else ""
-    return any(
-        isinstance(one, ast.Attribute | ast.Subscript)
-        and isinstance(one.ctx, ast.Store)
-        and _holder(one) == own
+    """True if a method sets attributes or items of its own object or of what it is given, or adds
+    to a list that is not its own."""
+    arguments = method.args
+    given = {one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    local = {
+        one.id
         for one in walk(method.body)
-    )
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+    }
+    for one in walk(method.body):
+        match one:
+            case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
+                if _holder(one) in given:
+                    return True
+            case ast.Call(func=ast.Attribute(attr=name, value=inner)) if _changes(name):
+                if _holder(inner) in given or _holder(inner) not in local:
+                    return True
+    return False
+
+
+def _changes(method: str) -> bool:
+    """True for a method that changes a collection, and for one of a tensor that works in place."""
+    return method in _CHANGING or (method.endswith("_") and not method.endswith("__"))
 
 
 def _holder(target: ast.expr) -> str:

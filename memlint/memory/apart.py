@@ -10,18 +10,15 @@ from collections.abc import Callable, Mapping
 
 from memlint.memory.timeline import Timeline, cache_bytes
 from memlint.memory.weights import frozen_bytes
-from memlint.rule.savings import Saving
-
-_WIDTH = 0.05  # as of every saving
 
 
-def saved_apart(effect: Mapping[str, object], timeline: Callable[[], Timeline]) -> Saving | None:
-    """What an effect saves that is no setting of a run; None: nothing, or it is one."""
+def saved_apart(
+    effect: Mapping[str, object], timeline: Callable[[], Timeline]
+) -> tuple[str, int] | None:
+    """When an effect that is no setting of a run saves how many bytes; None: it is a setting."""
     for name, value in effect.items():
         if name in _APART and (name != "checkpointing" or value == "non_reentrant"):
-            phase, size = _APART[name](timeline(), value)
-            low, high = int(size * (1 - _WIDTH)), int(size * (1 + _WIDTH))
-            return Saving(low, high, phase) if size else None
+            return _APART[name](timeline(), value)
     return None
 
 

@@ -168,9 +168,11 @@ class Run:
     def saved_apart(self, effect: Mapping[str, object]) -> Saving | None:
         """What an effect saves that is no setting of the run."""
         run = TrainingRun(self.known, self._architecture)
-        saving = saved_apart(effect, lambda: Timeline(run))
-        of_tokens = saving is not None and saving.phase in ("loss", "evaluation")
-        return saving._replace(at=self.batch) if saving and of_tokens and self._open else saving
+        phase, size = saved_apart(effect, lambda: Timeline(run)) or ("", 0)
+        if not size:
+            return None
+        at = self.batch if self._open and phase in ("loss", "evaluation") else ""
+        return Saving(int(size * (1 - _WIDTH)), int(size * (1 + _WIDTH)), phase, at=at)
 
     def slept_saving(self) -> Saving | None:
         """What vLLM holds beside the trainer, on the GPU that is named or a usual one."""

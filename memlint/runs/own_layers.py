@@ -13,7 +13,8 @@ from memlint.engine.definitions import keeps_state
 from memlint.engine.growth import binds_as_target
 from memlint.engine.modes import module_root
 from memlint.engine.nodes import CallNode, Definition, called_name, calls_in, holder_of
-from memlint.engine.values import Object, Value, options
+from memlint.engine.project import is_elsewhere
+from memlint.engine.values import Class, Object, Value, options
 from memlint.runs.references import reference_to
 from memlint.runs.run import Change
 from memlint.source.edits import Edit, ReplaceExpression
@@ -37,11 +38,13 @@ def recomputed_layers(script: Script, model: OwnModel) -> Change:
     changed = {"checkpointing": "full"}
     root = module_root(model.forward.runs[0].module)
     cls = root.cls.node if isinstance(root, Object) and root.cls is not None else None
-    methods = [one for one in script.functions if script.class_of(one) is cls is not None]
+    methods = [one for one in script.functions if cls is not None and script.class_of(one) is cls]
     passes = [call for one in methods for call in calls_in(one) if _runs_layers(script, one, call)]
     parts = [_checkpointed(script, call) for call in passes]
     if not parts or None in parts:
         return Change(changed, f"{_ADVICE}, where its class runs them one after the other")
+    if any(map(keeps_state, script.definitions_of("forward"))) or script.may_use(*_COUNTING):
+        return Change(changed, f"{_ADVICE}, where a second pass leaves what they keep as it was")
     edits = dict.fromkeys(edit for part in parts for edit in part or ())
     doubt = _doubt(script, methods)
     return Change(changed, f"{_ADVICE}, {doubt}" if doubt else _ADVICE, tuple(edits), bool(doubt))
@@ -93,14 +96,17 @@ def _doubt(script: Script, methods: list[Definition]) -> str:
     made = [call for one in makers for call in calls_in(one) if called_name(call)[:1].isupper()]
     if not all(map(_is_in_sight, map(script.value, made))):
         return "if a second pass of a layer does what the first did"
-    if any(map(keeps_state, script.definitions_of("forward"))) or script.may_use(*_COUNTING):
-        return "if a second pass changes nothing that its layers keep"
     return "if it compiles with that" if script.is_named("compile") else ""
 
 
 def _is_in_sight(made: Value) -> bool:
-    """True if what a call makes is of a class of the project, or of torch."""
+    """True if what a call makes is of a class of this file, or of torch."""
     return all(
-        isinstance(one, Object) and (one.cls is not None or (one.type or "").startswith("torch."))
+        isinstance(one, Object)
+        and ((one.type or "").startswith("torch.") if one.cls is None else _is_here(one.cls))
         for one in options(made)
     )
+
+
+def _is_here(cls: Class) -> bool:
+    return not is_elsewhere(cls.node)

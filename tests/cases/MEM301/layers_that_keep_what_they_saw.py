@@ -1,4 +1,4 @@
-# about: A second pass sets the balance anew: the fix is an unsafe one.
+# about: A second pass sets the balance anew: advice only.
 import torch
 import torch.nn.functional as F
 from torch import nn
