@@ -132,8 +132,12 @@ def _write_page(
     stream: TextIO, results: list[FileResult], jobs: Sequence[Job], options: Common
 ) -> None:
     from memlint.page import page
+    from memlint.reports.readable import diagnostic_line
+    from memlint.reports.style import Style
 
     stream.writelines(page(results, jobs, options.target))
+    for error in (each for result in results for each in result.diagnostics):
+        click.echo(diagnostic_line(error, Style(False)), err=True)
 
 
 def _write(

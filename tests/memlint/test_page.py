@@ -301,3 +301,12 @@ def test_estimate_writes_the_page_of_its_runs(capsys: Out) -> None:
     assert not page.all("details", class_="finding")
     assert run([*arguments, "--fit"]) == 2
     assert "no --fit" in capsys.readouterr().err
+
+
+def test_what_cannot_be_read_is_told_beside_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    assert run(["report", "--no-cache", str(tmp_path / "gone.py"), "-o", str(page)]) == 2
+    assert "gone.py: does not exist" in capsys.readouterr().err
+    assert "gone.py" in page.read_text()
