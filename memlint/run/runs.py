@@ -41,6 +41,8 @@ _SKIPPED = frozenset(
     {"node_modules", "site-packages", "venv", "build", "dist", "__pycache__", _TESTS}
 )
 _MAX_FOLDERS, _MAX_FILES, _MAX_DEPTH, _MAX_BYTES = 1500, 200, 6, 256 << 10
+# Folders that one without scripts may hold, and be a part of a project.
+_MOST_PARTS = 30
 _MAX_SCRIPTS = 2000
 _TRAINER = lazy_pattern(r"\b((?:SFT|DPO|GRPO|KTO|ORPO|CPO|Reward|RLOO)Trainer)\s*\(")
 _ZERO_3 = {"zero_optimization": {"stage": 3}}
@@ -420,11 +422,15 @@ def _highest_with_scripts(first: str) -> str:
         if folder in outside:
             break
         try:
-            names = os.listdir(folder)
+            with os.scandir(folder) as entries:
+                is_folder = {entry.name: entry.is_dir() for entry in entries}
         except OSError:
             break
-        if any(name.endswith(".py") or is_launch_file(name) for name in names):
+        if any(name.endswith(".py") or is_launch_file(name) for name in is_folder):
             root = folder
+        elif sum(is_folder.values()) > _MOST_PARTS:
+            # A folder of projects.
+            break
     return root
 
 

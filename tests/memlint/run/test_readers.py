@@ -454,6 +454,17 @@ def test_what_tests_hold_is_read_beside_it(capsys: pytest.CaptureFixture[str]) -
     assert found(capsys) >= {"tests/case/a.yaml:2 MEM901"}
 
 
+@pytest.mark.parametrize(("others", "is_read_above"), [(31, False), (3, True)])
+def test_a_folder_of_many_projects_is_no_project(
+    others: int, is_read_above: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What stands above it reads no file of theirs, whichever has no mark of its own."""
+    Path("requirements.txt").unlink()
+    write({f"all/p{each}/notes.md": "" for each in range(others)})
+    write({"count.py": OWN, "all/mine/train.py": TRL, "all/mine/a.yaml": KEYS})
+    assert ("all/mine/a.yaml:2 MEM901" not in found(capsys)) is is_read_above
+
+
 RENAMED = "max_length: 1024"
 BESIDE = {
     "a glob": {
