@@ -17,6 +17,7 @@ from memlint.engine.state import State
 from memlint.engine.tensors import Output, Tensor
 from memlint.engine.values import (
     ABSENT,
+    MODELS_OF_DATA,
     UNKNOWN,
     Binding,
     Class,
@@ -25,6 +26,7 @@ from memlint.engine.values import (
     Object,
     Sequence,
     Symbol,
+    Value,
     merge,
     merge_bindings,
     options,
@@ -275,7 +277,7 @@ def _define_class(run: Interpreter, node: ast.ClassDef) -> None:
         run.eval(decorator)
         name = run.name_of(decorator) or ""
         is_dataclass |= name.rsplit(".", 1)[-1] == "dataclass"
-    is_dataclass |= any(isinstance(base, Class) and base.is_dataclass for base in bases)
+    is_dataclass |= any(_gives_fields(base) for base in bases)
     scope = run.new_scope(run.scope)
     made = Class(node, scope, bases, is_dataclass)
     run.class_values.append(made)
@@ -288,6 +290,13 @@ def _define_class(run: Interpreter, node: ast.ClassDef) -> None:
         function.owner = function.owner or made
         function.scope = outer if function.scope == scope else function.scope
     run.bind(node.name, made, node)
+
+
+def _gives_fields(base: Value) -> bool:
+    """True if what is derived from a class takes its fields as keywords."""
+    if isinstance(base, Symbol):
+        return base.name in MODELS_OF_DATA
+    return isinstance(base, Class) and base.is_dataclass
 
 
 def _return(run: Interpreter, node: ast.Return) -> None:

@@ -395,8 +395,10 @@ class Invocation:
         return first_object((self.receiver,)) if self.receiver is not None else None
 
 
+# What gives a class a constructor that takes its fields.
+MODELS_OF_DATA = frozenset({"pydantic.BaseModel"})
 # What gives a class neither methods nor settings.
-_ABSTRACT = frozenset({"abc.ABC", "typing.Protocol", "typing.Generic"})
+_ABSTRACT = frozenset({"abc.ABC", "typing.Protocol", "typing.Generic", *MODELS_OF_DATA})
 
 
 def library_base(cls: Class) -> str | None:
