@@ -225,10 +225,15 @@ def trains_causal_lm(script: Host) -> bool | None:
 
 @query
 def deciding_call(script: Host) -> Call | None:
-    """The last call that turns checkpointing on, where the script trains and no trainer does so."""
-    if all_trainers_of(script):
-        configs = [trainer.config for trainer in all_trainers_of(script)]
-        if any(config is None or switched_on(config) is not False for config in configs):
+    """The last call that turns checkpointing on, where a loop or a trainer that does not do so
+    itself trains."""
+    trainers = all_trainers_of(script)
+    if trainers:
+        off = [one for one in trainers if one.config and switched_on(one.config) is False]
+        loads = {one.model.load.node for one in off if one.model.load is not None}
+        # What others train with may have been switched on by another call.
+        others = (one.model.load for one in trainers if one not in off)
+        if not off or any(load is None or load.node not in loads for load in others):
             return None
     elif not all_steps_of(script) and not script.imports_package("lightning", "pytorch_lightning"):
         return None

@@ -352,7 +352,6 @@ SETS: tuple[tuple[str, ...], ...] = (
         "Trainer",
         "TrainingArguments",
     ),
-    ("TrainingArguments",),
     (
         "activation_checkpointing",
         "activation_offloading",
@@ -444,6 +443,6 @@ RULES: dict[str, tuple[bool, bool, bool, tuple[int, ...]]] = {
     "MEM902": (False, False, True, (3,)),
     "MEM903": (False, False, True, (3, 70)),
     "MEM904": (False, False, True, (3,)),
-    "MEM905": (False, False, False, (3, 71)),
-    "MEM906": (False, False, False, (3, 72, 73)),
+    "MEM905": (False, False, False, (3, 30)),
+    "MEM906": (False, False, False, (3, 71, 72)),
 }

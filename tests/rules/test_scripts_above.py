@@ -637,3 +637,112 @@ def test_scripts_and_modules_in_a_folder_called_src(mark: str, tmp_path: Path) -
         "src/start.py": STARTS.format(imports="from fits import Coach; from loads import fetch"),
     }
     assert "MEM304" in codes(reported(tmp_path, files)["src/loads.py"])
+
+
+PYDANTIC = """
+    from pydantic import BaseModel
+    from transformers import TrainingArguments
+    class Plan(BaseModel):
+        rows: int
+        half: bool = True
+        def arguments(self):
+            return TrainingArguments("o", per_device_train_batch_size=self.rows, fp16=self.half)
+"""
+FOLLOWS_PLAN = """
+    from transformers import AutoModelForCausalLM
+    from trl import SFTTrainer
+    from plans import Plan
+    net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="float32")
+    SFTTrainer(net, args=Plan({given}).arguments(), train_dataset=rows).train()
+"""
+
+
+def test_arguments_that_a_model_of_pydantic_makes(tmp_path: Path) -> None:
+    """Its constructor takes fields; what is missing has the default that stands in the class."""
+    rules = load(["MEM402", "MEM905"])
+    files = {"plans.py": PYDANTIC, "go.py": FOLLOWS_PLAN.format(given="rows=4")}
+    found = reported(tmp_path / "a", files, rules)
+    assert codes(found["go.py"]) == {"MEM905"}
+    assert not found["plans.py"]
+    files["go.py"] = FOLLOWS_PLAN.format(given="rows=4, half=False")
+    assert codes(reported(tmp_path / "b", files, rules)["plans.py"]) == {"MEM402"}
+
+
+PLAIN = """
+    from transformers import TrainingArguments
+    def options(out):
+        return TrainingArguments(out{more})
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "is_plain"), [("", True), (", bf16=True, gradient_checkpointing=True", False)]
+)
+def test_plain_arguments_of_another_file_for_a_trainer_of_trl(
+    more: str, is_plain: bool, tmp_path: Path
+) -> None:
+    """It is said where the trainer gets them: the other file may serve others too."""
+    trains = """
+        from trl import DPOTrainer
+        from makes import options
+        DPOTrainer("Qwen/Qwen3-0.6B", args=options("o"), train_dataset=rows).train()
+    """
+    files = {"makes.py": PLAIN.format(more=more), "go.py": trains}
+    found = reported(tmp_path, files, load(["MEM905"]))
+    assert codes(found["go.py"]) == ({"MEM905"} if is_plain else set())
+    assert not found["makes.py"]
+
+
+PREPARES = """
+    from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
+    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+    def adapted(name):
+        bits = BitsAndBytesConfig(load_in_4bit=True)
+        net = AutoModelForCausalLM.from_pretrained(name, quantization_config=bits)
+        net = prepare_model_for_kbit_training(net)
+        return get_peft_model(net, LoraConfig(task_type="CAUSAL_LM"))
+"""
+TRAINS_ADAPTED = """
+    from transformers import Trainer, TrainingArguments
+    from nets import adapted
+    from settings import settings
+    if __name__ == "__main__":
+        options = TrainingArguments("o", bf16=True{more})
+        Trainer(adapted("Qwen/Qwen3-0.6B"), options, train_dataset=rows).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_reentrant"),
+    [
+        ("", ", gradient_checkpointing=settings.saves", True),
+        ("", "", True),
+        (", gradient_checkpointing=True", ", gradient_checkpointing=settings.saves", False),
+        (", gradient_checkpointing=True", ", gradient_checkpointing=True", False),
+    ],
+)
+def test_a_preparation_for_two_scripts(
+    first: str, second: str, is_reentrant: bool, tmp_path: Path
+) -> None:
+    """A script whose options leave checkpointing to the preparation is enough."""
+    files = {
+        "nets.py": PREPARES,
+        "first.py": TRAINS_ADAPTED.format(more=first),
+        "second.py": TRAINS_ADAPTED.format(more=second),
+    }
+    found = reported(tmp_path, files, load(["MEM303"]))
+    assert codes(found["nets.py"]) == ({"MEM303"} if is_reentrant else set())
+
+
+def test_a_preparation_that_another_trainer_has_beside_its_own_options(tmp_path: Path) -> None:
+    """The model of the trainer that switches nothing on is another, which is not prepared."""
+    trains = """
+        from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+        from nets import adapted
+        on = TrainingArguments("o", bf16=True, gradient_checkpointing=True)
+        Trainer(adapted("Qwen/Qwen3-0.6B"), on, train_dataset=rows).train()
+        plain = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+        Trainer(plain, TrainingArguments("p", bf16=True), train_dataset=rows).train()
+    """
+    found = reported(tmp_path, {"nets.py": PREPARES, "go.py": trains}, load(["MEM303"]))
+    assert not found["nets.py"]

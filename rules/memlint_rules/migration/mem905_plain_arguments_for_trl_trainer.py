@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Config, Finding, Level, Rule, Script, Skip, Trainer, triggers
+from memlint.rule import Config, Finding, Level, Rule, Script, Skip, Trainer, is_elsewhere, triggers
 from memlint_rules.migration.plain_arguments import config_class, own_arguments
 
 _CHECKPOINTING = "activation checkpointing"
@@ -32,10 +32,9 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         why = _why(script, trainer, config, wanted)
         if why:
+            far = config.from_command_line or is_elsewhere(config.node)
             yield Finding(
-                script.span(
-                    config.node.func if not config.from_command_line else trainer.node.func
-                ),
+                script.span(trainer.node.func if far else config.node.func),
                 f"`{trainer.kind.rpartition('.')[2]}` gets plain `TrainingArguments`: {why}",
                 own_arguments(script, trainer, config, wanted),
             )
@@ -96,6 +95,6 @@ RULE = Rule(
     level=Level.ERROR,
     summary="a TRL trainer given plain TrainingArguments",
     check=check,
-    triggers=(triggers.LIBRARIES, frozenset({"TrainingArguments"})),
+    triggers=(triggers.LIBRARIES, frozenset({"Trainer"})),
     skips=(Skip.UNSLOTH,),  # its shim turns plain arguments into the trainer's own
 )

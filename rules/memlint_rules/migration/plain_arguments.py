@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Config, Fix, How, Object, Script, Trainer, advise, edits, fix
+from memlint.rule import (
+    Config,
+    Fix,
+    How,
+    Object,
+    Script,
+    Trainer,
+    advise,
+    edits,
+    fix,
+    is_elsewhere,
+)
 from memlint_rules.migration.relocation import needs_own_arguments
 
 # Where the two classes' defaults differ, these keep what the script trained with. Checkpointing and
@@ -26,7 +37,7 @@ def own_arguments(script: Script, trainer: Trainer, config: Config, wanted: str)
     advice = advise(f"Use `{name}` instead of `TrainingArguments`")
     if config.from_command_line or config.subclass is not None or config.has_unknown_keywords:
         return advice
-    if config.is_partial:
+    if config.is_partial or is_elsewhere(config.node):
         return advice
     if any(one.kind != trainer.kind for one in script.trainers_with(config)):
         return advice
