@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from functools import partial
 
 from memlint.engine.values import Constant, Invocation, Object, Symbol, Value, merge, options
 from memlint.flow.evaluated import query
 from memlint.script.called import Call
-from memlint.script.calls import Host
+from memlint.script.calls import Host, Trainer
 from memlint.script.checkpointing import KBIT_PREPARATION, METHODS, switched_on, turns_on
 from memlint.script.forward_passes import all_steps_of
 from memlint.script.loaded_models import calls_on, is_language_model, model_loads_of
@@ -229,11 +230,7 @@ def deciding_call(script: Host) -> Call | None:
     itself trains."""
     trainers = all_trainers_of(script)
     if trainers:
-        off = [one for one in trainers if one.config and switched_on(one.config) is False]
-        loads = {one.model.load.node for one in off if one.model.load is not None}
-        # What others train with may have been switched on by another call.
-        others = (one.model.load for one in trainers if one not in off)
-        if not off or any(load is None or load.node not in loads for load in others):
+        if not _leave_it_to_calls(trainers):
             return None
     elif not all_steps_of(script) and not script.imports_package("lightning", "pytorch_lightning"):
         return None
@@ -243,6 +240,15 @@ def deciding_call(script: Host) -> Call | None:
     if last is None or last.name != KBIT_PREPARATION:
         return last
     return last if turns_on(script, last) is not False else None
+
+
+def _leave_it_to_calls(trainers: Sequence[Trainer]) -> bool:
+    """True if a trainer does not switch checkpointing on, and others train the same model: what
+    another trains may have been switched on by another call."""
+    off = [one for one in trainers if one.config and switched_on(one.config) is False]
+    loads = {one.model.load.node for one in off if one.model.load is not None}
+    others = [one.model.load for one in trainers if one not in off]
+    return bool(off) and all(load is not None and load.node in loads for load in others)
 
 
 def _is_of_library(script: Host, call: Call) -> bool:

@@ -746,3 +746,26 @@ def test_a_preparation_that_another_trainer_has_beside_its_own_options(tmp_path:
     """
     found = reported(tmp_path, {"nets.py": PREPARES, "go.py": trains}, load(["MEM303"]))
     assert not found["nets.py"]
+
+
+def test_a_limit_of_prompts_whose_trainer_stands_in_another_file(tmp_path: Path) -> None:
+    """Where the trainer cannot be rewritten, the option that is gone is still told."""
+    files = {
+        "settings.py": """
+            import os
+            from trl import GRPOConfig
+            def settings():
+                longest = int(os.environ.get("LONGEST", "512"))
+                return GRPOConfig("o", max_prompt_length=longest, warmup_ratio=0.1)
+        """,
+        "go.py": """
+            from trl import GRPOTrainer
+            from settings import settings
+            GRPOTrainer(
+                "Qwen/Qwen3-0.6B", reward_funcs=score, args=settings(), train_dataset=rows
+            ).train()
+        """,
+    }
+    said = reported(tmp_path, files, load(["MEM901"]))["settings.py"]
+    assert any("max_prompt_length" in one for one in said)
+    assert any("warmup_ratio" in one for one in said)

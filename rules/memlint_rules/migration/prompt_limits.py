@@ -13,6 +13,7 @@ from memlint.rule import (
     Script,
     Trainer,
     edits,
+    is_elsewhere,
     successors,
     triggers,
 )
@@ -85,7 +86,7 @@ def _limited(option: Option, trainer: Trainer, replacement: successors.Runtime) 
     callee = trainer.node.func
     if not isinstance(callee, ast.Name | ast.Attribute) or _draws_its_own(script, trainer):
         return None
-    if trainer.is_partial:
+    if trainer.is_partial or is_elsewhere(trainer.node):
         return None
     if script.api.behaviour("prompt-limits") != "tested":
         return None
