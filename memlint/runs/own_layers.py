@@ -36,18 +36,30 @@ _COUNTING = ("BatchNorm", "spectral_norm")
 def recomputed_layers(script: Script, model: OwnModel) -> Change:
     """The change that checkpoints the layers of a model, where its class is in this file."""
     changed = {"checkpointing": "full"}
-    root = module_root(model.forward.runs[0].module)
-    cls = root.cls.node if isinstance(root, Object) and root.cls is not None else None
-    methods = [one for one in script.functions if cls is not None and script.class_of(one) is cls]
+    methods = _methods(script, model)
     passes = [call for one in methods for call in calls_in(one) if _runs_layers(script, one, call)]
     parts = [_checkpointed(script, call) for call in passes]
     if not parts or None in parts:
         return Change(changed, f"{_ADVICE}, where its class runs them one after the other")
-    if any(map(keeps_state, script.definitions_of("forward"))) or script.may_use(*_COUNTING):
+    if _keep_anything(script):
         return Change(changed, f"{_ADVICE}, where a second pass leaves what they keep as it was")
     edits = dict.fromkeys(edit for part in parts for edit in part or ())
     doubt = _doubt(script, methods)
     return Change(changed, f"{_ADVICE}, {doubt}" if doubt else _ADVICE, tuple(edits), bool(doubt))
+
+
+def _methods(script: Script, model: OwnModel) -> list[Definition]:
+    """The methods of the model's class in this file."""
+    root = module_root(model.forward.runs[0].module)
+    if not isinstance(root, Object) or root.cls is None:
+        return []
+    return [one for one in script.functions if script.class_of(one) is root.cls.node]
+
+
+def _keep_anything(script: Script) -> bool:
+    """True if what a layer keeps may be another after a second pass."""
+    forwards = script.definitions_of("forward")
+    return any(map(keeps_state, forwards)) or script.may_use(*_COUNTING)
 
 
 def _runs_layers(script: Script, method: Definition, call: CallNode) -> bool:
