@@ -27,3 +27,8 @@ def test_what_changed_is_said_release_by_release() -> None:
     assert numbers == sorted(numbers, reverse=True)
     (row,) = re.findall(r"(?m)^\| `SFTConfig` \| [^|]*`max_seq_length`[^|]* \|.*$", changed)
     assert row.startswith("| `SFTConfig` |")
+
+
+def test_the_front_page_counts_the_rules() -> None:
+    (count,) = re.findall(r"\| (\d+), from padded batches", dict(pages())["index.md"])
+    assert int(count) == len(known_rules())

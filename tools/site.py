@@ -1,7 +1,8 @@
 """Builds the documentation site: ``python -m tools.site`` (needs ``pip install -e '.[docs]'``).
 
-The pages of ``docs/``, the README as the front page, a page for every rule, and what changed from
-release to release by the tables. Written to ``build/site``; nothing is fetched when it is read.
+The pages of ``docs/``, the README as the front page, a page for every rule, what changed from
+release to release by the tables, and the playground (which needs npm). Written to ``build/site``;
+nothing is fetched from elsewhere when it is read.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from memlint.rule import docs
 from memlint.rule.file_rules import FILE_RULES
 from memlint.rule.registry import known_rules
 from memlint.rule.registry import load as load_rules
+from tools import playground
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "build" / "site-source"
 SITE = ROOT / "build" / "site"
+_EXTRA = [Path(__file__).with_name(name) for name in ("site.css", "site.js")]
 _CODE = "https://github.com/torch-memlint/memlint/blob/main/"
 _CLASSES = {
     "trl": (
@@ -40,6 +43,7 @@ _NAV = """
 nav:
   - Home: index.md
   - Check, fix, estimate: using.md
+  - Playground: playground/index.html
   - Rules: rules.md
   - Versions: versions.md
   - What changed:
@@ -74,6 +78,9 @@ theme:
     - media: "(prefers-color-scheme: dark)"
       scheme: slate
   features: [navigation.top, content.code.copy, search.highlight]
+extra: {{generator: false}}
+extra_css: [site.css]
+extra_javascript: [site.js]
 plugins: [search]
 markdown_extensions: [tables, admonition, pymdownx.superfences, {{toc: {{permalink: true}}}}]
 validation:
@@ -165,6 +172,9 @@ def main() -> int:
         path = SOURCE / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    for path in _EXTRA:
+        shutil.copy(path, SOURCE / path.name)
+    playground.build(SOURCE / "playground")
     config = SOURCE.parent / "mkdocs.yml"
     config.write_text(_CONFIG.format(source=SOURCE, site=SITE) + _NAV, encoding="utf-8")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(config)]
