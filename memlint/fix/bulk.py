@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from itertools import accumulate
+
+from memlint.source.parsing import parse_python
 
 # Literals of this many bytes are spared; below it looking for them costs more.
 _LITERAL_BYTES = 5_000
@@ -62,9 +63,7 @@ def _blanked(literal: re.Match[bytes]) -> bytes:
 
 def _spared(data: bytes) -> bytes:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(data)
+        tree = parse_python(data.decode("utf-8"))
     except (RecursionError, MemoryError):
         raise TooMuchError(_TOO_DEEP) from None
     except (SyntaxError, ValueError):

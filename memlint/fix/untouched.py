@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from memlint.source import Span
 from memlint.source.edits import AddImport, Edit, RemoveImport, RenameImport
+from memlint.source.parsing import parse_python
 
 _OTHER_LINES = re.compile(rb"\r(?!\n)|\f")
 _WORD = re.compile(rb"\w+")
@@ -28,9 +28,7 @@ def without_untouched(data: bytes, fixes: Sequence[Sequence[Edit]]) -> bytes:
     if _OTHER_LINES.search(data):
         return data
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(data)
+        tree = parse_python(data.decode("utf-8"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return data
     starts = list(accumulate(map(len, data.splitlines(keepends=True)), initial=0))

@@ -207,7 +207,7 @@ _BY_TRAINER = {
 def _read_columns(text: str) -> Iterator[str]:
     """Yield the keys that functions read of their parameters (``row["quote"]``), but those that a
     tokenizer makes."""
-    for function in walk([parse_python(text, "script")]):
+    for function in walk([parse_python(text)]):
         if isinstance(function, FunctionNode):
             parameters = {each.arg for each in function.args.args}
             for node in walk([function]):

@@ -6,7 +6,6 @@ Bad input and our own faults cost that file alone, and as little of it as possib
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
@@ -154,7 +153,7 @@ def check_data(
     naming = ""
     try:
         if named:
-            _parse(source)
+            parse_python(source.text)
         tables = api(source)
         findings, footprint = examine(source, rules, tables, on_error=failed, **options)
         assumed, naming = _assumed(source, findings, tables)
@@ -224,12 +223,6 @@ def _syntax_diagnostic(source: Source, error: SyntaxError) -> FileError:
     else:
         message = f"does not parse: {message}"
     return FileError(source.path, message, row, column, cell.number if cell else None)
-
-
-def _parse(source: Source) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        parse_python(source.text)
 
 
 def _is_newer_syntax(text: str) -> bool:

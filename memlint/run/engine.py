@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 # Of a rule in a file. Who has more reads none of them, and each takes a millisecond.
 MOST_FINDINGS = 500
 # A comment that may speak to us.
-_MARK = lazy_pattern(rb"memlint:|#\s*memlint\b|noqa\s*:[^\n#]{0,500}\bMEM\d{3}\b")
+_MARK = lazy_pattern(rb"memlint:|#\s*memlint\s|noqa\s*:[^\n#]{0,500}\bMEM\d{3}\b")
 
 Subject = TypeVar("Subject")
 Result = TypeVar("Result")
@@ -109,7 +108,7 @@ def examine(
     runs: ScriptRuns | None = None
     own = may_train_torchtune(source.data)
     if chosen or woken:
-        tree = parsed(source)
+        tree = parse_python(source.text)
         chosen = _speaking(chosen, tree, own)
     if chosen or woken:
         script = _script(source, tree, api, options)
@@ -176,18 +175,7 @@ def read_script(source: Source, api: Api, options: Options) -> Script:
 
     Raises ``SyntaxError`` as ``ast.parse`` does, and RecursionError.
     """
-    return _script(source, parsed(source), api, options)
-
-
-def parsed(source: Source) -> Module:
-    """The syntax tree of a script; raises as ``ast.parse`` does."""
-    return _parsed(source.text, source.path)
-
-
-# A script is asked for by itself, and with what each command of a file gives to it.
-@lru_cache(maxsize=16)
-def _parsed(text: str, path: str) -> Module:
-    return _quietly(lambda: parse_python(text, path))
+    return _script(source, parse_python(source.text), api, options)
 
 
 def _script(source: Source, tree: Module, api: Api, options: Options) -> Script:

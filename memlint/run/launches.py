@@ -29,7 +29,7 @@ from memlint.run.command_lines import (
     paths_of,
     place_of_fix,
 )
-from memlint.run.engine import Asked, check_program, parsed, unsuppressed
+from memlint.run.engine import Asked, check_program, unsuppressed
 from memlint.run.launchers import launcher_of
 from memlint.run.prefilter import Prefilter
 from memlint.run.runs import Runs
@@ -37,6 +37,7 @@ from memlint.run.trl_recipes import edits_where_written
 from memlint.source import Place, Source, Span
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
+from memlint.source.parsing import parse_python
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 
@@ -119,7 +120,7 @@ def _script(path: str) -> Source | None:
 
 def _tree(script: Source) -> Module | None:
     try:
-        return parsed(script)
+        return parse_python(script.text)
     except (SyntaxError, ValueError):
         return None
 

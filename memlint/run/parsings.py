@@ -18,6 +18,7 @@ from memlint.engine.nodes import walk
 from memlint.engine.project import Modules, Project
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
+from memlint.source.parsing import parse_python
 from memlint.source.patterns import lazy_pattern
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
@@ -109,7 +110,7 @@ def _typed(path: str, data: bytes, modules: Modules) -> Iterator[Parsing]:
         or (b"Parser" in data and _PARSERS.search(data))
         or _unpacks(data)
     ):
-        tree = ast.parse(read_source(path, data).text)
+        tree = parse_python(read_source(path, data).text)
         yield from _Reading(tree, Project(path, modules)).parsings()
 
 

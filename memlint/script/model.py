@@ -244,7 +244,7 @@ def build_script(
 
     Raises as ``parse_python`` does.
     """
-    tree = parse_python(source.text, source.path) if tree is None else tree
+    tree = parse_python(source.text) if tree is None else tree
     launcher = Launcher() if launcher is None else launcher
     command_line: CommandLine | None = None
     if given is not None:

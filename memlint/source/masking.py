@@ -8,11 +8,10 @@ Strings, brackets and continued lines are followed: a line within them is never 
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections.abc import Iterator
 
+from memlint.source.parsing import parse_python
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
@@ -127,12 +126,10 @@ def mask_script(text: str) -> tuple[str, str]:
 
 
 def _parses(text: str) -> bool:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return False
+    try:
+        parse_python(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
     return True
 
 

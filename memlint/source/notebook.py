@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -239,14 +238,12 @@ def _as_python(text: str, masks: Masks) -> tuple[str | None, SyntaxError | None]
 
 
 def _parse_error(text: str) -> SyntaxError | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            parse_python(text)
-        except SyntaxError as error:
-            return error
-        except (ValueError, RecursionError, MemoryError) as error:
-            return SyntaxError(str(error) or "takes more memory than there is")
+    try:
+        parse_python(text)
+    except SyntaxError as error:
+        return error
+    except (ValueError, RecursionError, MemoryError) as error:
+        return SyntaxError(str(error) or "takes more memory than there is")
     return None
 
 

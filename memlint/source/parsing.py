@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
+from functools import lru_cache
 
 MAX_CHARACTERS = 2 << 20
 # Names, signs and lines: twice those of the longest modules that people write.
@@ -34,19 +36,23 @@ def too_much_code(text: str) -> str:
     return ""
 
 
-def parse_python(text: str, path: str = "<unknown>") -> ast.Module:
-    """Return the syntax tree of a script.
+# A script is asked for by itself, with what each of its commands gives to it, and by its fixes.
+@lru_cache(maxsize=16)
+def parse_python(text: str) -> ast.Module:
+    """Return the syntax tree of a script, which nobody changes.
 
     Raises SyntaxError as ``ast.parse`` does, and for too much code; RecursionError where it is
-    nested too deeply.
+    nested too deeply. Invalid escapes and the like in the user's code are not ours to report.
     """
     refusal = too_much_code(text)
     if refusal:
         raise SyntaxError(refusal)
     flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    try:
-        tree = compile(text, path, "exec", flags, dont_inherit=True)
-    except MemoryError:  # what Python's parser calls the end of its own stack
-        raise RecursionError("nested too deeply") from None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            tree = compile(text, "<script>", "exec", flags, dont_inherit=True)
+        except MemoryError:  # what Python's parser calls the end of its own stack
+            raise RecursionError("nested too deeply") from None
     assert isinstance(tree, ast.Module)
     return tree

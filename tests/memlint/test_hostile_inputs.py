@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,8 @@ from memlint.cli.main import run
 from memlint.memory.oom_log import read_log
 from memlint.memory.weights import matches
 from memlint.recipes.document import DocumentError, merged, read_document, values
-from memlint.run.engine import MOST_FINDINGS
+from memlint.rule.findings import Finding
+from memlint.run.engine import MOST_FINDINGS, unsuppressed
 from memlint.run.jobs import Job
 from memlint.run.session import Session
 from memlint.source import Source
@@ -143,3 +146,19 @@ def test_deep_scripts_are_read_by_all_commands(
     script.write_text("from trl import SFTConfig\nx = a" + " + b" * 2_000 + "\nSFTConfig('o')\n")
     run([command, "--target", "newest", str(script)])
     assert "defect" not in capsys.readouterr().err
+
+
+def test_syntax_trees_are_not_searched_for_garbage_while_files_are_fixed() -> None:
+    work = ((Job(f"{number}.py", frozenset(), TARGET), b"x = 1\n") for number in range(2))
+    assert [gc.isenabled() for _ in Session().fix_all(work)] == [False, False]
+    assert gc.isenabled()
+
+
+def test_the_mark_of_a_cell_is_no_comment_that_speaks_to_memlint() -> None:
+    cells = [{"cell_type": "code", "source": "x = 1"}] * 3
+    data = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}).encode()
+    source = read_source("n.ipynb", data)
+    assert "# memlint" in source.text
+    # Findings go through as they are: the comments are not looked for.
+    findings: list[Finding] = []
+    assert unsuppressed(source, findings, (), report_unused=True) is findings
