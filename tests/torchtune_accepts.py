@@ -23,7 +23,7 @@ from memlint.recipes.recipe import read_recipe
 from memlint.rule.findings import Finding
 from memlint.rule.registry import load, selected
 from memlint.run.engine import Asked
-from memlint.run.recipes import check_recipe_source
+from memlint.run.recipes import examine_recipe_source
 from memlint.run.runs import Runs
 from memlint.source import Source
 
@@ -34,7 +34,7 @@ def check(source: Source) -> list[Finding]:
     assert recipe is not None
     codes = selected(["ALL"])
     asked = Asked(load(codes), Api(newest()), codes)
-    return check_recipe_source(source, [recipe], asked, Runs("/nowhere/recipe.yaml"))
+    return examine_recipe_source(source, [recipe], asked, Runs("/nowhere/recipe.yaml")).findings
 
 
 def fixed(text: str) -> str:

@@ -14,8 +14,7 @@ import tokenize
 import warnings
 from collections.abc import Iterable, Sequence
 
-from memlint.recipes.files import is_document
-from memlint.recipes.launch_kinds import is_launch_file
+from memlint.recipes.files import is_document, is_launch_file
 from memlint.rule.file_rules import FILE_RULES
 from memlint.run.results import Rendered
 from memlint.source import Source

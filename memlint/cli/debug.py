@@ -29,7 +29,7 @@ def debug_command(path: str, target: str | None) -> int:
 
 def _script(path: str, target: str | None) -> Iterator[str]:
     from memlint.cli.runs_of_file import script_and_tables
-    from memlint.run.deep import deeply
+    from memlint.run.checked import deeply
     from memlint.script.model import build_script
 
     source, api = script_and_tables(path, target)

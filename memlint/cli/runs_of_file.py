@@ -113,8 +113,7 @@ def _in_folder(folder: str, target: str | None) -> str:
 def _training_in(folder: str, target: str | None) -> Iterator[str]:
     """Yield the files of a folder that describe a run: scripts, recipes, launch commands."""
     from memlint.project.discover import Found, discover
-    from memlint.recipes.files import is_document, may_be_recipe
-    from memlint.recipes.launch_kinds import is_launch_file
+    from memlint.recipes.files import is_document, is_launch_file, may_be_recipe
     from memlint.run.command_lines import LAUNCHED
     from memlint.source.bounded import LIMIT, read_regular
 

@@ -16,8 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from memlint.project.config import CONFIG_NAMES, Settings, in_folder, nearest
 from memlint.project.ignores import Patterns
-from memlint.recipes.files import DOCUMENTS
-from memlint.recipes.launch_kinds import is_launch_file
+from memlint.recipes.files import DOCUMENTS, is_launch_file
 from memlint.source.bounded import read_regular_text
 from memlint.source.diagnostics import FileError, reason
 from memlint.source.record import NamedTuple

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 
+from memlint.recipes.files import PROGRAMS, STARTS, kind_of
 from memlint.recipes.launch_files import READERS, Place, read_cells
-from memlint.recipes.launch_kinds import PROGRAMS, STARTS, kind_of
 from memlint.recipes.programs import Argument, Launch, launch_of
 from memlint.recipes.shell import Simple
 from memlint.recipes.words import Word

@@ -11,9 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from memlint.recipes.shell import Shell, Simple
-from memlint.recipes.uses import Uses
-from memlint.recipes.variables import Variable
-from memlint.recipes.words import Piece, Word
+from memlint.recipes.words import Piece, Uses, Variable, Word
 from memlint.source.notebook import magic_lines, source_spans
 from memlint.source.text import Source, Span
 

@@ -8,7 +8,7 @@ unknown: never a fault and never overwritten.
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memlint.recipes.document import (
@@ -25,7 +25,7 @@ from memlint.recipes.document import (
 from memlint.recipes.kinds import Kind, Reader, reader_by_keys
 from memlint.source import Source, Span
 from memlint.source.patterns import lazy_pattern
-from memlint.source.record import NamedTuple
+from memlint.source.record import NamedTuple, Record
 
 if TYPE_CHECKING:
     from memlint.recipes.launch import Command
@@ -81,7 +81,7 @@ class Option(NamedTuple):
         return any(type(self.value) is type(value) and self.value == value for value in values)
 
 
-class Recipe:
+class Recipe(Record):
     """A recipe that was read, of a known kind.
 
     base: the recipe below it, for the flags of a command. complete: what neither says is not
@@ -92,34 +92,26 @@ class Recipe:
     reader: what reads it; None: its program, with classes of its own.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        document: Document,
-        kind: Kind,
-        *,
-        base: Recipe | None = None,
-        complete: bool = True,
-        name: str = "",
-        config: str = "",
-        command: Command | None = None,
-        overridden: frozenset[str] = frozenset(),
-        reader: Reader | None = None,
-    ) -> None:
-        self.source = source
-        self.document = document
-        self.kind = kind
-        self.base = base
-        self.name = name
-        self.config = config
-        self.command = command
-        self.reader = reader
-        self.release: str | None = None
-        self._complete = complete or base is not None
-        self._overridden = overridden
-        self._known: dict[Callable[[Recipe], Any], Any] = {}
-        # What is asked of one recipe again and again by several rules; the same for all releases.
-        self._options: dict[str, Option] = {}
+    source: Source
+    document: Document
+    kind: Kind
+    base: Recipe | None = None
+    complete: bool = True
+    name: str = ""
+    config: str = ""
+    command: Command | None = None
+    overridden: frozenset[str] = frozenset()
+    reader: Reader | None = None
+    release: str | None = None
+
+    @cached_property
+    def _known(self) -> dict[Callable[[Recipe], Any], Any]:
+        return {}
+
+    @cached_property
+    def _options(self) -> dict[str, Option]:
+        """What is asked of a recipe again and again by several rules."""
+        return {}
 
     def once(self, find: Callable[[Recipe], Answer]) -> Answer:
         """What ``find`` answers of the recipe, asked once."""
@@ -128,32 +120,15 @@ class Recipe:
         answer: Answer = self._known[find]
         return answer
 
-    def of_release(self, release: str | None) -> Recipe:
-        """The same recipe for a release of its program."""
-        made = copy(self)
-        made.release = release
-        made._known = {}
-        return made
-
-    def run_with(self, overridden: frozenset[str]) -> Recipe:
-        """The same recipe where commands set some paths anew."""
-        made = copy(self)
-        made._overridden, made._known, made._options = overridden, {}, {}
-        return made
-
     @property
     def is_of_program(self) -> bool:
         """True if what is not at hand is a recipe that torchtune ships: it is named and no path."""
         return bool(self.config) and not self.config.endswith((".yaml", ".yml"))
 
     @property
-    def overridden(self) -> frozenset[str]:
-        return self._overridden
-
-    @property
     def is_complete(self) -> bool:
         """True if what the recipe does not say is not given."""
-        return self._complete
+        return self.complete or self.base is not None
 
     def option(self, path: str) -> Option:
         """The setting at ``path``."""
@@ -164,13 +139,13 @@ class Recipe:
 
     def _option(self, path: str) -> Option:
         holder, entry = self._find(path)
-        if path in self._overridden:
+        if path in self.overridden:
             span = entry.key.span if entry is not None else self._start(holder)
             return Option(path, True, UNKNOWN, span)
         if entry is None and self.base is not None:
             # Its place is in another file: at none of the command's own settings.
             return self.base.option(path)._replace(span=self.document.root.span)
-        if entry is None and not self._complete:
+        if entry is None and not self.is_complete:
             return Option(path, True, UNKNOWN, self._start(holder))
         if entry is None:
             inherited = merged(holder).get(path.rpartition(".")[2]) if holder else None

@@ -15,8 +15,6 @@ from memlint.api.tables import Table, holds, table
 from memlint.api.versions import parse_version
 from memlint.source.record import Record
 
-KINDS = ("torchtune", "llamafactory", "axolotl")
-
 # Names that changed without a word in the release: (first release without it, old name): new name.
 # Source: the help texts of LLaMA-Factory's ``hparams`` before and after say the same.
 _RENAMED = {
@@ -87,13 +85,6 @@ def known_keys(kind: str, version: str | None = None, section: str = "") -> Keys
     )
 
 
-def recipe_keys(recipe: str, version: str | None = None) -> frozenset[str] | None:
-    """The keys that a recipe of torchtune reads; None for one that it does not have."""
-    shipped = table("torchtune")
-    release = _release(shipped, version)
-    return _words(shipped, f"recipe {recipe}", "keys", release) or None
-
-
 @lru_cache(maxsize=2048)
 def component_keys(path: str, version: str | None = None) -> Keys | None:
     """The parameters of the component of torchtune with this import path; None if it has none.
@@ -117,12 +108,6 @@ def component_keys(path: str, version: str | None = None) -> Keys | None:
 def components(version: str | None = None) -> frozenset[str]:
     """The import paths of all components of torchtune."""
     return _components(_release(table("torchtune"), version))
-
-
-def nearest(kind: str, version: str | None, key: str, section: str = "") -> str | None:
-    """The known key that looks most like ``key``; None if none does."""
-    known = known_keys(kind, version, section)
-    return _closest(key, known.names) if known is not None else None
 
 
 def nearest_component(path: str, version: str | None = None) -> str | None:

@@ -11,10 +11,8 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 
-from memlint.recipes.uses import Uses
-from memlint.recipes.variables import Block, Variable, Variables
 from memlint.recipes.word_reader import NAME, WordReader
-from memlint.recipes.words import UNKNOWN_WORD, Piece, Word
+from memlint.recipes.words import UNKNOWN_WORD, Block, Piece, Uses, Variable, Variables, Word
 from memlint.source.record import NamedTuple
 
 # Programs that start training, and those that start them.

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from memlint.recipes.variables import Elements, Variables
-from memlint.recipes.words import Piece, Word
+from memlint.recipes.words import Elements, Piece, Variables, Word
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _QUOTED = re.compile(r"""(?P<plain>[^"\\$`{]+)|(?P<escape>\\(?s:.)?)|(?P<other>(?s:.))""")

@@ -1,21 +1,59 @@
 """Fixes that are said and not made, and why: decided before anything is shown, counted or priced.
 
 A hint's fix is a trade that nobody asked for; one that imports the runtime may not be wanted; one
-that puts a statement beside another works by whole lines, and leaves ``a; b`` alone.
+that puts a statement beside another works by whole lines, and leaves ``a; b`` alone. Where versions
+are only assumed, what is applied is right for each of them: the same rule, asked about another
+version that may be meant, comes to the same edits. Edits that ask nothing of a library need no
+second check (some ten milliseconds).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from memlint.api.runtime import INSTALL, NEEDS, is_of_runtime
+from memlint.project.targets import named_in
 from memlint.rule.findings import Applicability, Finding, Fix, Level
-from memlint.source.edits import AddDecorator, AddImport, InsertStatement, WrapStatements
+from memlint.source.edits import (
+    AddDecorator,
+    AddImport,
+    Edit,
+    InsertStatement,
+    RenameImport,
+    WrapStatements,
+)
 
 if TYPE_CHECKING:
+    from memlint.api.lookup import Api
     from memlint.api.target_versions import Target
     from memlint.source import Source, Span
+
+
+def runtime_imports(fix: Fix | None) -> tuple[str, ...]:
+    """Qualified names of the runtime that the edits of ``fix`` import."""
+    found = []
+    for edit in fix.edits if fix is not None else ():
+        if isinstance(edit, AddImport):
+            found.append(f"{edit.module}.{edit.name}" if edit.name else edit.module)
+        elif isinstance(edit, RenameImport):
+            found.append(f"{edit.new_module}.{edit.new_name}".lstrip("."))
+    return tuple(name for name in found if is_of_runtime(name))
+
+
+def requires(fix: Fix | None) -> str:
+    """The command that installs what the fixed script imports; empty where nothing is added."""
+    return INSTALL if runtime_imports(fix) else ""
+
+
+def libraries_of(source: Source, findings: Sequence[Finding]) -> frozenset[str]:
+    """The libraries on whose versions it depends what is found in ``source``, and fixed."""
+    found = named_in(source)
+    if any(runtime_imports(finding.fix) for finding in findings):
+        found |= NEEDS.keys()
+    return found
+
 
 # Edits that ask nothing of a library: ``del outputs``, ``with torch.no_grad():``.
 _PLAIN = (AddDecorator, AddImport, InsertStatement, WrapStatements)
@@ -70,7 +108,7 @@ def without_runtime(findings: Sequence[Finding], target: Target, *, wanted: bool
     """``findings`` with advice in the place of fixes that import the runtime, where it is not
     wanted or the target's libraries are older than what it needs."""
     from memlint.api.runtime import lacking
-    from memlint.run.runtime_fixes import runtime_imports
+    from memlint.run.advice import runtime_imports
 
     found = []
     for finding in findings:
@@ -107,3 +145,59 @@ def _stands_alone(data: bytes, anchor: Span) -> bool:
     begin = max(data.rfind(b"\n", 0, anchor.start), data.rfind(b"\r", 0, anchor.start), 0)
     before = _BEFORE.search(data[begin : anchor.start]) is not None
     return before and _BEHIND.match(data, anchor.end) is not None
+
+
+# What PyTorch has had for as long as anybody trained with it.
+_PLAIN_SOURCE = re.compile(r"del [\w., ]+|@?(?:with )?torch\.(?:no_grad|inference_mode)\(\)?:?")
+
+# Scripts are smaller; a larger file would be checked for minutes.
+_LARGEST_BYTES = 300_000
+
+_Key = tuple[str, Fix]
+
+
+def right_everywhere(
+    source: Source,
+    findings: Sequence[Finding],
+    others: Iterable[Api],
+    check: Callable[[frozenset[str], Api], list[Finding]],
+) -> tuple[list[Finding], list[Finding]]:
+    """``findings`` with advice in the place of fixes that depend on the version, and those.
+
+    others: the tables of all other versions that may be meant; empty where the versions are known.
+    check: what the rules of some codes find in the source at other versions.
+    """
+    doubtful = {_key(each) for each in findings if _is_doubtful(each)}
+    if not doubtful:
+        return list(findings), []
+    left = set(doubtful) if len(source.data) <= _LARGEST_BYTES else set()
+    for api in others if left else ():
+        found = check(frozenset(code for code, _ in left), api)
+        left &= {_key(each) for each in found}
+        if not left:
+            break
+    withheld = [each for each in findings if _key(each) in doubtful - left]
+    kept = [each.as_advice() if _key(each) in doubtful - left else each for each in findings]
+    return kept, withheld
+
+
+def _is_doubtful(finding: Finding) -> bool:
+    fix = finding.fix
+    if fix is None or not fix.edits or fix.applicability is Applicability.DISPLAY:
+        return False
+    return not all(map(_is_plain, fix.edits))
+
+
+def _is_plain(edit: Edit) -> bool:
+    match edit:
+        case AddImport(module="torch", name=None):
+            return True
+        case InsertStatement(source=text) | AddDecorator(source=text) | WrapStatements(header=text):
+            return _PLAIN_SOURCE.fullmatch(text.strip()) is not None
+    return False
+
+
+def _key(finding: Finding) -> _Key:
+    """What must come out the same: the words may name versions, the edits decide."""
+    fix = finding.fix or Fix("")
+    return finding.code, fix._replace(message="", effect=())

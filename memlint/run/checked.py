@@ -103,8 +103,6 @@ def guarded(work: Callable[[], Result], failed: Callable[[FileError], Result], p
         try:
             return work()
         except RecursionError:
-            from memlint.run.deep import with_deep_stack
-
             return with_deep_stack(work)
     except RecursionError:
         return failed(FileError(path, "is nested too deeply to be read"))
@@ -181,7 +179,7 @@ def check_data(
 
 def _assumed(source: Source, findings: Sequence[Finding], api: Api) -> tuple[tuple[str, ...], str]:
     """Which versions that matter to ``source`` are assumed, and how they are named."""
-    from memlint.run.runtime_fixes import libraries_of
+    from memlint.run.advice import libraries_of
 
     libraries = libraries_of(source, findings)
     assumed = api.target.assumed_of(libraries)
@@ -249,3 +247,53 @@ def _deepest(text: str) -> int:
         depth = depth + 1 if bracket in "([{" else max(0, depth - 1)
         deepest = max(deepest, depth)
     return deepest
+
+
+# -- deeply nested scripts -------------------------------------------------------------------------
+# Hundreds of ``elif``, an attribute of a thousand names: Python reads them, and so do we, in a
+# thread with a stack of its own size. The main thread's size is the system's to choose.
+
+_STACK_BYTES = 512 << 20  # address space; memory only as far as it is used
+_FRAMES = 30_000
+
+
+def deeply(work: Callable[[], Result]) -> Result:
+    """What ``work`` returns; once more with a larger stack where it is nested too deeply."""
+    try:
+        return work()
+    except RecursionError:
+        return with_deep_stack(work)
+
+
+def with_deep_stack(work: Callable[[], Result]) -> Result:
+    """What ``work`` returns or raises. Raises RecursionError where even this stack is too small."""
+    import sys
+    import threading
+
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    stack_before, frames_before = threading.stack_size(), sys.getrecursionlimit()
+    try:
+        threading.stack_size(_STACK_BYTES)
+        thread = threading.Thread(target=run, daemon=True)
+        sys.setrecursionlimit(max(frames_before, _FRAMES))
+        thread.start()
+    except (RuntimeError, ValueError, MemoryError):
+        sys.setrecursionlimit(frames_before)
+        raise RecursionError("no thread with a larger stack could be started") from None
+    finally:
+        threading.stack_size(stack_before)
+    try:
+        thread.join()
+    finally:
+        sys.setrecursionlimit(frames_before)
+    if errors:
+        raise errors[0]
+    return results[0]

@@ -25,8 +25,8 @@ from memlint.recipes.files import (
 )
 from memlint.rule import registry as rule_files
 from memlint.run.cache import Cache
+from memlint.run.engine import Prefilter
 from memlint.run.jobs import Job
-from memlint.run.prefilter import Prefilter
 from memlint.run.results import FileResult, FixResult
 from memlint.run.session import (
     CheckWork,

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from memlint.engine.command_line import Given
-from memlint.recipes.launch_kinds import kind_of, may_launch
+from memlint.recipes.files import kind_of, may_launch
 from memlint.rule.findings import Finding, Fix
 from memlint.script.launcher import Launcher, joined
 from memlint.source import Place, Source, Span
@@ -133,11 +133,7 @@ class Launches:
             for file, one in starting
         ]
         launcher = joined(launchers)
-        given = [
-            {**runs.settings_of(one, file), **{flag.name: flag.value for flag in one.settings}}
-            for file, one in starting
-        ]
-        settings = _joined_settings(given) if parses else {}
+        settings = _joined([_settings(one, file, runs) for file, one in starting]) if parses else {}
         files = dict.fromkeys(file for file, _ in starting)
         folders = dict.fromkeys((*_watched(script), *map(os.path.dirname, files)))
         return CommandSettings(
@@ -193,12 +189,28 @@ class Launches:
         return self._commands[path]
 
 
-def _joined_settings(every: Sequence[Mapping[str, object]]) -> dict[str, Given]:
+def _settings(command: Command, beside: str, runs: Runs) -> dict[str, Given]:
+    """What a command gives to its script, each option with its place: with the settings of the
+    recipe that it hands on, which are of another file."""
+    from memlint.run.trl_program import Written
+
+    settings = {name: Given(value) for name, value in runs.settings_of(command, beside).items()}
+    for flag in command.settings:
+        written = Written(command.span, flag.name)
+        places = Place(flag.span, written), Place(flag.option_span, written)
+        settings[flag.name] = Given(flag.value, *places[: 2 * (flag.form == "option")])
+    return settings
+
+
+def _joined(every: Sequence[Mapping[str, Given]]) -> dict[str, Given]:
     """The settings that commands give; not known where they differ."""
+    if len(every) == 1:
+        return dict(every[0])
+    values = [{name: setting.value for name, setting in settings.items()} for settings in every]
     return {
-        name: Given(value if all(other.get(name) == value for other in every) else None)
-        for given in every
-        for name, value in sorted(given.items())
+        name: Given(value if all(other.get(name) == value for other in values) else None)
+        for settings in values
+        for name, value in sorted(settings.items())
     }
 
 

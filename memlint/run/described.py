@@ -11,17 +11,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memlint.engine.project import project_of
+from memlint.recipes.commands import kind_of_command, recipe_of
 from memlint.recipes.files import is_document, is_recipe_file
 from memlint.recipes.kinds import Kind
 from memlint.recipes.launch import Command, commands_in
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.rule import registry
-from memlint.run.command_lines import Launches
-from memlint.run.commanded import CommandReader, Tables, settings_of_run
-from memlint.run.engine import Asked, Options, check_source
-from memlint.run.recipes import check_recipe_source, recipes_of, why_passed_over
+from memlint.run.checked import deeply
+from memlint.run.command_lines import CommandSettings, Launches, paths_of
+from memlint.run.engine import Asked, Options, check_source, read_script
+from memlint.run.launches import settings_of_run
+from memlint.run.recipes import examine_recipe_source, recipes_of, why_passed_over
 from memlint.run.smaller_batches import RULE as SMALLER
+from memlint.runs.run_settings import settings_of
 from memlint.source import Source
+from memlint.source.diagnostics import ReadError
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 _ALL = ("ALL",)
 _LONGEST = 100  # characters of a command that are shown
 _LAUNCHERS = (Kind.ACCELERATE, Kind.DEEPSPEED)
+# The tables of the versions of a file, which may pin some itself.
+Tables = Callable[[str, Source | None], "Api"]
 # The file of a command, the command, and the settings of what it starts.
 _Started = tuple[str, Command | None, dict[str, Any]]
 
@@ -89,20 +95,22 @@ def runs_in(path: str, tables: Tables, runs: Runs) -> list[Described]:
 
 
 class _Reader:
+    """missing: why some commands of the file train nothing."""
+
     def __init__(self, path: str, tables: Tables, runs: Runs) -> None:
         self._path = path
         self._source = read_source(path)
         self._tables = tables
+        self._api = tables(path, self._source)
         self._runs = runs
-        self._commands = CommandReader(self._source, tables, runs)
+        self._launches = Launches(lambda: runs)
+        self._missing: list[str] = []
 
     def of_script(self) -> Iterator[Described]:
         """The script as all of its commands start it; as each does where several do."""
-        source, place = self._source, self._runs.place
-        api = self._tables(self._path, source)
-        launches = Launches(lambda: self._runs)
-        given = launches.of(place, source.data) if self._path.endswith(".py") else None
-        settings = self._commands.of_script(source, api, given)
+        source, place, api = self._source, self._runs.place, self._api
+        given = self._launches.of(place, source.data) if self._path.endswith(".py") else None
+        settings = self._settings(source, api, given)
         if settings is None:
             raise NoRunError(f"{self._path} trains nothing that memlint recognizes")
         project = project_of(place, source.data, self._runs.modules)
@@ -112,33 +120,45 @@ class _Reader:
             around["unused_suppressions"] = False
             return check_source(source, _rules(codes), api, on_error=_pass_over, **around)
 
-        several = list(launches.each(place)) if given is not None else []
+        several = list(self._launches.each(place)) if given is not None else []
         if len(several) < 2:
             yield Described(self._path, settings, source, find)
             return
         for file, command, one in several:
-            own = self._commands.of_script(source, api, one)
+            own = self._settings(source, api, one)
             if own is not None:
                 yield self._described(file, command, own, find)
 
+    def _settings(
+        self, source: Source, api: Api, given: CommandSettings | None
+    ) -> dict[str, Any] | None:
+        """The settings of a script with what launch commands give to it.
+
+        Raises ``SyntaxError`` as ``ast.parse`` does.
+        """
+        project = project_of(os.path.abspath(source.path), source.data, self._runs.modules)
+        options: Options = {"project": project, "command_line": given}
+        return deeply(lambda: settings_of(read_script(source, api, options)))
+
     def of_recipes(self) -> Iterator[Described]:
         """The recipe as each of its commands runs it, or what each command of the file starts."""
-        source, runs = self._source, self._runs
-        api = self._tables(self._path, source)
+        source, runs, api = self._source, self._runs, self._api
         recipes = recipes_of(source, runs)
 
         def find(codes: Iterable[str] | None, runtime: bool) -> list[Finding]:
             asked = Asked(_rules(codes), api, on_error=_pass_over)
-            return check_recipe_source(source, recipes, asked, runs, unused_suppressions=False)
+            return examine_recipe_source(
+                source, recipes, asked, runs, unused_suppressions=False
+            ).findings
 
-        found = self._of_document(recipes, api) if is_document(self._path) else self._of_commands()
+        found = self._of_document(recipes) if is_document(self._path) else self._of_commands()
         for file, command, settings in found:
             if command is None:
                 yield Described(self._path, settings, source, find)
             else:
                 yield self._described(file, command, settings, find)
 
-    def _of_document(self, recipes: Sequence[Recipe], api: Api) -> Iterator[_Started]:
+    def _of_document(self, recipes: Sequence[Recipe]) -> Iterator[_Started]:
         runs, path = self._runs, self._path
         # To read it by its keys changes nothing, whoever else may read it.
         recipe = recipes[0] if recipes else read_recipe(self._source)
@@ -150,23 +170,54 @@ class _Reader:
                 "recipe or the launch command that uses it"
             )
         for launch, run, around in runs.each_run(recipe):
-            settings = settings_of_run(run, api, around, runs)
+            settings = settings_of_run(run, self._api, around, runs)
             if settings is None:
                 raise NoRunError(f"{path} trains nothing that memlint recognizes")
             command = launch.command if launch is not None else None
             yield launch.path if launch is not None else path, command, settings
 
     def _of_commands(self) -> Iterator[_Started]:
-        read = self._commands
-        found = [(one, read.settings(one)) for one in commands_in(self._source)]
+        found = [(one, self._of_command(one)) for one in commands_in(self._source)]
         if all(settings is None for _, settings in found):
             why = why_passed_over(self._source, self._runs)
-            if read.missing:
-                why = f"starts {read.missing[0]}"
+            why = f"starts {self._missing[0]}" if self._missing else why
             raise NoRunError(f"{self._path} {why}")
         for command, settings in found:
             if settings is not None:
                 yield self._path, command, settings
+
+    def _of_command(self, command: Command) -> dict[str, Any] | None:
+        """The settings of what a command starts; None where it trains nothing that is known."""
+        target, place = command.target, self._runs.place
+        if kind_of_command(command) is not None:
+            return self._of_recipe(command)
+        if target is None or not command.starts_file:
+            return None
+        script = next(filter(os.path.isfile, paths_of(command, place)), None)
+        if script is None:
+            if target.kind == "script":
+                self._missing.append(f"{target.text or 'a script'}, which is not here")
+            return None
+        try:
+            source = read_source(script)
+            given = self._launches.given_by(script, place, command)
+            settings = self._settings(source, self._tables(script, source), given)
+        except (ReadError, SyntaxError):
+            settings = None
+        if settings is None:
+            self._missing.append(f"{target.text}, which trains nothing that memlint recognizes")
+        return settings
+
+    def _of_recipe(self, command: Command) -> dict[str, Any] | None:
+        """Those of a command over the recipe that it names, or of that recipe alone."""
+        runs = self._runs
+        base = runs.recipe_of(runs.place, command)
+        recipe = recipe_of(self._source, command, base) or base
+        if recipe is None or (base is None and command.recipe is not None):
+            self._missing.append(f"`{command.recipe}`, a recipe that is not here: give its file")
+            return None
+        around = runs.around_command(recipe, command)
+        return settings_of_run(runs.of_release(recipe), self._api, around, runs)
 
     def _described(
         self,

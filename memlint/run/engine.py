@@ -7,7 +7,8 @@ rule is asked. ``check_source`` is pure; ``memlint.run.checked`` adds reading an
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
 
@@ -20,7 +21,6 @@ from memlint.run.advice import (
     with_advice_on_shared_lines,
     without_runtime,
 )
-from memlint.run.prefilter import Prefilter, may_train_torchtune
 from memlint.run.pricing import ScriptRuns, is_too_large, priced_by_run, runs_of_script
 from memlint.source.parsing import parse_python
 from memlint.source.patterns import lazy_pattern
@@ -28,14 +28,75 @@ from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.api.lookup import Api
-    from memlint.engine.command_line import Given
     from memlint.engine.nodes import Module
     from memlint.engine.project import Project
     from memlint.rule import Rule
     from memlint.run.command_lines import CommandSettings
-    from memlint.script.launcher import Launcher
     from memlint.script.model import Script
     from memlint.source import Source, Span
+
+# What a loop around a model of torchtune's has: a builder's name (``llama3_8b``) among it.
+_TORCHTUNE = (b"torchtune", b"backward")
+_BUILDER = rb"_(?:\d+b|mini)"
+
+
+class Prefilter:
+    """Tells from a file's bytes which of ``rules`` to ask; for most files, none.
+
+    Rules share most of their trigger words: each is looked for at most once a file, and only if the
+    sets before its own were found, and of ``from trl`` the last word is there.
+    """
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._rules = tuple((rule, rule.triggers) for rule in rules)
+        different = {words for _, triggers in self._rules for words in triggers}
+        self._words = {words: _shortest(words) for words in different}
+
+    def asked(self, data: bytes) -> Iterator[Rule]:
+        """Yield the rules of whose trigger words ``data`` has one of each set."""
+        sets: dict[frozenset[str] | tuple[str, ...], bool] = {}
+        seen: dict[bytes, bool] = {}
+        own: bool | None = None
+
+        def has(word: bytes) -> bool:
+            there = seen.get(word)
+            if there is None:
+                last = word.rpartition(b" ")[2]
+                there = seen[word] = (last == word or not last or has(last)) and word in data
+            return there
+
+        for rule, triggers in self._rules:
+            for words in triggers:
+                found = sets.get(words)
+                if found is None:
+                    found = sets[words] = any(map(has, self._words[words]))
+                if not found:
+                    break
+            else:
+                yield rule
+                continue
+            if own is None:
+                own = may_train_torchtune(data)
+            if own and rule.is_of_run:
+                yield rule
+
+
+def may_train_torchtune(data: bytes) -> bool:
+    """True if a script may build a model with torchtune and train it in a loop of its own: what
+    torchtune's own classes can do wrong has triggers of its own."""
+    if not all(word in data for word in _TORCHTUNE):
+        return False
+    import re
+
+    return re.search(_BUILDER, data) is not None
+
+
+@lru_cache(maxsize=512)
+def _shortest(words: frozenset[str] | tuple[str, ...]) -> tuple[bytes, ...]:
+    """``words`` without those that hold another: they can only be found where the other is."""
+    found = [word.encode() for word in words]
+    return tuple(w for w in found if not any(o in w and o != w for o in found))
+
 
 # Of a rule in a file. Who has more reads none of them, and each takes a millisecond.
 MOST_FINDINGS = 500
@@ -111,7 +172,7 @@ def examine(
         tree = parse_python(source.text)
         chosen = _speaking(chosen, tree, own)
     if chosen or woken:
-        script = _script(source, tree, api, options)
+        script = script_of(source, tree, api, **options)
         findings, runs = _found_in_run(script, chosen, woken, pricing, on_error)
         findings = _without_tests(script, findings, options.get("in_tests"))
         script.forget()
@@ -162,7 +223,7 @@ def is_unrequested(rule: Rule, by_code: frozenset[str] | None) -> bool:
     return rule.on_request and by_code is not None and rule.code not in by_code
 
 
-def _speaking(rules: Sequence[Rule], tree: Module, own: bool) -> list[Rule]:
+def _speaking(rules: Iterable[Rule], tree: Module, own: bool) -> list[Rule]:
     """The rules that may say something of a script, by its first imports."""
     from memlint.engine.tree import packages_at_top
 
@@ -175,10 +236,11 @@ def read_script(source: Source, api: Api, options: Options) -> Script:
 
     Raises ``SyntaxError`` as ``ast.parse`` does, and RecursionError.
     """
-    return _script(source, parse_python(source.text), api, options)
+    return script_of(source, parse_python(source.text), api, **options)
 
 
-def _script(source: Source, tree: Module, api: Api, options: Options) -> Script:
+def script_of(source: Source, tree: Module, api: Api, **options: Unpack[Options]) -> Script:
+    """The script with what the options know of its project, and of the commands that start it."""
     from memlint.script.model import build_script
 
     project, command_line = options.get("project"), options.get("command_line")
@@ -204,30 +266,12 @@ class Asked(NamedTuple):
         return [rule for rule in self.rules if not is_unrequested(rule, self.by_code)]
 
 
-def check_program(
-    source: Source,
-    tree: Module,
-    asked: Asked,
-    rules: Sequence[Rule],
-    *,
-    given: Mapping[str, Given] | None = None,
-    launcher: Launcher | None = None,
-    project: Project | None = None,
-) -> list[Finding]:
+def check_program(script: Script, asked: Asked, rules: Iterable[Rule]) -> list[Finding]:
     """What some rules of those that are asked find in a program that a recipe configures, or a
     script with what one of its commands gives to it; at settings of these too."""
-    from memlint.script.model import build_script
-
     _, api, by_code, on_error = asked
-    speaking = _speaking(rules, tree, may_train_torchtune(source.data))
-    if not speaking:
-        return []
-    script = _quietly(
-        lambda: build_script(source, api, project, given=given, launcher=launcher, tree=tree)
-    )
-    findings = _found(speaking, script, on_error)
-    script.forget()
-    return _fitting(findings, source, api, by_code)
+    speaking = _speaking(rules, script.tree, may_train_torchtune(script.source.data))
+    return _fitting(_found(speaking, script, on_error), script.source, api, by_code)
 
 
 def _quietly(work: Callable[[], Result]) -> Result:

@@ -1,4 +1,4 @@
-"""Launch commands against the rules: what a command gives to the script that it starts.
+"""What launch commands start: against the rules, and as the memory model's settings.
 
 The script is checked once more for each command, which gives it its settings
 (``memlint.engine.command_line``). What is found at one of them belongs to the command: it is
@@ -13,27 +13,36 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from memlint.engine.command_line import Given
 from memlint.engine.project import project_of
+from memlint.recipes.document import values
 from memlint.recipes.launch import Command
-from memlint.recipes.trl_program import Written
 from memlint.rule.findings import Applicability, Finding
 from memlint.run.command_lines import (
     MAX_BYTES,
     PARSERS,
+    CommandSettings,
+    Launches,
     commands_of,
-    is_complete,
     paths_of,
     place_of_fix,
 )
-from memlint.run.engine import Asked, check_program, unsuppressed
-from memlint.run.launchers import launcher_of
-from memlint.run.prefilter import Prefilter
+from memlint.run.engine import (
+    Asked,
+    Prefilter,
+    check_program,
+    script_of,
+    unsuppressed,
+)
+from memlint.run.pricing import settings_or_none
 from memlint.run.runs import Runs
-from memlint.run.trl_recipes import edits_where_written
+from memlint.run.trl_recipes import edits_where_written, settings_of_trl
+from memlint.runs.devices import by_deepspeed, by_file_name
+from memlint.runs.recipe_settings import settings_of_recipe
+from memlint.runs.run_settings import joined, settings_of
 from memlint.source import Place, Source, Span
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
@@ -42,8 +51,12 @@ from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
-    from memlint.engine.nodes import Module
+    from memlint.api.lookup import Api
     from memlint.fix.draft import Splice
+    from memlint.recipes.recipe import Recipe
+    from memlint.rule import Rule
+    from memlint.run.runs import Around
+    from memlint.script.model import Script
 
 NO_COMMANDS = "starts no training script: nothing to check"
 # On whose versions it depends what is found.
@@ -53,60 +66,71 @@ _ASSIGNED = re.compile(r"`(\w+)=([^`]+)`")
 
 
 class OfCommand(NamedTuple):
-    """A finding, and the place of the command that it was found for."""
+    """A finding, and the place of the command that it was found for. settings: those of what the
+    command starts, where the run was read for the finding."""
 
     command: Span
     finding: Finding
+    settings: Mapping[str, Any] | None = None
 
 
-def _settings(command: Command) -> dict[str, Given]:
-    """What a command gives to its script, each setting with its place."""
-    flags = {flag.name: flag for flag in command.settings if flag.form == "option"}
-    return {
-        name: Given(
-            flag.value,
-            Place(flag.span, Written(command.span, name)),
-            Place(flag.option_span, Written(command.span, name)),
-        )
-        for name, flag in flags.items()
-    }
-
-
-def check_launch_source(source: Source, asked: Asked, runs: Runs) -> list[OfCommand]:
-    """What the rules find in the commands of ``source``, each with its command."""
+def check_launch_source(
+    source: Source, asked: Asked, runs: Runs, *, prices: bool
+) -> list[OfCommand]:
+    """What the rules find in the commands of ``source``, each with its command; ``prices``: with
+    the settings of its run too."""
     findings: list[OfCommand] = []
+    launches = Launches(lambda: runs)
     prefilter = Prefilter(asked.requested)
-    place = runs.place
     for command in commands_of(source):
-        paths = list(paths_of(command, place))
-        found = next(filter(os.path.isfile, paths), None)
-        runs.scripts.update(paths)
-        if found is not None and found not in runs.started:
-            runs.started[found] = _script(found)
-        script = runs.started[found] if found is not None else None
-        if script is None or not command.settings:
-            continue
-        settings, launcher = _settings(command), launcher_of(command, runs.files(place))
-        said = "\n".join(f"{name} {flag.value}" for name, flag in settings.items())
-        rules = list(prefilter.asked(script.data + said.encode("utf-8", "replace")))
-        tree = _tree(script) if rules else None
-        if tree is None:
-            continue
-        at_commands = check_program(
-            script,
-            tree,
-            asked,
-            rules,
-            given=settings,
-            project=project_of(script.path, script.data, runs.modules),
-            launcher=launcher._replace(complete=is_complete(command, place)),
-        )
-        findings += [
-            OfCommand(command.span, _at_command(each, command))
-            for each in unsuppressed(script, at_commands, asked.rules, report_unused=False)
-            if isinstance(each.span, Place) and each.span.end and place_of_fix(each) is None
-        ]
+        script = _started(command, runs)
+        if script is not None and command.settings:
+            given = launches.given_by(script.path, runs.place, command)
+            run = _run(script, given, asked, prefilter, runs)
+            findings += _of_run(command, *run, asked, prices=prices) if run is not None else ()
     return findings
+
+
+def _started(command: Command, runs: Runs) -> Source | None:
+    """The script that a command starts, if a parser of its own reads the command line."""
+    paths = list(paths_of(command, runs.place))
+    path = next(filter(os.path.isfile, paths), None)
+    runs.scripts.update(paths)
+    if path is not None and path not in runs.started:
+        runs.started[path] = _script(path)
+    return runs.started[path] if path is not None else None
+
+
+def _run(
+    script: Source, given: CommandSettings, asked: Asked, prefilter: Prefilter, runs: Runs
+) -> tuple[Script, list[Rule]] | None:
+    """A script with what a command gives to it, and the rules that may speak of it; None where
+    there are none, or it does not parse."""
+    said = "\n".join(f"{name} {each.value}" for name, each in (given.settings or {}).items())
+    rules = list(prefilter.asked(script.data + said.encode("utf-8", "replace")))
+    project = project_of(script.path, script.data, runs.modules)
+    try:
+        tree = parse_python(script.text) if rules else None
+    except (SyntaxError, ValueError):
+        tree = None
+    if tree is None:
+        return None
+    return script_of(script, tree, asked.api, project=project, command_line=given), rules
+
+
+def _of_run(
+    command: Command, run: Script, rules: list[Rule], asked: Asked, *, prices: bool
+) -> list[OfCommand]:
+    """What is found at the settings of a command, in the run of its script."""
+    found = unsuppressed(run.source, check_program(run, asked, rules), asked.rules, False)
+    here = [
+        _at_command(finding, command)
+        for finding in found
+        if isinstance(finding.span, Place) and finding.span.end and not place_of_fix(finding)
+    ]
+    settings = settings_or_none(partial(settings_of, run)) if here and prices else None
+    run.forget()
+    return [OfCommand(command.span, finding, settings) for finding in here]
 
 
 def _script(path: str) -> Source | None:
@@ -115,13 +139,6 @@ def _script(path: str) -> Source | None:
         data = read_regular(path, MAX_BYTES)
         return read_source(path, data) if PARSERS.search(data) is not None else None
     except (OSError, ReadError, ValueError):
-        return None
-
-
-def _tree(script: Source) -> Module | None:
-    try:
-        return parse_python(script.text)
-    except (SyntaxError, ValueError):
         return None
 
 
@@ -214,3 +231,37 @@ def _readers(shared: Sequence[tuple[Span, set[Span]]], splice: Splice) -> set[Sp
         if splice.span.overlaps(place):
             found |= readers
     return found
+
+
+# -- the memory model's settings -------------------------------------------------------------------
+
+
+def settings_of_run(recipe: Recipe, api: Api, around: Around, runs: Runs) -> dict[str, Any] | None:
+    """Return the settings of a recipe's training; None where it trains nothing that is known."""
+    files = runs.files(runs.place)
+    if not recipe.kind.fills_trl:
+        known = recipe._replace(overridden=around.overridden)
+        return settings_of_recipe(known, api, around.launcher, files)
+    settings = settings_of_trl(recipe, api, around)
+    word = recipe.option("deepspeed").value
+    if settings is None or not isinstance(word, str) or around.launcher.engine:
+        return settings
+    dtype = str(settings.get("compute_dtype", "")) if settings.get("autocast") else ""
+    file = files(word)
+    shared = by_file_name(word, dtype, "zero2")
+    if file is not None:
+        settings.get("notes", {}).pop("sharding", None)
+        shared = by_deepspeed(values(file.document.root), dtype)
+    return joined(settings, shared)
+
+
+def settings_of_file(recipe: Recipe, api: Api, runs: Runs) -> dict[str, Any] | None:
+    """Return the settings of a recipe's training, as far as all of its commands agree; None of a
+    command over a recipe that is not at hand."""
+    around = runs.around(recipe)
+    if recipe.command is not None:
+        return None if recipe.config else settings_of_run(recipe, api, around, runs)
+    every = [settings_of_run(run, api, around, runs) for _, run, around in runs.each_run(recipe)]
+    if all(one == every[0] for one in every):
+        return every[0]
+    return settings_of_run(recipe, api, around, runs)

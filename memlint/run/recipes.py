@@ -33,11 +33,11 @@ from memlint.run.launches import (
     OfCommand,
     agreed,
     check_launch_source,
+    settings_of_file,
 )
 from memlint.run.pricing import priced, settings_or_none
 from memlint.run.trl_recipes import check_trl_recipe, edits_of
 from memlint.runs.decisions import is_explained_key
-from memlint.script.launcher import Launcher
 from memlint.source import Source, Span
 from memlint.source.diagnostics import FileError, ReadError
 from memlint.source.edits import Edit, ReplaceExpression, SetItem
@@ -45,9 +45,9 @@ from memlint.source.reading import read_source
 
 if TYPE_CHECKING:
     from memlint.api.lookup import Api
-    from memlint.engine.nodes import Module
     from memlint.rule import Rule
     from memlint.run.runs import Around, Runs
+    from memlint.script.model import Script
 
 NO_RECIPE = (
     "is not a training recipe that memlint knows: TRL, alignment-handbook, torchtune, "
@@ -152,25 +152,10 @@ def with_commands(notebook: Checked, asked: Asked, runs: Runs) -> Checked:
     if source is None or not commands_in(source):
         return notebook
     recipes = recipes_of(source, runs)
-    found = check_recipe_source(source, recipes, asked, runs, unused_suppressions=False)
-    findings = [each.as_advice() for each in found]
+    found = examine_recipe_source(source, recipes, asked, runs, unused_suppressions=False)
+    findings = [each.as_advice() for each in found.findings]
     relied_on = dict.fromkeys((*notebook.relied_on, *runs.relied_on(notebook.path)))
     return notebook._replace(findings=[*notebook.findings, *findings], relied_on=tuple(relied_on))
-
-
-def check_recipe_source(
-    source: Source,
-    recipes: Sequence[Recipe],
-    asked: Asked,
-    runs: Runs,
-    *,
-    unused_suppressions: bool = True,
-) -> list[Finding]:
-    """What the rules find in the recipes of ``source``, in order of place, suppressed findings
-    left out: ``examine_recipe_source`` without prices."""
-    return examine_recipe_source(
-        source, recipes, asked, runs, None, unused_suppressions=unused_suppressions
-    ).findings
 
 
 def examine_recipe_source(
@@ -178,15 +163,17 @@ def examine_recipe_source(
     recipes: Sequence[Recipe],
     asked: Asked,
     runs: Runs,
-    pricing: Pricing | None,
+    pricing: Pricing | None = None,
     *,
     unused_suppressions: bool = True,
 ) -> Examined:
-    """What the rules find in the recipes of ``source``, each with the price of its own run."""
+    """What the rules find in the recipes of ``source``, in order of place, suppressed findings left
+    out; with ``pricing`` each has the price of its own run."""
 
-    def check(program: Module, launcher: Launcher) -> list[Finding]:
-        script = Source(f"{source.path}.py", "")  # what is written is in the nodes
-        return check_program(script, program, asked, asked.requested, launcher=launcher)
+    def check(script: Script) -> list[Finding]:
+        findings = check_program(script, asked, asked.requested)
+        script.forget()
+        return findings
 
     def own(recipe: Recipe, around: Around) -> list[Finding]:
         if recipe.kind.fills_trl:
@@ -196,7 +183,7 @@ def examine_recipe_source(
             if safe and runs.may_train_own_code(recipe.reader):
                 return check_trl_recipe(recipe, asked.api, check, around._replace(own_code=True))
             return found
-        known = recipe.run_with(around.overridden) if around.overridden else recipe
+        known = recipe._replace(overridden=around.overridden)
         return _in_own_words(known, asked)
 
     alone: dict[str, set[str]] = {}
@@ -208,13 +195,15 @@ def examine_recipe_source(
     if is_document(source.path):
         findings = [each.finding for each in found]
     else:
-        found += check_launch_source(source, asked, runs)
+        found += check_launch_source(source, asked, runs, prices=pricing is not None)
         findings = agreed(source, commands_in(source), found)
     findings = unsuppressed(source, once(findings), asked.rules, unused_suppressions)
     if pricing is None or not found:
         return Examined(findings)
     owners = {_key(each.finding): each.command for each in reversed(found)}
-    settings = _settings_of(source, recipes, asked.api, runs, set(owners.values()))
+    settings = {each.command: each.settings for each in found if each.settings is not None}
+    left = set(owners.values()) - settings.keys()
+    settings |= _settings_of(recipes, asked.api, runs, left)
     return _priced(findings, owners, settings, pricing)
 
 
@@ -223,23 +212,18 @@ def _key(finding: Finding) -> tuple[Span, str, str]:
 
 
 def _settings_of(
-    source: Source, recipes: Sequence[Recipe], api: Api, runs: Runs, owners: set[Span]
+    recipes: Sequence[Recipe], api: Api, runs: Runs, owners: set[Span]
 ) -> dict[Span, Mapping[str, Any]]:
-    """The settings of a document's run, or of the commands at ``owners``, whose models are
+    """The settings of the runs of a document, or of commands, at ``owners``, whose models are
     known."""
-    from memlint.run.commanded import CommandReader, settings_of_recipe_file
-
-    found: dict[Span, Mapping[str, Any] | None] = {}
-    if is_document(source.path):
-        for recipe in recipes:
-            root = recipe.document.root.span
-            found[root] = settings_or_none(partial(settings_of_recipe_file, recipe, api, runs))
-    else:
-        reader = CommandReader(source, lambda path, script: api, runs)
-        for command in commands_in(source):
-            if command.span in owners:
-                found[command.span] = settings_or_none(partial(reader.settings, command))
-    return {span: settings for span, settings in found.items() if settings is not None}
+    found: dict[Span, Mapping[str, Any]] = {}
+    for recipe in recipes:
+        place = recipe.document.root.span
+        read = partial(settings_of_file, recipe, api, runs)
+        settings = settings_or_none(read) if place in owners else None
+        if settings is not None:
+            found[place] = settings
+    return found
 
 
 def _priced(

@@ -1,16 +1,22 @@
-"""Findings as reports show them: places as rows and columns, fixes as text, a sentence why."""
+"""Findings as reports show them: places as rows and columns, fixes as text, a sentence why.
+
+A fix is shown as what it would replace, and the lines that it would change; nothing is written.
+That takes libcst, once for each file with a fix, and only for formats that show fixes.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from memlint.recipes.files import is_recipe_file
+from memlint.recipes.files import is_document, is_recipe_file
 from memlint.rule.findings import Applicability, Finding, Fix
-from memlint.run.results import Rendered, RenderedFix
+from memlint.run.results import DiffLine, Rendered, RenderedFix, TextEdit
 
 if TYPE_CHECKING:
+    from memlint.fix.fixpoint import Apply
+    from memlint.fix.outcome import TextEdit as Splice
     from memlint.rule import Rule
     from memlint.source import Source
     from memlint.source.text import Location
@@ -33,7 +39,7 @@ def render_findings(
     # Recipes are read quickly, and some of their keys cannot be changed where they stand.
     tries = show_fixes or is_recipe_file(source.path)
     if tries and any(finding.fix and finding.fix.edits for finding in findings):
-        from memlint.run.preview import applicable, preview
+        from memlint.run.rendering import applicable, preview
 
         show = preview if show_fixes else applicable
         fixes = show(source, [finding.fix for finding in findings])
@@ -107,6 +113,142 @@ def _unrendered(fix: Fix | None) -> RenderedFix | None:
 def _with_requirement(shown: RenderedFix | None, fix: Fix | None) -> RenderedFix | None:
     if shown is None or shown.applicability == Applicability.DISPLAY:
         return shown
-    from memlint.run.runtime_fixes import requires
+    from memlint.run.advice import requires
 
     return shown._replace(requires=requires(fix))
+
+
+def preview(source: Source, fixes: Sequence[Fix | None]) -> list[RenderedFix | None]:
+    """Each fix alone, as it would change ``source``; one that cannot be applied becomes advice."""
+    as_shown = _unmasked(source)
+    wanted = [fix for fix in fixes if fix is not None and fix.edits]
+    changes = [fix.edits for fix in wanted]
+    if is_recipe_file(source.path):
+        apply = applier(source.path)
+        alone = iter([apply(source, [edits]) for edits in changes])
+    else:
+        from memlint.fix.apply import previews
+
+        alone = iter(previews(source.text, changes))
+    shown: list[RenderedFix | None] = []
+    for fix in fixes:
+        if fix is None:
+            shown.append(None)
+            continue
+        splices = next(alone).edits if fix.edits else ()
+        if not splices:
+            shown.append(RenderedFix(fix.message, "display"))
+            continue
+        edits = tuple(
+            TextEdit(
+                source.location(splice.span.start),
+                source.location(splice.span.end),
+                as_shown(splice.content),
+            )
+            for splice in splices
+        )
+        diff = diff_lines(source, splices, as_shown)
+        shown.append(RenderedFix(fix.message, fix.applicability.value, edits, diff))
+    return shown
+
+
+def applicable(source: Source, fixes: Sequence[Fix | None]) -> list[RenderedFix | None]:
+    """Each fix of a recipe without its text; one that cannot be applied becomes advice."""
+    changes = [fix.edits for fix in fixes if fix is not None and fix.edits]
+    if is_document(source.path):
+        from memlint.fix.recipe_edits import impossible_recipe_edits as impossible_edits
+    else:
+        from memlint.fix.command_edits import impossible_command_edits as impossible_edits
+    refused = impossible_edits(source, changes)
+    numbers = iter(range(len(changes)))
+    shown: list[RenderedFix | None] = []
+    for fix in fixes:
+        if fix is None:
+            shown.append(None)
+            continue
+        is_advice = not fix.edits or next(numbers) in refused
+        shown.append(RenderedFix(fix.message, "display" if is_advice else fix.applicability.value))
+    return shown
+
+
+def applier(path: str) -> Apply:
+    """What carries out edits on a recipe, or on a file of launch commands."""
+    if is_document(path):
+        from memlint.fix.recipe_edits import apply_recipe_edits
+
+        return apply_recipe_edits
+    from memlint.fix.command_edits import apply_command_edits
+
+    return apply_command_edits
+
+
+def diff_lines(
+    source: Source, splices: Sequence[Splice], as_shown: Callable[[str], str] = str
+) -> tuple[DiffLine, ...]:
+    """The lines that ``splices`` (in order) take out and put in; rows as the file has them.
+
+    In a notebook rows count within the cell.
+    """
+    from memlint.fix.differences import common_start
+
+    lines: list[DiffLine] = []
+    shift = 0  # rows that the hunks so far have added to their cell
+    cell: int | None = None
+    for hunk in _hunks(source, splices):
+        first = source.line(hunk[0].span.start)
+        last = max(source.line(splice.span.end) for splice in hunk)
+        start = source.line_starts[first]
+        end = (
+            source.line_starts[last + 1] if last + 1 < len(source.line_starts) else len(source.data)
+        )
+        old = _lines(as_shown(source.data[start:end].decode("utf-8", "surrogatepass")))
+        new = _lines(as_shown(_spliced(source.data, start, end, hunk)))
+        head = common_start(old, new)
+        tail = common_start(old[head:][::-1], new[head:][::-1])
+        where = source.location(start)
+        if where.cell != cell:
+            cell, shift = where.cell, 0
+        for number, line in enumerate(old[head : len(old) - tail], start=where.row + head):
+            lines.append(DiffLine("-", number, line))
+        row = where.row + head + shift
+        for number, line in enumerate(new[head : len(new) - tail], start=row):
+            lines.append(DiffLine("+", number, line))
+        shift += len(new) - len(old)
+    return tuple(lines)
+
+
+def _hunks(source: Source, splices: Sequence[Splice]) -> list[list[Splice]]:
+    """The splices grouped so that no line belongs to two groups."""
+    hunks: list[list[Splice]] = []
+    last_line = -1
+    for splice in splices:
+        if hunks and source.line(splice.span.start) <= last_line:
+            hunks[-1].append(splice)
+        else:
+            hunks.append([splice])
+        last_line = max(last_line, source.line(splice.span.end))
+    return hunks
+
+
+def _spliced(data: bytes, start: int, end: int, splices: Sequence[Splice]) -> str:
+    parts: list[bytes] = []
+    position = start
+    for splice in splices:
+        parts += (data[position : splice.span.start], splice.content.encode())
+        position = splice.span.end
+    parts.append(data[position:end])
+    return b"".join(parts).decode("utf-8", "surrogatepass")
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _unmasked(source: Source) -> Callable[[str], str]:
+    """How text of ``source`` is shown: as it is, or with a notebook's magics given back."""
+    if not (source.is_notebook or source.masked):
+        return str
+    from memlint.source.notebook import unmasker
+
+    return unmasker(source)

@@ -20,10 +20,10 @@ from itertools import islice
 from memlint.engine.project import Modules
 from memlint.recipes.commands import document_of, kind_of_command, name_of, recipe_of
 from memlint.recipes.document import DocumentError, Entry, MappingNode
+from memlint.recipes.files import is_launch_file
 from memlint.recipes.keys import program_of
 from memlint.recipes.kinds import Kind, Reader, kind_for_launcher
 from memlint.recipes.launch import Command, kind_of, read_commands
-from memlint.recipes.launch_kinds import is_launch_file
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.run.launchers import Files, launcher_of
 from memlint.run.ownership import Readers, Use, means, names_of_files
@@ -195,7 +195,7 @@ class Runs:
         program = program_of(recipe.kind)
         if program is None or self._release is None:
             return recipe
-        return recipe.of_release(self._release(self._place, program))
+        return recipe._replace(release=self._release(self._place, program))
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -289,12 +289,7 @@ class Runs:
             command, run = launch.command, recipe
             document = document_of(command, recipe.kind)
             if document.root.entries:
-                run = Recipe(
-                    *(recipe.source, document, recipe.kind),
-                    base=recipe,
-                    name=name_of(command),
-                    reader=recipe.reader,
-                ).of_release(recipe.release)
+                run = recipe._replace(document=document, base=recipe, name=name_of(command))
             around = self._around(recipe, [launch])
             yield launch, run, around._replace(overridden=frozenset(), entries=())
 

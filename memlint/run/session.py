@@ -18,8 +18,7 @@ from memlint.rule import registry as rule_files
 from memlint.rule.file_rules import BROKEN_FILE, UNUSED_SUPPRESSION
 from memlint.rule.findings import Applicability
 from memlint.run.checked import Checked, check_data, guarded
-from memlint.run.engine import Asked, Options, check_source
-from memlint.run.prefilter import Prefilter
+from memlint.run.engine import Asked, Options, Prefilter, check_source
 from memlint.run.rendering import render_findings
 from memlint.run.results import FileResult, FixResult, Rendered
 from memlint.source.diagnostics import FileError
@@ -166,12 +165,14 @@ class Session:
         chosen = [each for each in rules.rules if codes is None or each.code in codes]
         unused = rules.unused_suppressions and codes is None
         if is_recipe_file(job.path):
-            from memlint.run.recipes import check_recipe_source, recipes_of
+            from memlint.run.recipes import examine_recipe_source, recipes_of
 
             runs = self._runs_around(job)
             asked = Asked(chosen, api, job.by_code if codes is None else None, _pass_over)
             recipes = recipes_of(source, runs)
-            return check_recipe_source(source, recipes, asked, runs, unused_suppressions=unused)
+            return examine_recipe_source(
+                source, recipes, asked, runs, unused_suppressions=unused
+            ).findings
         if codes is None:
             options = self._options(job, source.data, rules)
         else:
@@ -195,7 +196,7 @@ class Session:
             if changed is not source:
                 findings = self._findings(job, rules, changed, None, api)
             if checked.assumed:
-                from memlint.run.assumptions import right_everywhere
+                from memlint.run.advice import right_everywhere
 
                 libraries = _libraries(changed, findings)
                 others = self._targets.others(job.place, job.target, changed, libraries)
@@ -215,7 +216,7 @@ class Session:
 
         apply: Apply | None = None
         if is_recipe_file(job.path):
-            from memlint.run.preview import applier
+            from memlint.run.rendering import applier
 
             apply = applier(job.path)
         fixed = fix_source(source, unsafe=job.unsafe_fixes, check=check, reread=reread, apply=apply)
@@ -338,7 +339,7 @@ def _libraries(source: Source, findings: Sequence[Finding]) -> frozenset[str]:
         from memlint.run.launches import LIBRARIES
 
         return LIBRARIES
-    from memlint.run.runtime_fixes import libraries_of
+    from memlint.run.advice import libraries_of
 
     return libraries_of(source, findings)
 

@@ -1,5 +1,5 @@
 """Recipes of TRL against the rules: each is the script that its program runs
-(``memlint.recipes.trl_program``), whose findings and edits become the recipe's."""
+(``memlint.run.trl_program``), whose findings and edits become the recipe's."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memlint.api.successors import Replace
-from memlint.engine.nodes import Module
 from memlint.recipes.document import merged
 from memlint.recipes.kinds import Reader
 from memlint.recipes.recipe import Recipe
 from memlint.rule.findings import Applicability, Finding, Fix, Level
-from memlint.run.runtime_fixes import runtime_imports
-from memlint.script.launcher import Launcher
+from memlint.run.advice import runtime_imports
 from memlint.source import Place, Source, Span
 from memlint.source.edits import (
     Edit,
@@ -31,15 +29,16 @@ from memlint.source.edits import (
 if TYPE_CHECKING:
     from memlint.api.lookup import Api
     from memlint.recipes.methods import Method
-    from memlint.recipes.trl_program import Written
     from memlint.run.runs import Around
+    from memlint.run.trl_program import Written
     from memlint.runs.plain_options import Options
+    from memlint.script.model import Script
 
 # What a fix names that only a Python program can call.
 _OF_PROGRAMS = re.compile(r"memlint_runtime|`\w+\([\w.]*(?:trainer|model)\b")
 _ASSIGNED = re.compile(r"`(\w+)=([^`]+)`")
 
-Check = Callable[[Module, Launcher], list[Finding]]
+Check = Callable[["Script"], list[Finding]]
 # By code, place, and key where a place stands for several.
 _Places = dict[tuple[str, Span, str], Finding]
 
@@ -50,10 +49,10 @@ def check_trl_recipe(recipe: Recipe, api: Api, check: Check, around: Around) -> 
     check: the rules, asked of a script. around: what the rest of the run decides.
     """
     common: _Places | None = None
-    for reader, method, program in _programs(recipe, api, around):
+    for reader, method, script in _programs(recipe, api, around):
         found: _Places = {
             (each.code, each.span, getattr(each.span.setting, "key", "")): each
-            for each in check(program, around.launcher)
+            for each in check(script)
             if isinstance(each.span, Place) and each.span.end
         }
         read = {at: _in_recipe(recipe, reader, method, each, api) for at, each in found.items()}
@@ -68,37 +67,25 @@ def settings_of_trl(recipe: Recipe, api: Api, around: Around) -> Options | None:
     """Return the settings of a recipe's training by the method that is the likeliest, as JSON has
     them."""
     from memlint.runs.run_settings import settings_of
-    from memlint.script.model import build_script
 
-    programs = list(_programs(recipe, api, around))
-    source = Source(f"{recipe.source.path}.py", "")
-    script = build_script(source, api, launcher=around.launcher, tree=programs[0][2])
-    settings = settings_of(script)
-    trainers = dict.fromkeys(method.trainer for _, method, _ in programs[1:])
+    settings = settings_of(next(_programs(recipe, api, around))[2])
+    _, *others = _readings(recipe, api, around)
+    trainers = dict.fromkeys(method.trainer for _, method in others)
     if settings is not None and trainers:
         notes = {"trainer": f"the recipe may be one of {', '.join(trainers)} as well"}
         settings["notes"] = {**settings.get("notes", {}), **notes}
     return settings
 
 
-def _programs(recipe: Recipe, api: Api, around: Around) -> Iterator[tuple[Reader, Method, Module]]:
+def _programs(recipe: Recipe, api: Api, around: Around) -> Iterator[tuple[Reader, Method, Script]]:
     """Yield the programs that a recipe may stand for, each with what reads it and its method."""
-    from memlint.recipes.trl_program import program_of
+    from memlint.run.trl_program import RecipeProgram
+    from memlint.script.model import build_script
 
-    added = {str(each.key.value) for each in around.entries}.difference(recipe.keys)
     for reader, method in _readings(recipe, api, around):
-        program = program_of(
-            recipe,
-            method,
-            api,
-            around.options,
-            entries=around.entries,
-            unknown=around.overridden - added,
-            reader=reader,
-            by_trl=around.by_trl,
-            own_code=around.own_code,
-        )
-        yield reader, method, program
+        program = RecipeProgram(recipe, method, api, around, reader).module()
+        source = Source(f"{recipe.source.path}.py", "")  # what is written is in the nodes
+        yield reader, method, build_script(source, api, launcher=around.launcher, tree=program)
 
 
 def _readings(recipe: Recipe, api: Api, around: Around) -> Iterator[tuple[Reader, Method]]:
@@ -148,7 +135,7 @@ def _in_recipe(
 
 def _without(recipe: Recipe, method: Method, place: Span, api: Api) -> Fix | None:
     """Without a key that stops the program, where only other code could do what it asks for."""
-    from memlint.recipes.trl_program import MODEL_CONFIG
+    from memlint.run.trl_program import MODEL_CONFIG
 
     root = recipe.document.root
     for key, value in root.entries:
@@ -244,7 +231,7 @@ def _set(at: Written, key: str | None, source: str) -> Edit | None:
 def _written(place: Span, key: str = "") -> Written | None:
     """What of a recipe, or of a command, is written at a place of the script; of ``key`` where it
     holds several settings of a command."""
-    from memlint.recipes.trl_program import Written
+    from memlint.run.trl_program import Written
 
     setting = getattr(place, "setting", None)
     if isinstance(setting, Mapping) and key in setting:

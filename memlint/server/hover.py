@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from memlint.api.lookup import Api
 from memlint.api.signatures import REQUIRED, Expression, Unset
 from memlint.engine.project import is_elsewhere
-from memlint.run.deep import deeply
+from memlint.run.checked import deeply
 from memlint.script.called import Call
 from memlint.script.model import Script, build_script
 from memlint.source import Source

@@ -16,7 +16,7 @@ from memlint.cli.main import run
 from memlint.project.targets import Targets, named_in
 from memlint.rule import Rule
 from memlint.rule.findings import Finding
-from memlint.run.assumptions import right_everywhere
+from memlint.run.advice import right_everywhere
 from memlint.run.engine import check_source
 from memlint.source.reading import read_source
 from tests.memlint.fakes import build_script, word_rule

@@ -12,8 +12,7 @@ import pytest
 
 from memlint.rule.findings import Finding, Level
 from memlint.run.checked import check_data, guarded
-from memlint.run.engine import check_source
-from memlint.run.prefilter import Prefilter
+from memlint.run.engine import Prefilter, check_source
 from memlint.run.rendering import first_sentence
 from memlint.run.results import FileResult
 from memlint.script.model import Script

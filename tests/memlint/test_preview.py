@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memlint.rule.findings import Applicability, Fix
-from memlint.run.preview import preview
+from memlint.run.rendering import preview
 from memlint.run.results import DiffLine, TextEdit
 from memlint.source import Location, Source, Span
 from memlint.source.edits import AddImport, InsertStatement, ReplaceExpression, SetKeyword

@@ -12,8 +12,7 @@ from memlint.fix.fixpoint import Fixed, fix_source
 from memlint.rule import Rule
 from memlint.rule.findings import Applicability, Finding
 from memlint.rule.registry import known_rules, load
-from memlint.run.engine import check_source
-from memlint.run.prefilter import Prefilter
+from memlint.run.engine import Prefilter, check_source
 from memlint.source import Source
 from tests.rules.cases import Case, cases, parse
 

@@ -23,7 +23,7 @@ from memlint.recipes.recipe import read_recipe
 from memlint.rule.findings import Finding
 from memlint.rule.registry import load, selected
 from memlint.run.engine import Asked
-from memlint.run.recipes import check_recipe_source
+from memlint.run.recipes import examine_recipe_source
 from memlint.run.runs import Runs
 from memlint.source import Source
 
@@ -74,7 +74,7 @@ def check(case: Case, source: Source) -> list[Finding]:
     rules = load(codes)
     chosen = frozenset(rule.code for rule in rules if "select" in case.head or not rule.on_request)
     alone = Runs(f"/nowhere/{source.path}")
-    return check_recipe_source(source, [recipe], Asked(rules, api, chosen), alone)
+    return examine_recipe_source(source, [recipe], Asked(rules, api, chosen), alone).findings
 
 
 def fix(case: Case, text: str) -> Fixed:

@@ -13,14 +13,11 @@ from memlint.api.extract.recipe_schemas import PACKAGES, Schema, encode_schemas,
 from memlint.api.extract.wheels import FLOORS, released, releases
 from memlint.api.tables import Table, table
 from memlint.recipes.schemas import (
-    KINDS,
     Replacement,
     added_in,
     component_keys,
     known_keys,
-    nearest,
     nearest_component,
-    recipe_keys,
     removed_in,
     replacement,
 )
@@ -103,19 +100,13 @@ def test_replacements(kind: str, version: str | None, key: str, expected: object
 
 
 def test_a_replacement_is_a_key_of_its_release() -> None:
-    for kind in KINDS:
+    for kind in ("torchtune", "llamafactory", "axolotl"):
         for version in table(kind).releases:
             known = known_keys(kind, version)
             assert known is not None
             for key in known.names:
                 new = replacement(kind, version, key)
                 assert new is None or new.key.partition(".")[0] in known, (kind, version, key)
-
-
-def test_the_nearest_key() -> None:
-    assert nearest("axolotl", None, "sequence_length") == "sequence_len"
-    assert nearest("llamafactory", None, "cutof_len") == "cutoff_len"
-    assert nearest("axolotl", None, "zzz") is None
 
 
 def test_versions_between_releases() -> None:
@@ -156,16 +147,6 @@ def test_a_component_that_moved() -> None:
     assert component_keys(old, "0.2.1") is not None
     assert component_keys(old, "0.6.1") is None
     assert nearest_component(old, "0.6.1") == "torchtune.training.FullModelHFCheckpointer"
-
-
-def test_keys_that_a_recipe_reads() -> None:
-    full = recipe_keys("full_finetune_single_device", "0.6.1")
-    lora = recipe_keys("lora_finetune_single_device", "0.6.1")
-    assert full is not None
-    assert lora is not None
-    assert "optimizer_in_bwd" in full
-    assert "optimizer_in_bwd" not in lora
-    assert recipe_keys("no_such_recipe") is None
 
 
 # -- tables ---------------------------------------------------------------------------------------

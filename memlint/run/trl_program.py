@@ -20,7 +20,7 @@ from memlint.recipes.document import (
     merged,
     resolved,
 )
-from memlint.recipes.kinds import Kind, Reader
+from memlint.recipes.kinds import Reader
 from memlint.recipes.methods import Method
 from memlint.recipes.recipe import Recipe, is_interpolated
 from memlint.source import Place, Span
@@ -29,8 +29,8 @@ from memlint.source.record import Record
 if TYPE_CHECKING:
     from memlint.api.lookup import Api
     from memlint.engine.nodes import CallNode, Expression, Module
+    from memlint.run.runs import Around
 
-_PROGRAM = Reader(Kind.TRL, "")
 MODEL_CONFIG = "trl.ModelConfig"
 _ADAPTER = {
     "r": "lora_r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout",
@@ -66,65 +66,39 @@ class Written(Record):
         return self.names.get(name) or (name if self.open_names else None)
 
 
-def program_of(
-    recipe: Recipe,
-    method: Method,
-    api: Api,
-    options: Mapping[str, object] = {},
-    *,
-    entries: Sequence[Entry] = (),
-    unknown: frozenset[str] = frozenset(),
-    reader: Reader | None = None,
-    by_trl: bool = False,
-    own_code: bool = False,
-) -> Module:
-    """Return the script that trains by the settings of a recipe with ``method``.
+class RecipeProgram:
+    """The script that trains by the settings of a recipe with ``method``. reader: what reads it."""
 
-    options: those of the configuration that files around the recipe decide. entries: settings that
-    its commands give beside it. unknown: keys whose value is not the recipe's. reader: what reads
-    it; None: the program, with classes of its own. by_trl: TRL's own program reads it, so that the
-    model is loaded by the defaults of TRL. own_code: the model may be of a class that is not
-    transformers'.
-    """
-    reader = reader or _PROGRAM
-    return _Program(recipe, method, api, entries, unknown, reader, by_trl, own_code).module(options)
-
-
-class _Program:
     def __init__(
-        self,
-        recipe: Recipe,
-        method: Method,
-        api: Api,
-        entries: Sequence[Entry],
-        unknown: frozenset[str],
-        reader: Reader,
-        by_trl: bool,
-        own_code: bool,
+        self, recipe: Recipe, method: Method, api: Api, around: Around, reader: Reader
     ) -> None:
         self._root = root = recipe.document.root
         self._reader = reader
         self._complete = recipe.is_complete and not reader.computes
-        self._unknown = unknown
-        self._own_code = own_code
+        added = _by_name(around.entries)
+        # Keys whose value is not the recipe's.
+        self._unknown = around.overridden - (added.keys() - set(recipe.keys))
+        self._around = around
         self._method = method
         self._api = api
-        self._default_dtype = self._dtype_of_program() if by_trl else {}
+        # By TRL's own program the model is loaded by the defaults of TRL.
+        self._default_dtype = self._dtype_of_program() if around.by_trl else {}
         self._program = WrittenProgram()
         # A command's settings go over its recipe's, and those over what is given beside it.
         base = recipe.base.document.root.entries if recipe.base is not None else ()
-        own, below, given = merged(root), _by_name(base), _by_name(entries)
-        top = {**given, **below, **own}
+        own, below = merged(root), _by_name(base)
+        top = {**added, **below, **own}
         self._top = {k: v for k, v in top.items() if isinstance(k, str) and k not in reader.own}
         # Of keys in other files: what a command makes of its recipe is said at the command.
         self._elsewhere: dict[object, Span] = {
-            **dict.fromkeys(given, NOWHERE),
+            **dict.fromkeys(added, NOWHERE),
             **{key: Place(root.span, Written(root.span, str(key))) for key in below},
         }
         for key in own:
             self._elsewhere.pop(key, None)
 
-    def module(self, options: Mapping[str, object]) -> Module:
+    def module(self) -> Module:
+        """Return the script's syntax tree."""
         config, trainer = self._method.config, self._method.trainer
         model = self._method.model
         program = self._program
@@ -138,7 +112,7 @@ class _Program:
         decided = dict.fromkeys(sorted(self._decided(config)), "value_of_the_project")
         given = {
             **{name: program.name(value) for name, value in decided.items()},
-            **{name: program.value(value) for name, value in options.items()},
+            **{name: program.value(value) for name, value in self._around.options.items()},
         }
         keys = {key: key for key in known if key not in of_model}
         program.assigns("args", self._call(config, keys, given, open_names=True))
@@ -224,10 +198,10 @@ class _Program:
         given = next((name for name in _DTYPES if name in self._top), None)
         option = "dtype" if self._api.version("transformers").minor >= (4, 56) else "torch_dtype"
         by = given or next(iter(self._default_dtype), "")
-        alike = ("attn_implementation", *(() if self._own_code else ("trust_remote_code",)))
+        alike = ("attn_implementation", *(() if self._around.own_code else ("trust_remote_code",)))
         names = {name: name for name in alike if name in self._top} | ({option: by} if by else {})
         more = {option: self._dtype(given)}
-        if self._own_code:
+        if self._around.own_code:
             more["trust_remote_code"] = program.name("code_of_the_project")
         if self._is_on("load_in_4bit", "load_in_8bit"):
             more["quantization_config"] = self._quantization(given)
