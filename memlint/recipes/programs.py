@@ -261,8 +261,11 @@ def _program(program: str, words: Sequence[Word], own: _Context) -> Launch | Non
         if parsed.has("no_python"):
             return own.command(parsed.rest)
         return own.script(parsed.rest, module=parsed.has("m", "module"))
-    read = _PROGRAMS.get(program)
-    return read(words, own) if read is not None else None
+    if program in ("trl", "tune"):
+        return _trl(words, own) if program == "trl" else _tune(words, own)
+    name, command = _OF_RECIPES.get(program, ("", ()))
+    begins = tuple(word.text for word in words[: len(command)]) == command
+    return own.recipe(name, words[len(command) :]) if name and begins else None
 
 
 _LAUNCHERS = {
@@ -368,25 +371,12 @@ def _tune(words: Sequence[Word], own: _Context) -> Launch | None:
     return own._launch("tune", "name", before.rest[0], parsed)
 
 
-def _axolotl(words: Sequence[Word], own: _Context) -> Launch | None:
-    return own.recipe("axolotl", words[1:]) if _is(words, "train") else None
-
-
-def _axolotl_train(words: Sequence[Word], own: _Context) -> Launch | None:
-    return own.recipe("axolotl", words)
-
-
-def _llamafactory(words: Sequence[Word], own: _Context) -> Launch | None:
-    return own.recipe("llamafactory", words[1:]) if _is(words, "train") else None
-
-
-_PROGRAMS = {
-    "trl": _trl,
-    "tune": _tune,
-    "axolotl": _axolotl,
-    "axolotl-train": _axolotl_train,
-    "llamafactory-cli": _llamafactory,
-    "lmf": _llamafactory,
+# Programs that take a recipe first: what their recipes are called, and the command that trains.
+_OF_RECIPES = {
+    "axolotl": ("axolotl", ("train",)),
+    "axolotl-train": ("axolotl", ()),
+    "llamafactory-cli": ("llamafactory", ("train",)),
+    "lmf": ("llamafactory", ("train",)),
 }
 
 
@@ -409,21 +399,19 @@ def _launcher_arguments(words: Sequence[Word], switches: frozenset[str]) -> _Par
     while at < len(words):
         word = words[at]
         option = _OPTION.match(word.head)
-        if word.may_be_several:
+        if word.may_be_several and at + 1 < len(words):
             is_open = True
-            if at + 1 == len(words):
-                return _Parsed(tuple(arguments), (), words[at:], is_open)
             at += 1
-        elif word.text == "--":
-            return _Parsed(tuple(arguments), (), words[at + 1 :], is_open)
         elif option is not None:
             most = int(_name(option[0]) not in switches)
             argument, at = _option(words, at, option, most=most)
             arguments += [argument] if argument is not None else []
             is_open |= argument is None
         else:
-            return _Parsed(tuple(arguments), (), words[at:], is_open)
-    return _Parsed(tuple(arguments), (), (), is_open)
+            at += word.text == "--"
+            is_open |= word.may_be_several
+            break
+    return _Parsed(tuple(arguments), (), words[at:], is_open)
 
 
 def _script_arguments(words: Sequence[Word], *, overrides: bool = False) -> _Parsed:
@@ -448,10 +436,8 @@ def _script_arguments(words: Sequence[Word], *, overrides: bool = False) -> _Par
         else:
             at += 1
             override = _override(word)
-            if override is not None:
-                arguments.append(override)
-            if override is None or not overrides:
-                positionals.append(word)
+            arguments += [override] if override is not None else []
+            positionals += [word] if override is None or not overrides else []
     return _Parsed(tuple(arguments), tuple(positionals), (), is_open)
 
 

@@ -30,8 +30,8 @@ from memlint.run.jobs import Job
 from memlint.run.results import FileResult, FixResult
 from memlint.run.session import (
     CheckWork,
+    Doing,
     FixWork,
-    Session,
     Work,
     failed_fix,
     is_wanted,
@@ -70,16 +70,7 @@ def check_jobs(
     processes: None chooses a number by the work."""
     files = _Files(jobs, cache, show_fixes)
     pending = _Pending(files, processes, 1, progress or Progress())
-    results: dict[int, FileResult] = {}
-    if pending.processes > 1:
-        from memlint.run.pool import in_processes
-
-        found = in_processes(partial(CheckWork, show_fixes), pending, pending.processes, _lost)
-    else:
-        found = Session(show_fixes).check_all(pending)
-    for number, result in enumerate(found):
-        pending.done(number)
-        results[files.selected[number]] = result
+    results = dict(_done(pending, partial(CheckWork, show_fixes), _lost))
     files.keep(results)
     return [
         files.known[n] if n in files.known else results[n]
@@ -99,22 +90,29 @@ def fix_jobs(
     files = _Files(jobs, cache, show_fixes=False, fixing=True)
     pending = _Pending(files, processes, _FIX_WEIGHT, progress or Progress())
     checked: dict[int, FileResult] = {}
-    if pending.processes > 1:
-        from memlint.run.pool import in_processes
-
-        found = in_processes(FixWork, pending, pending.processes, _lost_fix)
-    else:
-        found = Session().fix_all(pending)
     following = 0  # the first job whose result is not given yet
-    for number, result in enumerate(found):
-        pending.done(number)
-        index = files.selected[number]
+    for index, result in _done(pending, FixWork, _lost_fix):
         yield from _untouched(files, range(following, index))
         following = index + 1
         checked[index] = result.checked
         yield result._replace(stamp=files.stamps[index])
     yield from _untouched(files, range(following, len(jobs)))
     files.keep(checked)
+
+
+def _done(
+    pending: _Pending, make: Callable[[], Doing[Result]], lost: Callable[[Work, str], Result]
+) -> Iterator[tuple[int, Result]]:
+    """Yield the numbers of jobs with their results, as they are done. make: what does the work, in
+    each process. lost: the result for a file whose process died, with a message that says so."""
+    if pending.processes > 1:
+        from memlint.run.pool import in_processes
+
+        results = in_processes(make, pending, pending.processes, lost)
+    else:
+        results = make().each(pending)
+    for number, result in enumerate(results):
+        yield pending.done(number), result
 
 
 def _untouched(files: _Files, numbers: Iterable[int]) -> Iterator[FixResult]:
@@ -171,11 +169,12 @@ class _Pending:
         first, self._first = self._first, []
         return chain(first, self._work)
 
-    def done(self, number: int) -> None:
-        """Called for each result with its number."""
+    def done(self, number: int) -> int:
+        """Return which job a result is of; called for each with its number."""
         if not number:
             self._progress.start(len(self._files.selected))
         self._progress.step()
+        return self._files.selected[number]
 
 
 class _Files:

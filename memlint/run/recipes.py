@@ -102,7 +102,7 @@ def check_recipe_data(
         tuple(diagnostics),
         assumed,
         naming,
-        runs.relied_on(path),
+        runs.relied_on,
         footprint,
         broken,
     )
@@ -123,7 +123,7 @@ def why_passed_over(source: Source, runs: Runs) -> str:
 
 def _passed_over(path: str, reason: FileError, named: bool, runs: Runs) -> Checked:
     """A file in which nothing is checked: why matters to the user who named it."""
-    return Checked(path, diagnostics=(reason,) if named else (), relied_on=runs.relied_on(path))
+    return Checked(path, diagnostics=(reason,) if named else (), relied_on=runs.relied_on)
 
 
 def recipes_of(source: Source, runs: Runs) -> list[Recipe]:
@@ -154,7 +154,7 @@ def with_commands(notebook: Checked, asked: Asked, runs: Runs) -> Checked:
     recipes = recipes_of(source, runs)
     found = examine_recipe_source(source, recipes, asked, runs, unused_suppressions=False)
     findings = [each.as_advice() for each in found.findings]
-    relied_on = dict.fromkeys((*notebook.relied_on, *runs.relied_on(notebook.path)))
+    relied_on = dict.fromkeys((*notebook.relied_on, *runs.relied_on))
     return notebook._replace(findings=[*notebook.findings, *findings], relied_on=tuple(relied_on))
 
 

@@ -15,6 +15,7 @@ import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from itertools import islice
 
 from memlint.engine.project import Modules
@@ -79,7 +80,8 @@ class Launch(NamedTuple):
 
 
 class Project(NamedTuple):
-    """A project's folder, what its launch commands say, their files, its scripts and folders.
+    """A project's folder, what its launch commands say, their files, who reads its files of
+    settings, and its folders.
 
     said: the words of each command that may be names of files, by the last part of the name.
     """
@@ -87,75 +89,53 @@ class Project(NamedTuple):
     root: str
     said: Mapping[str, Sequence[tuple[Launch, Sequence[str]]]]
     files: tuple[str, ...]
-    scripts: tuple[str, ...]
+    readers: Readers
     folders: tuple[str, ...]
-
-    @property
-    def is_whole(self) -> bool:
-        """True if there are no more files than were looked through."""
-        return len(self.folders) < _MAX_FOLDERS and len(self.scripts) < _MAX_SCRIPTS
-
-
-class _Seen:
-    """What was read of projects, for all files of a run of memlint."""
-
-    def __init__(self, modules: Modules) -> None:
-        self.modules = modules
-        self.projects: dict[str, Project] = {}
-        self.readers: dict[str, Readers] = {}
-        self.started: dict[str, Source | None] = {}
-        self.roots: dict[str, str] = {}
-        self.digests: dict[str, str] = {}
 
 
 class Runs:
-    """The runs of the projects that were looked at; ``at`` is asked for one file of one."""
+    """The runs of the projects that were looked at; ``at`` is asked for one file of one.
+
+    place: the absolute path of the file that is asked for. modules: the files of projects that
+    scripts import. scripts: those that commands of the place start, or would if they were there.
+    started: those of all places, by path; None for those without a parser.
+    """
 
     def __init__(
-        self,
-        place: str = "",
-        seen: _Seen | None = None,
-        release: Release | None = None,
-        modules: Modules | None = None,
+        self, place: str = "", release: Release | None = None, modules: Modules | None = None
     ) -> None:
-        self._place = place
-        self._release = release
-        self._seen = seen or _Seen(modules or Modules())
-        self._used: list[str] = []
-        self._here: Project | None = None
-        # The scripts that commands of the place start, or would if they were there.
+        self.place = place
+        self.modules = modules or Modules()
         self.scripts: set[str] = set()
+        self._release = release
+        self._used: list[str] = []
+        # What was read of projects, for all files of a run of memlint.
+        self.started: dict[str, Source | None] = {}
+        self._projects: dict[str, Project] = {}
+        self._roots: dict[str, str] = {}
+        self._digests: dict[str, str] = {}
 
     def at(self, place: str) -> Runs:
         """The same runs, asked for the file at ``place``, an absolute path."""
-        return Runs(place, self._seen, self._release)
-
-    @property
-    def modules(self) -> Modules:
-        """The files of projects that scripts import."""
-        return self._seen.modules
-
-    @property
-    def started(self) -> dict[str, Source | None]:
-        """The scripts that commands start, by path; None for those without a parser."""
-        return self._seen.started
+        other = copy(self)
+        other.place, other.scripts, other._used = place, set(), []
+        return other
 
     def reader_of(self, root: MappingNode) -> Reader | None:
         """What reads the file at the place, whose mapping is ``root``; None for what is no file of
         settings."""
-        project = self._project()
         uses = [Use(each.path, self.row(each), each.command) for each in self._naming()]
-        return self._project_readers(project).of(self._place, root, uses)
+        return self._project.readers.of(self.place, root, uses)
 
     def asked_elsewhere(self, root: MappingNode, keys: Collection[str]) -> dict[str, str]:
         """Those of ``keys`` that something beside the reader of the file at the place may ask it
         for, each with where that stands. root: the file's mapping."""
-        return self._project_readers(self._project()).elsewhere(self._place, root, keys)
+        return self._project.readers.elsewhere(self.place, root, keys)
 
     def may_train_own_code(self, reader: Reader | None) -> bool:
         """True if a script of the project reads the file at the place, and those that may train by
         it are not certain to train a model of a class that transformers has."""
-        readers = self._project_readers(self._project())
+        readers = self._project.readers
         paths = [reader.path, *(other.path for other in reader.also)] if reader is not None else []
         for path in filter(None, paths):
             self._used += readers.importing(path)
@@ -169,52 +149,38 @@ class Runs:
         return bool(self._naming())
 
     def _naming(self) -> list[Launch]:
-        if not self._place:
-            return []
-        root = self._project().root
+        root = self._project.root if self.place else ""
         return [
             launch
-            for launch, texts in self._said_of_place
-            if any(means(text, self._place, launch.path, launch.command, root) for text in texts)
+            for launch, texts in (self._said_of_place if self.place else ())
+            if any(means(text, self.place, launch.path, launch.command, root) for text in texts)
         ]
 
     @property
     def _said_of_place(self) -> Iterable[tuple[Launch, Sequence[str]]]:
         """The launch commands with words that end like the place, and these words."""
-        return self._project().said.get(os.path.basename(self._place), ())
-
-    def _project_readers(self, project: Project) -> Readers:
-        known = self._seen.readers.get(project.root)
-        if known is None:
-            known = Readers(project.root, project.scripts, self.modules, is_whole=project.is_whole)
-            self._seen.readers[project.root] = known
-        return known
+        return self._project.said.get(os.path.basename(self.place), ())
 
     def of_release(self, recipe: Recipe) -> Recipe:
         """A recipe for the release of its program that the project has."""
         program = program_of(recipe.kind)
         if program is None or self._release is None:
             return recipe
-        return recipe._replace(release=self._release(self._place, program))
+        return recipe._replace(release=self._release(self.place, program))
 
     @property
     def used(self) -> tuple[str, ...]:
         """The files that were looked for, and read where they are there."""
         return tuple(dict.fromkeys(self._used))
 
-    @property
-    def place(self) -> str:
-        """The absolute path of the file that is asked for."""
-        return self._place
-
     def launches(self) -> tuple[Launch, ...]:
         """The commands that are given the recipe, or start the script, at the place."""
-        root = self._project().root
+        root = self._project.root
         return tuple(
             launch
             for launch, texts in self._said_of_place
             if any(
-                text in texts and means(text, self._place, launch.path, launch.command, root)
+                text in texts and means(text, self.place, launch.path, launch.command, root)
                 for text in (launch.command.recipe, *launch.command.scripts)
                 if text is not None
             )
@@ -235,7 +201,7 @@ class Runs:
 
     def around_command(self, recipe: Recipe, command: Command) -> Around:
         """What a command in the file at the place decides for a recipe."""
-        launcher = launcher_of(command, self.files(self._place))
+        launcher = launcher_of(command, self.files(self.place))
         return Around(recipe.name, launcher=launcher, by_trl=bool(recipe.name))
 
     def _around(self, recipe: Recipe, launches: Sequence[Launch]) -> Around:
@@ -268,7 +234,7 @@ class Runs:
         """The recipe that a command names, if it is in the project."""
         text = command.recipe
         kind = kind_of_command(command)
-        found = self._find(text, self._place or path) if text and kind else None
+        found = self._find(text, self.place or path) if text and kind else None
         return self._read(found, kind) if found else None
 
     def commanded(self, recipe: Recipe) -> Iterator[Recipe]:
@@ -307,14 +273,13 @@ class Runs:
             return {}
         return {key: _as_flag(recipe.option(key).value) for key in recipe.keys}
 
-    def relied_on(self, path: str) -> tuple[tuple[str, str], ...]:
+    @property
+    def relied_on(self) -> tuple[tuple[str, str], ...]:
         """The files that what was said depends on, each with a digest."""
-        project = self._project()
-        readers = self._seen.readers.get(project.root)
-        scripts = readers.paths if readers is not None else ()
-        every = (*project.files, *self._used, *sorted(self.scripts), *scripts, *project.folders)
-        others, digests = dict.fromkeys(every), self._seen.digests
-        others.pop(self._place, None)
+        project, digests = self._project, self._digests
+        every = (*project.files, *self._used, *sorted(self.scripts), *project.readers.paths)
+        others = dict.fromkeys((*every, *project.folders))
+        others.pop(self.place, None)
         digests.update((each, digest_of(each)) for each in others if each not in digests)
         return tuple((each, digests[each]) for each in others)
 
@@ -335,7 +300,7 @@ class Runs:
         return names.pop() if len(names) == 1 else ""
 
     def _stage_of_file(self, text: str) -> int | None:
-        config = self.files(self._place)(text)
+        config = self.files(self.place)(text)
         stage = config.option("zero_optimization.stage").value if config else None
         return stage if isinstance(stage, int) else None
 
@@ -368,8 +333,8 @@ class Runs:
 
     def _find(self, text: str, beside: str) -> str | None:
         """The file of the project that a command means by ``text``."""
-        root = root_of(self._place)
-        for folder in (root, os.path.dirname(beside), os.path.dirname(self._place)):
+        root = root_of(self.place)
+        for folder in (root, os.path.dirname(beside), os.path.dirname(self.place)):
             path = os.path.normpath(os.path.join(folder, text))
             if path.startswith(root + os.sep):
                 self._used.append(path)
@@ -379,16 +344,15 @@ class Runs:
 
     # -- the project -----------------------------------------------------------------------------
 
+    @property
     def _project(self) -> Project:
-        if self._here is None:
-            folder, seen = os.path.dirname(self._place), self._seen
-            if folder not in seen.roots:
-                seen.roots[folder] = root_of(self._place)
-            root = seen.roots[folder]
-            if root not in seen.projects:
-                seen.projects[root] = _read_project(root)
-            self._here = seen.projects[root]
-        return self._here
+        folder = os.path.dirname(self.place)
+        root = self._roots.get(folder)
+        if root is None:
+            root = self._roots[folder] = root_of(self.place)
+        if root not in self._projects:
+            self._projects[root] = _read_project(root, self.modules)
+        return self._projects[root]
 
 
 def _as_flag(value: object) -> str | None:
@@ -429,7 +393,7 @@ def _highest_with_scripts(first: str) -> str:
     return root
 
 
-def _read_project(root: str) -> Project:
+def _read_project(root: str, modules: Modules) -> Project:
     said: dict[str, list[tuple[Launch, list[str]]]] = defaultdict(list)
     files: list[str] = []
     scripts: list[str] = []
@@ -449,7 +413,10 @@ def _read_project(root: str) -> Project:
         for command in commands:
             for name, words in names_of_files(command).items():
                 said[name].append((Launch(path, command), words))
-    return Project(root, said, tuple(files), tuple(scripts), tuple(folders))
+    # There may be more files than were looked through.
+    is_whole = len(folders) < _MAX_FOLDERS and len(scripts) < _MAX_SCRIPTS
+    readers = Readers(root, scripts, modules, is_whole=is_whole)
+    return Project(root, said, tuple(files), readers, tuple(folders))
 
 
 def _files(root: str, folders: list[str]) -> Iterator[str]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from memlint.project.targets import Targets
 from memlint.recipes.files import is_notebook_of_commands, is_recipe_file
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 _COLLECTED = 1000
 
 
+Result = TypeVar("Result")
+
+
 class Work(NamedTuple):
     """A job and the bytes of its file."""
 
@@ -68,16 +71,6 @@ class Session:
         self._show_fixes = show_fixes
         self._rules: dict[tuple[frozenset[str], bool], _Rules] = {}
         self._targets = Targets()
-
-    def check_all(self, work: Iterable[Work]) -> Iterator[FileResult]:
-        """Yield a result for each file, in order."""
-        for each in _rarely_collected(work):
-            yield self.check(*each)
-
-    def fix_all(self, work: Iterable[Work]) -> Iterator[FixResult]:
-        """A result a file, in order."""
-        for each in _rarely_collected(work):
-            yield self.fix(*each)
 
     def check(self, job: Job, data: bytes) -> FileResult:
         """What is found in ``data``; never raises for bad input."""
@@ -292,24 +285,48 @@ def _only(findings: Sequence[Finding], wanted: frozenset[tuple[str, str]]) -> li
     return [each for each in kept if each.code != SMALLER or (each.fix and each.fix.edits)]
 
 
-class CheckWork:
-    """What a process does with a chunk of files to check."""
+class Doing(Generic[Result]):
+    """What a process does with files, one after another."""
+
+    def __init__(self, do: Callable[[Job, bytes], Result]) -> None:
+        self._do = do
+
+    def each(self, work: Iterable[Work]) -> Iterator[Result]:
+        """Yield a result for each file, in order, and collect garbage once in so many files.
+
+        The cyclic garbage collector took a quarter of the time and more: it searched syntax trees,
+        which live for one file. It is off meanwhile.
+        """
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            for number, (job, data) in enumerate(work, start=1):
+                yield self._do(job, data)
+                if number % _COLLECTED == 0:
+                    gc.collect()
+        finally:
+            if was_on:
+                # What is there now counts as old: it is not searched at once.
+                gc.freeze()
+                gc.unfreeze()
+                gc.enable()
+
+    def __call__(self, work: Iterable[Work]) -> list[Result]:
+        return list(self.each(work))
+
+
+class CheckWork(Doing[FileResult]):
+    """Files are checked."""
 
     def __init__(self, show_fixes: bool) -> None:
-        self._session = Session(show_fixes)
-
-    def __call__(self, work: Sequence[Work]) -> list[FileResult]:
-        return list(self._session.check_all(work))
+        super().__init__(Session(show_fixes).check)
 
 
-class FixWork:
-    """What a process does with a chunk of files to fix."""
+class FixWork(Doing[FixResult]):
+    """Files are fixed."""
 
     def __init__(self) -> None:
-        self._session = Session()
-
-    def __call__(self, work: Sequence[Work]) -> list[FixResult]:
-        return list(self._session.fix_all(work))
+        super().__init__(Session().fix)
 
 
 def is_wanted(finding: Rendered, unsafe: bool) -> bool:
@@ -412,24 +429,3 @@ def _patch_name(path: str) -> str:
                 name = name[len(start) :]
                 break
     return name.replace(os.sep, "/").lstrip("/")
-
-
-def _rarely_collected(work: Iterable[Work]) -> Iterator[Work]:
-    """Yield each, and collect garbage once in so many files.
-
-    The cyclic garbage collector took a quarter of the time and more: it searched syntax trees,
-    which live for one file. It is off meanwhile.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        for number, each in enumerate(work, start=1):
-            yield each
-            if number % _COLLECTED == 0:
-                gc.collect()
-    finally:
-        if was_on:
-            # What is there now counts as old: it is not searched at once.
-            gc.freeze()
-            gc.unfreeze()
-            gc.enable()

@@ -15,7 +15,7 @@ from memlint.recipes.document import DocumentError, merged, read_document, value
 from memlint.rule.findings import Finding
 from memlint.run.engine import MOST_FINDINGS, unsuppressed
 from memlint.run.jobs import Job
-from memlint.run.session import Session
+from memlint.run.session import FixWork, Session
 from memlint.source import Source
 from memlint.source.diagnostics import ReadError
 from memlint.source.parsing import MAX_TOKENS, too_much_code
@@ -150,7 +150,7 @@ def test_deep_scripts_are_read_by_all_commands(
 
 def test_syntax_trees_are_not_searched_for_garbage_while_files_are_fixed() -> None:
     work = ((Job(f"{number}.py", frozenset(), TARGET), b"x = 1\n") for number in range(2))
-    assert [gc.isenabled() for _ in Session().fix_all(work)] == [False, False]
+    assert [gc.isenabled() for _ in FixWork().each(work)] == [False, False]
     assert gc.isenabled()
 
 
