@@ -33,8 +33,7 @@ _TOKEN = re.compile(
     |(?P<backtick>`)
     |(?P<brace>[{}])
     |(?P<hash>\#)
-    |(?P<plain>[^\s\\'"$`#&|;<>(){}]+)
-    |(?P<other>(?s:.))""",
+    |(?P<plain>[^\s\\'"$`#&|;<>(){}]+|(?s:.))""",
     re.VERBOSE,
 )
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=", re.ASCII)
@@ -114,7 +113,11 @@ class Shell:
             assert token is not None
             assert token.lastgroup is not None
             reader.at = token.end()
-            getattr(self, f"_on_{token.lastgroup}")(token)
+            follow = getattr(self, f"_on_{token.lastgroup}", None)
+            if follow is not None:
+                follow(token)
+            else:
+                getattr(reader, token.lastgroup)(token.start())
         self._end_command()
         return self.commands
 
@@ -166,35 +169,12 @@ class Shell:
         self._reader.add(UNKNOWN_WORD, token.start())
         self._reader.skip_to_closing("(")
 
-    def _on_single(self, token: re.Match[str]) -> None:
-        self._reader.single(token.start())
-
-    def _on_double(self, token: re.Match[str]) -> None:
-        self._reader.double(token.start())
-
-    def _on_escape(self, token: re.Match[str]) -> None:
-        self._reader.escape(token[0], token.start(), quoted=False)
-
-    def _on_dollar(self, token: re.Match[str]) -> None:
-        self._reader.dollar(token.start(), quoted=False)
-
-    def _on_backtick(self, token: re.Match[str]) -> None:
-        self._reader.backticks(token.start(), quoted=False)
-
-    def _on_brace(self, token: re.Match[str]) -> None:
-        self._reader.brace(token.start(), quoted=False)
-
     def _on_hash(self, token: re.Match[str]) -> None:
         if self._reader.is_open:
-            self._on_plain(token)
+            self._reader.plain(token.start())
             return
         newline = self.text.find("\n", self._reader.at, self.end)
         self._reader.at = self.end if newline < 0 else newline
-
-    def _on_plain(self, token: re.Match[str]) -> None:
-        self._reader.add(Piece(token[0], token.start()), token.start())
-
-    _on_other = _on_plain
 
     # -- words -----------------------------------------------------------------------------------
 

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from memlint.recipes.words import Elements, Piece, Variables, Word
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_QUOTED = re.compile(r"""(?P<plain>[^"\\$`{]+)|(?P<escape>\\(?s:.)?)|(?P<other>(?s:.))""")
+_QUOTED = re.compile(
+    r"""(?P<plain>[^"\\$`{]+)|(?P<escape>\\(?s:.)?)|(?P<dollar>\$)|(?P<backtick>`)|(?P<brace>{)|\""""
+)
 _ANSI = re.compile(r"(?:[^'\\]|\\(?s:.))*+")
 _DEFAULT = re.compile(r"(\w+):?[-=]", re.ASCII)
 _ARRAY = re.compile(r"(\w+)\[[@*]\]", re.ASCII)
@@ -71,55 +73,51 @@ class WordReader:
             self._take(Word(_joined(pieces), self._start, end))
 
     # -- quotes and escapes ----------------------------------------------------------------------
+    # Each reads what begins at ``start``, with the cursor behind its mark.
+
+    def plain(self, start: int, *, quoted: bool = False) -> None:
+        """A text that means itself."""
+        self.add(Piece(self.text[start : self.at], start, quoted=quoted), start)
 
     def single(self, start: int) -> None:
-        """Behind ``'``."""
+        """``'...'``."""
         close = self.text.find("'", self.at, self.end)
         stop = self.end if close < 0 else close
         self.add(Piece(self.text[self.at : stop], self.at, quoted=True), start)
         self.at = min(stop + 1, self.end)
 
     def double(self, start: int) -> None:
-        """Behind ``"``."""
+        """``"..."``."""
         self.add(Piece("", quoted=True), start)
         while self.at < self.end:
             match = _QUOTED.match(self.text, self.at, self.end)
             assert match is not None
-            begin, self.at = self.at, match.end()
-            if match.lastgroup == "plain":
-                self.add(Piece(match[0], begin, quoted=True), begin)
-            elif match.lastgroup == "escape":
-                self.escape(match[0], begin, quoted=True)
-            elif match[0] == '"':
+            self.at = match.end()
+            if match.lastgroup is None:
                 return
-            elif match[0] == "$":
-                self.dollar(begin, quoted=True)
-            elif match[0] == "`":
-                self.backticks(begin, quoted=True)
-            else:
-                self.brace(begin, quoted=True)
+            getattr(self, match.lastgroup)(match.start(), quoted=True)
 
-    def escape(self, text: str, start: int, *, quoted: bool) -> None:
+    def escape(self, start: int, *, quoted: bool = False) -> None:
         """A backslash and what follows it."""
-        escaped = text[1:]
+        escaped = self.text[start + 1 : self.at]
         if escaped == "\n":
             return
         if escaped == "$":
             # Another shell may expand it later.
             self.add(Piece(None, quoted=True), start)
         elif quoted and escaped not in ('"', "\\", "`"):
-            self.add(Piece(text, start, quoted=True), start)
+            self.plain(start, quoted=True)
         else:
             self.add(Piece(escaped, quoted=True), start)
 
-    def backticks(self, start: int, *, quoted: bool) -> None:
-        """Behind a backtick: the output of a command."""
+    def backtick(self, start: int, *, quoted: bool = False) -> None:
+        """The output of a command."""
         self.add(None, start)
         close = self.text.find("`", self.at, self.end)
         self.at = self.end if close < 0 else close + 1
         self.add(Piece(None, quoted=quoted), self.at)
 
-    def brace(self, start: int, *, quoted: bool) -> None:
+    def brace(self, start: int, *, quoted: bool = False) -> None:
         """``{{name}}`` of just, ``{name}`` of a notebook; otherwise a character."""
         if self._dialect == "just" and self.text.startswith("{{", start):
             close = self.text.find("}}", start, self.end)
@@ -130,7 +128,7 @@ class WordReader:
             self.add(Piece(None, quoted=quoted), start)
             self.skip_to_closing("{")
         else:
-            self.add(Piece(self.text[start], start, quoted=quoted), start)
+            self.plain(start, quoted=quoted)
 
     def skip_to_closing(self, opening: str) -> int:
         """Go behind the bracket that closes one before ``at``; where that one is."""
@@ -146,7 +144,7 @@ class WordReader:
 
     # -- expansions ------------------------------------------------------------------------------
 
-    def dollar(self, start: int, *, quoted: bool) -> None:
+    def dollar(self, start: int, *, quoted: bool = False) -> None:
         """Behind ``$``, which is at ``start``."""
         if self._dialect == "make" and self._make_dollar(start, quoted=quoted):
             return
