@@ -21,10 +21,9 @@ from memlint.source.record import Record
 from memlint.source.text import Source, Span
 
 # The metadata of all notebooks name Python.
-_NOTEBOOK_STARTS = re.compile(rf"![^\n!]*{PROGRAMS}|%%\s*(?:bash|sh|shell|script)\b")
+NOTEBOOK_STARTS = re.compile(rf"![^\n!]*{PROGRAMS}|%%\s*(?:bash|sh|shell|script)\b")
 # A longer text is no script that a person wrote.
 _LONGEST = 2_000_000
-_LONGEST_NOTEBOOK = 64_000_000
 # Of a file; who starts more training runs in a file generated it.
 _MOST_COMMANDS = 200
 _SETTINGS = (".yaml", ".yml", ".json")
@@ -166,23 +165,16 @@ class Command(Record):
         return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else None
 
 
+# The commands of a file are asked for as recipes, as what they start, and for its neighbours.
+@lru_cache(maxsize=1024)
 def read_commands(text: str, kind: str) -> tuple[Command, ...]:
     """The launch commands of a file, in its order.
 
-    kind: ``shell``, ``makefile``, ``justfile``, ``dockerfile`` or ``notebook`` (its JSON text).
+    kind: ``shell``, ``makefile``, ``justfile`` or ``dockerfile``.
     Spans count bytes of ``text`` in UTF-8. Never raises for what ``text`` holds.
     """
-    is_notebook = kind == "notebook"
-    starts = _NOTEBOOK_STARTS if is_notebook else STARTS
-    if len(text) > (_LONGEST_NOTEBOOK if is_notebook else _LONGEST) or not starts.search(text):
-        return ()
-    return tuple(_commands(READERS[kind](text))) if is_notebook else _of_text(text, kind)
-
-
-# The commands of a file are asked for as recipes, as what they start, and for its neighbours.
-@lru_cache(maxsize=1024)
-def _of_text(text: str, kind: str) -> tuple[Command, ...]:
-    return tuple(_commands(READERS[kind](text)))
+    is_read = len(text) <= _LONGEST and STARTS.search(text)
+    return tuple(_commands(READERS[kind](text))) if is_read else ()
 
 
 def commands_in(source: Source) -> tuple[Command, ...]:
@@ -193,7 +185,7 @@ def commands_in(source: Source) -> tuple[Command, ...]:
         return ()
     if not source.is_notebook:
         return read_commands(source.text, kind)
-    return tuple(_commands(read_cells(source))) if _NOTEBOOK_STARTS.search(source.text) else ()
+    return tuple(_commands(read_cells(source))) if NOTEBOOK_STARTS.search(source.text) else ()
 
 
 def _commands(commands: Iterable[tuple[Simple, Place]]) -> Iterator[Command]:

@@ -5,14 +5,13 @@ A reader yields simple commands, each with the place that turns its offsets into
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from memlint.recipes.shell import Shell, Simple
 from memlint.recipes.words import Piece, Uses, Variable, Word
-from memlint.source.notebook import magic_lines, source_spans
+from memlint.source.notebook import magic_lines
 from memlint.source.text import Source, Span
 
 _LINE = re.compile(r"(?:[^\\\n]|\\\r?\n|\\)*+(?:\n|$)")
@@ -28,7 +27,6 @@ _INSTRUCTION = re.compile(r"[ \t]*([A-Za-z]+)(?:[ \t]|\\\r?\n)+")
 _DOCKER_OPTION = re.compile(r"(?:--[\w-]+(?:=\S*)?(?:[ \t]|\\\r?\n)+)*+")
 _DOCKER_SHELL = frozenset({"RUN", "CMD", "ENTRYPOINT"})
 _JSON_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"')
-_JSON_PART = re.compile(r'[^\\"]+|\\u[0-9a-fA-F]{4}|\\.')
 _MAGIC = re.compile(r"[ \t]*(?:!{1,2}|%(?:sx|system|time[ ]+!|timeit[ ]+!)[ ])")
 _ENV_MAGIC = re.compile(
     r"[ \t]*%(?:env|set_env)[ \t]+([A-Za-z_]\w*)[= \t][ \t]*([^\r\n]*)", re.ASCII
@@ -67,10 +65,9 @@ class Place:
 
 
 class CellPlace(Place):
-    """The same for a cell of a notebook, whose text is escaped in the file.
+    """The same for a cell of a notebook.
 
-    starts: offsets in the cell at which a run of unescaped text begins, with its offset in
-    the file.
+    starts: offsets in the cell at which a line begins, with its offset in the joined text.
     """
 
     def __init__(self, inner: Place, starts: Sequence[tuple[int, int]]) -> None:
@@ -238,26 +235,8 @@ def _exec_form(text: str, begin: int, end: int) -> Simple | None:
     return Simple(tuple(words), (), "") if words else None
 
 
-def _notebook(text: str) -> Iterator[tuple[Simple, Place]]:
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return
-    cells = document.get("cells") if isinstance(document, dict) else None
-    if not isinstance(cells, list):
-        return
-    spans = source_spans(text)
-    place = Place(text)
-    environment: dict[str, Variable] = {}
-    for number, cell in enumerate(cells, start=1):
-        if isinstance(cell, dict) and cell.get("cell_type") == "code" and number in spans:
-            source, starts = _cell_text(text, *spans[number])
-            if "!" in source or "%" in source:
-                yield from _cell(source, CellPlace(place, starts), environment)
-
-
 def read_cells(source: Source) -> Iterator[tuple[Simple, Place]]:
-    """The same for a notebook whose cells are joined: places are those of the joined text."""
+    """The same for a notebook: places are those of its joined cells."""
     place = Place(source.text)
     environment: dict[str, Variable] = {}
     for lines in magic_lines(source):
@@ -298,20 +277,6 @@ def _cell(
 _NONE = Uses("")
 
 
-def _cell_text(raw: str, start: int, end: int) -> tuple[str, list[tuple[int, int]]]:
-    """The text of a cell, and where each run of it stands in the file."""
-    parts: list[str] = []
-    starts: list[tuple[int, int]] = []
-    length = 0
-    for string in _JSON_STRING.finditer(raw, start, end):
-        for part in _JSON_PART.finditer(raw, string.start(1), string.end(1)):
-            text = part[0] if part[0][0] != "\\" else json.loads(f'"{part[0]}"')
-            starts.append((length, part.start()))
-            parts.append(text)
-            length += len(text)
-    return "".join(parts), starts or [(0, start)]
-
-
 def _behind(text: str, start: int, end: int, marks: str) -> int:
     while start < end and text[start] in marks:
         start += 1
@@ -323,5 +288,4 @@ READERS: Mapping[str, Reader] = {
     "makefile": _makefile,
     "justfile": _justfile,
     "dockerfile": _dockerfile,
-    "notebook": _notebook,
 }

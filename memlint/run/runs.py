@@ -24,15 +24,17 @@ from memlint.recipes.document import DocumentError, Entry, MappingNode
 from memlint.recipes.files import is_launch_file
 from memlint.recipes.keys import program_of
 from memlint.recipes.kinds import Kind, Reader, kind_for_launcher
-from memlint.recipes.launch import Command, kind_of, read_commands
+from memlint.recipes.launch import NOTEBOOK_STARTS, Command, commands_in, kind_of
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.run.launchers import Files, launcher_of
 from memlint.run.ownership import Readers, Use, means, names_of_files
 from memlint.script.launcher import Launcher, joined
 from memlint.source import Source
 from memlint.source.bounded import read_regular_text
+from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of
 from memlint.source.patterns import lazy_pattern
+from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 from memlint.source.roots import folders_above, is_root
 
@@ -187,9 +189,8 @@ class Runs:
         )
 
     def row(self, launch: Launch) -> int:
-        """The line of its file on which a command begins."""
-        source = Source(launch.path, self._text(launch.path))
-        return source.location(launch.command.span.start).row
+        """The line of its file, or of its cell, on which a command begins."""
+        return self._source(launch.path).location(launch.command.span.start).row
 
     def around(self, recipe: Recipe) -> Around:
         """What the run decides for the recipe at the place."""
@@ -240,8 +241,7 @@ class Runs:
     def commanded(self, recipe: Recipe) -> Iterator[Recipe]:
         """Yield the recipe at the place as its commands change it."""
         for launch in self.launches():
-            source = Source(launch.path, self._text(launch.path))
-            changed = recipe_of(source, launch.command, recipe)
+            changed = recipe_of(self._source(launch.path), launch.command, recipe)
             if changed is not None:
                 yield self.of_release(changed)
 
@@ -266,7 +266,7 @@ class Runs:
         if path is None:
             return {}
         try:
-            recipe = read_recipe(Source(path, self._text(path)), self.at(path).reader_of)
+            recipe = read_recipe(self._source(path), self.at(path).reader_of)
         except DocumentError:
             return {}
         if recipe is None or recipe.kind is not Kind.TRL:
@@ -296,7 +296,7 @@ class Runs:
         path = next((each for each in found if each is not None), None)
         if path is None:
             return ""
-        names = set(_TRAINER.findall(self._text(path)))
+        names = set(_TRAINER.findall(self._source(path).text))
         return names.pop() if len(names) == 1 else ""
 
     def _stage_of_file(self, text: str) -> int | None:
@@ -320,16 +320,14 @@ class Runs:
             return Reader(kind or kind_for_launcher(root), "a command names it")
 
         try:
-            return read_recipe(Source(path, self._text(path)), reader_of)
+            return read_recipe(self._source(path), reader_of)
         except DocumentError:
             return None
 
-    def _text(self, path: str) -> str:
+    def _source(self, path: str) -> Source:
+        """A file of the project; empty where it cannot be read."""
         self._used.append(path)
-        try:
-            return read_regular_text(path, _MAX_BYTES)
-        except OSError:
-            return ""
+        return _read(path) or Source(path, "")
 
     def _find(self, text: str, beside: str) -> str | None:
         """The file of the project that a command means by ``text``."""
@@ -393,6 +391,17 @@ def _highest_with_scripts(first: str) -> str:
     return root
 
 
+def _read(path: str) -> Source | None:
+    """A file of settings, of commands or of code."""
+    try:
+        text = read_regular_text(path, _MAX_BYTES)
+        if not path.endswith(".ipynb"):
+            return Source(path, text)
+        return read_source(path, text.encode()) if NOTEBOOK_STARTS.search(text) else None
+    except (OSError, ReadError):
+        return None
+
+
 def _read_project(root: str, modules: Modules) -> Project:
     said: dict[str, list[tuple[Launch, list[str]]]] = defaultdict(list)
     files: list[str] = []
@@ -403,11 +412,8 @@ def _read_project(root: str, modules: Modules) -> Project:
             scripts.append(path)
         if path.endswith(".py"):
             continue
-        try:
-            text = read_regular_text(path, _MAX_BYTES)
-        except OSError:
-            continue
-        commands = read_commands(text, kind_of(path) or "shell")
+        source = _read(path)
+        commands = commands_in(source) if source is not None else ()
         if commands:
             files.append(path)
         for command in commands:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memlint.recipes.launch import Command, Flag, kind_of, read_commands
+from memlint.recipes.launch import Command, Flag, commands_in, kind_of, read_commands
 from memlint.recipes.launch_files import READERS
+from memlint.source.reading import read_source
 from tests.examples import examples
 
 
@@ -312,7 +313,9 @@ def test_a_notebook() -> None:
         "%%writefile run.sh\npython no.py",
         "print('!python no.py')",
     )
-    first, second = read_commands(text, "notebook")
+    source = read_source("n.ipynb", text.encode())
+    first, second = commands_in(source)
+    text = source.text
     assert {"x": None, "y": None, "lr": "1e-5"}.items() <= values(first.settings).items()
     assert values(first.environment) == {"A": "1"}
     assert written(text, first.setting("lr")) == "1e-5"
@@ -360,15 +363,19 @@ _PARTS = st.sampled_from(
 )
 
 
-@given(parts=st.lists(_PARTS, max_size=60), kind=st.sampled_from(sorted(READERS)))
+@given(parts=st.lists(_PARTS, max_size=60), kind=st.sampled_from([*READERS, "notebook"]))
 @example(parts=["python ", "${"] * 40, kind="shell")
 @examples(600)
 def test_no_text_stops_it(parts: list[str], kind: str) -> None:
     text = "".join(parts)
     if kind == "notebook":
-        text = json.dumps({"cells": [{"cell_type": "code", "source": "!python t.py " + text}]})
+        cells = [{"cell_type": "code", "source": "!python t.py " + text}]
+        source = read_source("n.ipynb", json.dumps({"cells": cells}).encode())
+        text, commands = source.text, commands_in(source)
+    else:
+        commands = read_commands(text, kind)
     data = text.encode("utf-8", "surrogatepass")
-    for command in read_commands(text, kind):
+    for command in commands:
         for flag in (*command.launcher, *command.settings, *command.environment):
             assert 0 <= flag.span.start <= flag.span.end <= len(data)
             if flag.is_plain_word:
