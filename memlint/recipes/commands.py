@@ -114,19 +114,9 @@ def recipe_of(source: Source, command: Command, base: Recipe | None) -> Recipe |
     document = document_of(command, kind)
     if not document.root.entries:
         return None
-    name = name_of(command)
     complete = command.recipe is None and not command.has_unknown_arguments
     config = command.recipe or "" if base is None else ""
-    return Recipe(
-        source,
-        document,
-        kind,
-        base=base,
-        complete=complete,
-        name=name,
-        config=config,
-        command=command,
-    )
+    return Recipe(source, document, kind, base, complete, name_of(command), config, command)
 
 
 def _is_trl(base: Recipe, kind: Kind) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -438,13 +438,14 @@ def _read_json(source: Source, builder: _Builder) -> None:
     """Nodes of JSON text. ``json`` says whether it is any; the tokens give the places."""
     import json
 
-    _require_shallow(source)
     try:
         json.loads(source.text)
     except json.JSONDecodeError as error:
         place = FileError(source.path, f"broken JSON: {error.msg}", error.lineno, error.colno)
         raise DocumentError(place) from None
-    except (ValueError, RecursionError):
+    except RecursionError:
+        raise _error(source, f"is nested more than {MAX_DEPTH} levels deep") from None
+    except ValueError:
         raise _error(source, "cannot be read as JSON") from None
     for token in re.finditer(_JSON_TOKEN, source.data):
         kind = token.lastgroup or "mark"
@@ -456,19 +457,3 @@ def _read_json(source: Source, builder: _Builder) -> None:
             builder.open(span.start, mapping=text == b"{", flow=True)
         elif text in b"}]":
             builder.close(span.end)
-
-
-def _require_shallow(source: Source) -> None:
-    depth = 0
-    for bracket in _brackets(source.data):
-        depth += 1 if bracket in b"[{" else -1
-        if depth > MAX_DEPTH:
-            raise _error(source, f"is nested more than {MAX_DEPTH} levels deep")
-
-
-def _brackets(data: bytes) -> Iterable[bytes]:
-    return (
-        token["mark"]
-        for token in re.finditer(_JSON_TOKEN, data)
-        if token["mark"] and token["mark"] in b"[]{}"
-    )

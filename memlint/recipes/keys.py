@@ -12,16 +12,13 @@ from collections.abc import Iterator
 from enum import StrEnum
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from memlint.api.tables import table
 from memlint.api.versions import parse_version
+from memlint.recipes import schemas
 from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import Option, Recipe
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.recipes.schemas import Keys
 
 _NAMES = {
     Kind.TORCHTUNE: "torchtune",
@@ -70,8 +67,6 @@ def _problems(recipe: Recipe) -> tuple[KeyProblem, ...]:
 
 
 def _problems_of(recipe: Recipe) -> Iterator[KeyProblem]:
-    from memlint.recipes import schemas
-
     name = program_of(recipe.kind)
     release = recipe.release
     known = schemas.known_keys(name, release) if name is not None else None
@@ -90,10 +85,8 @@ def _problems_of(recipe: Recipe) -> Iterator[KeyProblem]:
         yield from _components(recipe, f"{recipe.kind.value} {known.version}")
 
 
-def _problem(recipe: Recipe, name: str, known: Keys, key: str) -> KeyProblem | None:
+def _problem(recipe: Recipe, name: str, known: schemas.Keys, key: str) -> KeyProblem | None:
     """What is wrong with a key at the top, by what the release of program ``name`` takes."""
-    from memlint.recipes import schemas
-
     option, release = recipe.option(key), recipe.release
     program = f"{recipe.kind.value} {known.version}"
     if key in known.refused:
@@ -123,16 +116,12 @@ def is_beyond(program: str, release: str | None) -> bool:
 
 def component_takes(path: str, name: str = "", release: str | None = None) -> bool:
     """True if torchtune has the component, with a parameter of this name if one is given."""
-    from memlint.recipes import schemas
-
     keys = schemas.component_keys(path, release)
     return keys is not None and (not name or name in keys.names)
 
 
 def _components(recipe: Recipe, program: str) -> Iterator[KeyProblem]:
     """Components of torchtune that are nearly one it has, and their parameters likewise."""
-    from memlint.recipes import schemas
-
     for section in recipe.sections:
         path = recipe.component(section)
         if not path.startswith("torchtune."):
@@ -157,8 +146,6 @@ def _components(recipe: Recipe, program: str) -> Iterator[KeyProblem]:
 @lru_cache(maxsize=2048)
 def _meant(path: str, release: str | None) -> str:
     """The component of torchtune that an unknown one is a slip of; empty where it is none."""
-    from memlint.recipes import schemas
-
     module = f"{path.rpartition('.')[0]}."
     known = schemas.components(release)
     if not any(_is_slip(path, each) for each in known if each.startswith(module)):
@@ -170,8 +157,6 @@ def _meant(path: str, release: str | None) -> str:
 def _is_slip(path: str, known: str) -> bool:
     """True if a component is one of the same module with a letter wrong; another size of a model is
     another release's."""
-    from memlint.recipes import schemas
-
     return (
         path.rpartition(".")[0] == known.rpartition(".")[0]
         and re.findall(r"\d+", path) == re.findall(r"\d+", known)
@@ -180,8 +165,6 @@ def _is_slip(path: str, known: str) -> bool:
 
 
 def _instead(name: str, release: str | None, key: str) -> str:
-    from memlint.recipes import schemas
-
     found = schemas.replacement(name, release, key)
     if found is None:
         return ""

@@ -7,7 +7,6 @@ that is not newer, or for the oldest one; without a version the newest release h
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache, lru_cache
 
 from memlint.api.lookup import newest_tables
@@ -97,7 +96,7 @@ def component_keys(path: str, version: str | None = None) -> Keys | None:
         return None
     shipped = table("torchtune")
     release = _release(shipped, version)
-    path = _canonical(release, path)
+    path = _aliases(release).get(path, path)
     record = shipped.record(path)
     if record is None or not holds(str(record["at"]), release):
         return None
@@ -105,9 +104,18 @@ def component_keys(path: str, version: str | None = None) -> Keys | None:
     return Keys("torchtune", shipped.releases[release], names - {"**", "*"}, is_open="**" in names)
 
 
+@lru_cache(maxsize=64)
 def components(version: str | None = None) -> frozenset[str]:
     """The import paths of all components of torchtune."""
-    return _components(_release(table("torchtune"), version))
+    shipped = table("torchtune")
+    release = _release(shipped, version)
+    records = ((name, shipped.record(name)) for name in shipped.names())
+    paths = {
+        name
+        for name, record in records
+        if name.startswith("torchtune.") and record and holds(str(record["at"]), release)
+    }
+    return frozenset(paths | _aliases(release).keys())
 
 
 def nearest_component(path: str, version: str | None = None) -> str | None:
@@ -232,13 +240,6 @@ def _release(shipped: Table, version: str | None) -> int:
 
 # Shipped tables do not change while we run.
 @cache
-def _components(release: int) -> frozenset[str]:
-    shipped = table("torchtune")
-    paths = {name for name in _paths(shipped) if _is_in(shipped, name, release)}
-    return frozenset(paths | _aliases(release).keys())
-
-
-@cache
 def _versions(name: str) -> tuple[tuple[object, ...], ...]:
     return tuple(parse_version(text) for text in table(name).releases)
 
@@ -259,19 +260,6 @@ def _words(shipped: Table, record_name: str, name: str, release: int) -> frozens
 def _aliases(release: int) -> dict[str, str]:
     words = _words(table("torchtune"), "notes", "aliases", release)
     return dict(word.split("=", 1) for word in words)
-
-
-def _canonical(release: int, path: str) -> str:
-    return _aliases(release).get(path, path)
-
-
-def _paths(shipped: Table) -> Iterator[str]:
-    return (name for name in shipped.names() if re.match(r"torchtune\.", name))
-
-
-def _is_in(shipped: Table, name: str, release: int) -> bool:
-    record = shipped.record(name)
-    return record is not None and holds(str(record["at"]), release)
 
 
 def _closest(word: str, known: frozenset[str]) -> str | None:

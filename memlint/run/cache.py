@@ -22,7 +22,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import memlint
@@ -199,23 +199,25 @@ def fingerprint() -> str:
 
     By content, so that two installations of one version share a cache, as in CI.
     """
-    from memlint.rule.registry import rules_folder
-
     digest = blake2b(digest_size=8)
-    for folder in (os.path.dirname(memlint.__file__), rules_folder()):
-        _add_folder(digest, folder)
-    return digest.hexdigest()
-
-
-def _add_folder(digest: blake2b, folder: str) -> None:
-    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-        if entry.is_dir():
-            if entry.name != "__pycache__":
-                _add_folder(digest, entry.path)
-            continue
+    for _, entry in _own_files():
         data = read_regular(entry.path)
         digest.update(f"{entry.name} {len(data)} ".encode())
         digest.update(data)
+    return digest.hexdigest()
+
+
+def _own_files() -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yield the files of memlint and of its rules, each with its folder."""
+    from memlint.rule.registry import rules_folder
+
+    folders = [os.path.dirname(memlint.__file__), rules_folder()]
+    for folder in folders:  # grows meanwhile
+        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+            if not entry.is_dir():
+                yield folder, entry
+            elif entry.name != "__pycache__":
+                folders.append(entry.path)
 
 
 class Installations:
@@ -250,22 +252,13 @@ class Installations:
 
 def _stamp() -> tuple[str, float]:
     """What the files of this installation are known again by, and when the last was changed."""
-    from memlint.rule.registry import rules_folder
-
     digest = blake2b(digest_size=16)
     newest = 0
-    folders = [os.path.dirname(memlint.__file__), rules_folder()]
-    for folder in folders:  # grows meanwhile
-        digest.update(os.fsencode(folder))
-        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-            if entry.is_dir():
-                if entry.name != "__pycache__":
-                    folders.append(entry.path)
-                continue
-            known = entry.stat()
-            changed = max(known.st_mtime_ns, known.st_ctime_ns)
-            newest = max(newest, changed)
-            digest.update(f"{entry.name} {known.st_size} {changed} ".encode())
+    for folder, entry in _own_files():
+        known = entry.stat()
+        changed = max(known.st_mtime_ns, known.st_ctime_ns)
+        newest = max(newest, changed)
+        digest.update(os.fsencode(folder) + f"{entry.name} {known.st_size} {changed} ".encode())
     return digest.hexdigest(), newest / 1e9
 
 

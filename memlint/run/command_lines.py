@@ -89,7 +89,7 @@ class Launches:
 
     def __init__(self, runs: Callable[[], Runs]) -> None:
         self._runs = runs
-        self._files: dict[str, tuple[str, ...]] = {}
+        self._known: dict[str, tuple[list[str], list[str]]] = {}
         self._commands: dict[str, list[Command]] = {}
 
     def of(self, place: str, data: bytes) -> CommandSettings | None:
@@ -153,29 +153,25 @@ class Launches:
         """The files of commands in the script's folder, those above, and the folders in them."""
         files: list[str] = []
         for folder in _folders(script):
-            for path in (folder, *self._listed(folder, folders=True)[:_MAX_FOLDERS]):
-                files += self._listed(path, folders=False)
+            files += self._listed(folder)[0]
+            for inner in self._listed(folder)[1][:_MAX_FOLDERS]:
+                files += self._listed(inner)[0]
         return list(dict.fromkeys(files))[:_MAX_FILES]
 
-    def _listed(self, folder: str, *, folders: bool) -> tuple[str, ...]:
-        key = f"{folder}{os.sep}" if folders else folder
-        if key not in self._files:
+    def _listed(self, folder: str) -> tuple[list[str], list[str]]:
+        """The files of commands in a folder, and the folders in it."""
+        if folder not in self._known:
             try:
                 with os.scandir(folder) as entries:
-                    self._files[key] = tuple(
-                        sorted(
-                            entry.path
-                            for entry in entries
-                            if (
-                                entry.is_dir(follow_symlinks=False) and entry.name[:1] != "."
-                                if folders
-                                else kind_of(entry.name) is not None and entry.is_file()
-                            )
-                        )
-                    )
+                    ordered = sorted(entries, key=lambda entry: entry.path)
             except OSError:
-                self._files[key] = ()
-        return self._files[key]
+                ordered = []
+            inner = [each for each in ordered if each.name[:1] != "."]
+            self._known[folder] = (
+                [each.path for each in ordered if kind_of(each.name) and each.is_file()],
+                [each.path for each in inner if each.is_dir(follow_symlinks=False)],
+            )
+        return self._known[folder]
 
     def _of_file(self, path: str) -> list[Command]:
         if path not in self._commands:

@@ -19,7 +19,7 @@ from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.rule import registry
 from memlint.run.checked import deeply
 from memlint.run.command_lines import CommandSettings, Launches, paths_of
-from memlint.run.engine import Asked, Options, check_source, read_script
+from memlint.run.engine import Asked, Options, check_source, script_of
 from memlint.run.launches import settings_of_run
 from memlint.run.recipes import examine_recipe_source, recipes_of, why_passed_over
 from memlint.run.smaller_batches import RULE as SMALLER
@@ -138,7 +138,7 @@ class _Reader:
         """
         project = project_of(os.path.abspath(source.path), source.data, self._runs.modules)
         options: Options = {"project": project, "command_line": given}
-        return deeply(lambda: settings_of(read_script(source, api, options)))
+        return deeply(lambda: settings_of(script_of(source, api, **options)))
 
     def of_recipes(self) -> Iterator[Described]:
         """The recipe as each of its commands runs it, or what each command of the file starts."""

@@ -169,10 +169,9 @@ def examine(
     runs: ScriptRuns | None = None
     own = may_train_torchtune(source.data)
     if chosen or woken:
-        tree = parse_python(source.text)
-        chosen = _speaking(chosen, tree, own)
+        chosen = _speaking(chosen, parse_python(source.text), own)
     if chosen or woken:
-        script = script_of(source, tree, api, **options)
+        script = script_of(source, api, **options)
         findings, runs = _found_in_run(script, chosen, woken, pricing, on_error)
         findings = _without_tests(script, findings, options.get("in_tests"))
         script.forget()
@@ -231,24 +230,17 @@ def _speaking(rules: Iterable[Rule], tree: Module, own: bool) -> list[Rule]:
     return [rule for rule in rules if rule.may_speak(packages) or (own and rule.is_of_run)]
 
 
-def read_script(source: Source, api: Api, options: Options) -> Script:
-    """The script with what the options know of its project.
+def script_of(source: Source, api: Api, **options: Unpack[Options]) -> Script:
+    """The script with what the options know of its project, and of the commands that start it.
 
     Raises ``SyntaxError`` as ``ast.parse`` does, and RecursionError.
     """
-    return script_of(source, parse_python(source.text), api, **options)
-
-
-def script_of(source: Source, tree: Module, api: Api, **options: Unpack[Options]) -> Script:
-    """The script with what the options know of its project, and of the commands that start it."""
     from memlint.script.model import build_script
 
     project, command_line = options.get("project"), options.get("command_line")
     given = command_line.settings if command_line is not None else None
     launcher = command_line.launcher if command_line is not None else None
-    return _quietly(
-        lambda: build_script(source, api, project, given=given, launcher=launcher, tree=tree)
-    )
+    return _quietly(lambda: build_script(source, api, project, given=given, launcher=launcher))
 
 
 class Asked(NamedTuple):

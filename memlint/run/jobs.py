@@ -60,63 +60,44 @@ def plan(found: Iterable[Found], choice: Choice) -> list[Job]:
     by_settings: dict[int, _Chosen] = {}
     jobs = []
     for file in found:
-        settings = file.settings
-        known = by_settings.get(id(settings))
+        known = by_settings.get(id(file.settings))
         if known is None:
-            known = by_settings[id(settings)] = _chosen(settings, choice)
-        codes, by_code, per_file, in_tests, fixable = known
+            known = by_settings[id(file.settings)] = _chosen(file.settings, choice)
+        job, per_file = known
+        codes = job.codes
         if per_file:
-            relative = _relative(os.path.abspath(file.path), settings.root)
+            relative = _relative(os.path.abspath(file.path), file.settings.root)
             dropped = [code for globs, more in per_file if globs.ignores(relative) for code in more]
             if dropped:
                 codes = codes - rule_files.selected(dropped)
-        if in_tests is not None and not file.named and _is_among_tests(file):
-            codes = codes & in_tests
+        if job.in_tests is not None and not file.named and _is_among_tests(file):
+            codes = codes & job.in_tests
         jobs.append(
-            Job(
-                file.path,
-                codes,
-                settings.target,
-                file.named,
-                settings.unsafe_fixes,
-                file.absolute,
-                by_code,
-                settings.runtime,
-                Pricing(settings.gpu, settings.assume) if settings.prices else None,
-                in_tests=in_tests,
-                fixable=fixable,
-            )
+            job._replace(path=file.path, absolute=file.absolute, named=file.named, codes=codes)
         )
     return jobs
 
 
-class _Chosen(NamedTuple):
-    """What one configuration and the command line choose."""
-
-    codes: frozenset[str]
-    by_code: frozenset[str]
-    per_file: list[tuple[Patterns, tuple[str, ...]]]
-    in_tests: frozenset[str] | None
-    fixable: frozenset[str] | None
+# What one configuration and the command line choose for every file, and what for some.
+_Chosen = tuple[Job, list[tuple[Patterns, tuple[str, ...]]]]
 
 
 def _chosen(settings: Settings, choice: Choice) -> _Chosen:
-    named = (
-        *(settings.select or ()),
-        *settings.extend_select,
-        *(choice.select or ()),
-        *choice.extend_select,
-    )
-    by_code = rule_files.named(named)
-    return _Chosen(
+    named = (*(settings.select or ()), *settings.extend_select)
+    by_code = rule_files.named((*named, *(choice.select or ()), *choice.extend_select))
+    limits = settings.fixable is not None or settings.unfixable
+    job = Job(
+        "",
         chosen_codes(settings, choice),
-        by_code,
-        [(Patterns([glob]), codes) for glob, codes in settings.per_file_ignores],
-        None if settings.tests else by_code | rule_files.rules_on_versions(),
-        None
-        if settings.fixable is None and not settings.unfixable
-        else rule_files.selected(settings.fixable, settings.unfixable),
+        settings.target,
+        unsafe_fixes=settings.unsafe_fixes,
+        by_code=by_code,
+        runtime=settings.runtime,
+        pricing=Pricing(settings.gpu, settings.assume) if settings.prices else None,
+        in_tests=None if settings.tests else by_code | rule_files.rules_on_versions(),
+        fixable=rule_files.selected(settings.fixable, settings.unfixable) if limits else None,
     )
+    return job, [(Patterns([glob]), codes) for glob, codes in settings.per_file_ignores]
 
 
 def _is_among_tests(file: Found) -> bool:

@@ -46,7 +46,6 @@ from memlint.runs.run_settings import joined, settings_of
 from memlint.source import Place, Source, Span
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
-from memlint.source.parsing import parse_python
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 
@@ -108,14 +107,13 @@ def _run(
     there are none, or it does not parse."""
     said = "\n".join(f"{name} {each.value}" for name, each in (given.settings or {}).items())
     rules = list(prefilter.asked(script.data + said.encode("utf-8", "replace")))
+    if not rules:
+        return None
     project = project_of(script.path, script.data, runs.modules)
     try:
-        tree = parse_python(script.text) if rules else None
+        return script_of(script, asked.api, project=project, command_line=given), rules
     except (SyntaxError, ValueError):
-        tree = None
-    if tree is None:
         return None
-    return script_of(script, tree, asked.api, project=project, command_line=given), rules
 
 
 def _of_run(

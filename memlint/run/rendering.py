@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from memlint.fix.outcome import TextEdit as Splice
     from memlint.rule import Rule
     from memlint.source import Source
+    from memlint.source.edits import Edit
     from memlint.source.text import Location
 
 
@@ -35,19 +36,7 @@ def render_findings(
     """
     known = {rule.code: rule for rule in rules}
     words = {code: _reason(code, known) for code in {each.code for each in findings}}
-    fixes: Sequence[RenderedFix | None]
-    # Recipes are read quickly, and some of their keys cannot be changed where they stand.
-    tries = show_fixes or is_recipe_file(source.path)
-    if tries and any(finding.fix and finding.fix.edits for finding in findings):
-        from memlint.run.rendering import applicable, preview
-
-        show = preview if show_fixes else applicable
-        fixes = show(source, [finding.fix for finding in findings])
-    else:
-        fixes = [_unrendered(finding.fix) for finding in findings]
-    fixes = [
-        _with_requirement(fix, finding.fix) for fix, finding in zip(fixes, findings, strict=True)
-    ]
+    fixes = rendered_fixes(source, [each.fix for each in findings], show_fixes=show_fixes)
     return [
         _rendered(source, finding, fix, words[finding.code])
         for finding, fix in zip(findings, fixes, strict=True)
@@ -103,72 +92,60 @@ def first_sentence(text: str) -> str:
     return line[: end.start()] if end else line
 
 
-def _unrendered(fix: Fix | None) -> RenderedFix | None:
-    if fix is None:
-        return None
-    applicability = fix.applicability if fix.edits else Applicability.DISPLAY
-    return RenderedFix(fix.message, applicability.value)
+def rendered_fixes(
+    source: Source, fixes: Sequence[Fix | None], *, show_fixes: bool = True
+) -> list[RenderedFix | None]:
+    """Each fix alone, as it would change ``source``, or without its text; one that cannot be made
+    becomes advice."""
+    changes = [fix.edits for fix in fixes if fix is not None and fix.edits]
+    made = iter(_tried(source, changes, show_fixes)) if changes else iter(())
+    return [
+        None if fix is None else _rendered_fix(source, fix, next(made) if fix.edits else None)
+        for fix in fixes
+    ]
 
 
-def _with_requirement(shown: RenderedFix | None, fix: Fix | None) -> RenderedFix | None:
-    if shown is None or shown.applicability == Applicability.DISPLAY:
-        return shown
-    from memlint.run.advice import requires
-
-    return shown._replace(requires=requires(fix))
-
-
-def preview(source: Source, fixes: Sequence[Fix | None]) -> list[RenderedFix | None]:
-    """Each fix alone, as it would change ``source``; one that cannot be applied becomes advice."""
-    as_shown = _unmasked(source)
-    wanted = [fix for fix in fixes if fix is not None and fix.edits]
-    changes = [fix.edits for fix in wanted]
-    if is_recipe_file(source.path):
-        apply = applier(source.path)
-        alone = iter([apply(source, [edits]) for edits in changes])
-    else:
+def _tried(
+    source: Source, changes: Sequence[Sequence[Edit]], show_fixes: bool
+) -> Iterable[Sequence[Splice] | None]:
+    """What each change splices into the source, if that is shown; None where it cannot be made."""
+    if show_fixes:
+        if is_recipe_file(source.path):
+            apply = applier(source.path)
+            return [apply(source, [edits]).edits or None for edits in changes]
         from memlint.fix.apply import previews
 
-        alone = iter(previews(source.text, changes))
-    shown: list[RenderedFix | None] = []
-    for fix in fixes:
-        if fix is None:
-            shown.append(None)
-            continue
-        splices = next(alone).edits if fix.edits else ()
-        if not splices:
-            shown.append(RenderedFix(fix.message, "display"))
-            continue
-        edits = tuple(
-            TextEdit(
-                source.location(splice.span.start),
-                source.location(splice.span.end),
-                as_shown(splice.content),
-            )
-            for splice in splices
-        )
-        diff = diff_lines(source, splices, as_shown)
-        shown.append(RenderedFix(fix.message, fix.applicability.value, edits, diff))
-    return shown
-
-
-def applicable(source: Source, fixes: Sequence[Fix | None]) -> list[RenderedFix | None]:
-    """Each fix of a recipe without its text; one that cannot be applied becomes advice."""
-    changes = [fix.edits for fix in fixes if fix is not None and fix.edits]
+        return [each.edits or None for each in previews(source.text, changes)]
+    if not is_recipe_file(source.path):
+        return [()] * len(changes)
+    # Recipes are read quickly, and some of their keys cannot be changed where they stand.
     if is_document(source.path):
         from memlint.fix.recipe_edits import impossible_recipe_edits as impossible_edits
     else:
         from memlint.fix.command_edits import impossible_command_edits as impossible_edits
     refused = impossible_edits(source, changes)
-    numbers = iter(range(len(changes)))
-    shown: list[RenderedFix | None] = []
-    for fix in fixes:
-        if fix is None:
-            shown.append(None)
-            continue
-        is_advice = not fix.edits or next(numbers) in refused
-        shown.append(RenderedFix(fix.message, "display" if is_advice else fix.applicability.value))
-    return shown
+    return [None if number in refused else () for number in range(len(changes))]
+
+
+def _rendered_fix(source: Source, fix: Fix, splices: Sequence[Splice] | None) -> RenderedFix:
+    if splices is None or (fix.applicability is Applicability.DISPLAY and not splices):
+        return RenderedFix(fix.message, Applicability.DISPLAY.value)
+    from memlint.run.advice import requires
+
+    needed = "" if fix.applicability is Applicability.DISPLAY else requires(fix)
+    if not splices:
+        return RenderedFix(fix.message, fix.applicability.value, requires=needed)
+    as_shown = _unmasked(source)
+    edits = tuple(
+        TextEdit(
+            source.location(splice.span.start),
+            source.location(splice.span.end),
+            as_shown(splice.content),
+        )
+        for splice in splices
+    )
+    diff = diff_lines(source, splices, as_shown)
+    return RenderedFix(fix.message, fix.applicability.value, edits, diff, needed)
 
 
 def applier(path: str) -> Apply:

@@ -190,36 +190,21 @@ def edits_where_written(edits: Sequence[Edit]) -> tuple[Edit, ...] | None:
 
 def _edit(edit: Edit) -> Edit | None:
     match edit:
-        case SetKeyword(call=place) | RemoveKeyword(call=place) | RenameKeyword(call=place):
-            at = _written(place)
-        case SetItem(mapping=place, key=key) | RemoveItem(mapping=place, key=key):
-            at = _written(place, key)
-        case RenameItem(mapping=place, old=key):
-            at = _written(place, key)
-        case ReplaceExpression(span=place):
-            at = _written(place)
-        case _:
-            at = None
-    return None if at is None else _edit_of(at, edit)
-
-
-def _edit_of(at: Written, edit: Edit) -> Edit | None:
-    match edit:
-        case SetKeyword(name=name, source=source):
+        case SetKeyword(call=place, name=name, source=source) if at := _written(place):
             return _set(at, at.key_of(name), source)
-        case SetItem(key=key, source=source):
+        case SetItem(mapping=place, key=key, source=source) if at := _written(place, key):
             return _set(at, key, source)
-        case ReplaceExpression(source=source):
+        case ReplaceExpression(span=place, source=source) if at := _written(place):
             return _set(at, at.key, source)
-        case RemoveKeyword(name=name):
-            key_there = at.key_of(name)
-            return RemoveItem(at.mapping, key_there) if key_there else None
-        case RemoveItem(key=key):
+        case RemoveKeyword(call=place, name=name) if at := _written(place):
+            there = at.key_of(name)
+            return RemoveItem(at.mapping, there) if there else None
+        case RemoveItem(mapping=place, key=key) if at := _written(place, key):
             return RemoveItem(at.mapping, key)
-        case RenameKeyword(old=old, new=new):
-            key_there = at.key_of(old) if at.key_of(new) else None
-            return RenameItem(at.mapping, key_there, new) if key_there else None
-        case RenameItem(old=old, new=new):
+        case RenameKeyword(call=place, old=old, new=new) if at := _written(place):
+            there = at.key_of(old) if at.key_of(new) else None
+            return RenameItem(at.mapping, there, new) if there else None
+        case RenameItem(mapping=place, old=old, new=new) if at := _written(place, old):
             return RenameItem(at.mapping, old, new)
     return None
 
