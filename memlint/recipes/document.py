@@ -8,7 +8,6 @@ than its length. PyYAML is imported when a YAML file is read and not before.
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from memlint.recipes.files import MAX_BYTES
 from memlint.source import Source, Span
 from memlint.source.diagnostics import FileError
 from memlint.source.record import NamedTuple, Record
+from memlint.source.text import ByteOffsets
 
 if TYPE_CHECKING:
     import yaml
@@ -302,7 +302,7 @@ def _error(source: Source, message: str, offset: int | None = None) -> DocumentE
 def _read_yaml(source: Source, builder: _Builder) -> None:
     import yaml
 
-    at = _Offsets(source.text)
+    at = ByteOffsets(source.text)
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     scalar = yaml.ScalarEvent
     try:
@@ -315,13 +315,13 @@ def _read_yaml(source: Source, builder: _Builder) -> None:
                     builder.alias(_span(event, at), str(event.anchor))
                 case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
                     builder.open(
-                        _index(event.start_mark, at),
+                        _span(event, at).start,
                         mapping=isinstance(event, yaml.MappingStartEvent),
                         flow=bool(event.flow_style),
                         anchor=event.anchor,
                     )
                 case yaml.CollectionEndEvent():
-                    builder.close(_index(event.end_mark, at))
+                    builder.close(_span(event, at).end)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         row, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
@@ -332,7 +332,7 @@ def _read_yaml(source: Source, builder: _Builder) -> None:
         raise _error(source, f"does not parse as YAML: {reason}") from None
 
 
-def _scalar(event: yaml.ScalarEvent, at: _Offsets, source: Source) -> Scalar:
+def _scalar(event: yaml.ScalarEvent, at: ByteOffsets, source: Source) -> Scalar:
     span, style, tag = _span(event, at), event.style, event.tag
     anchored = event.anchor is not None
     plain = not style
@@ -396,33 +396,8 @@ class _Resolver:
             return text
 
 
-def _span(event: Any, at: _Offsets) -> Span:
-    start: int = event.start_mark.index
-    end: int = event.end_mark.index
-    return Span(start, end) if at.are_bytes else Span(at(start), at(end))
-
-
-def _index(mark: Any, at: _Offsets) -> int:
-    """The byte at a parser's mark."""
-    return at(mark.index)
-
-
-class _Offsets:
-    """Byte offsets of character positions."""
-
-    def __init__(self, text: str) -> None:
-        self._bytes: array[int] | None = None
-        self.are_bytes = text.isascii()
-        if not self.are_bytes:
-            self._bytes = array("I", [0])
-            offset = 0
-            for character in text:
-                code = ord(character)
-                offset += 1 + (code > 0x7F) + (code > 0x7FF) + (code > 0xFFFF)
-                self._bytes.append(offset)
-
-    def __call__(self, index: int) -> int:
-        return index if self._bytes is None else self._bytes[min(index, len(self._bytes) - 1)]
+def _span(event: Any, at: ByteOffsets) -> Span:
+    return at.span(event.start_mark.index, event.end_mark.index)
 
 
 # -- JSON ------------------------------------------------------------------------------------------

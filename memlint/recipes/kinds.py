@@ -209,7 +209,7 @@ def is_option(name: str, key: str) -> bool:
 
 def _was_of(program: str, keys: Collection[str]) -> bool:
     """True if every key is one of a program's schema, in some release, or nearly one of today's."""
-    from memlint.recipes.schemas import was_key
+    from memlint.recipes.keys import was_key
 
     return all(was_key(program, key) for key in keys)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from memlint.recipes.shell import Shell, Simple
 from memlint.recipes.words import Piece, Uses, Variable, Word
 from memlint.source.notebook import magic_lines
-from memlint.source.text import Source, Span
+from memlint.source.text import ByteOffsets, Source, Span
 
 _LINE = re.compile(r"(?:[^\\\n]|\\\r?\n|\\)*+(?:\n|$)")
 _MAKE_VARIABLE = re.compile(
@@ -33,7 +33,6 @@ _ENV_MAGIC = re.compile(
 )
 _SHELL_CELL = re.compile(r"\s*%%\s*(?:bash|sh|shell|script\s+(?:--\S+\s+)*(?:ba)?sh)\b[^\n]*\n?")
 _CELL_LINE = re.compile(r"(?:[^\\\n]|\\\r?\n|\\)*+(?:\n|$)")
-_STEP = 4096
 
 
 class Place:
@@ -41,27 +40,15 @@ class Place:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._steps: list[int] | None = None
-        if not text.isascii():
-            self._steps = [0]
-            for at in range(0, len(text), _STEP):
-                size = len(text[at : at + _STEP].encode("utf-8", "surrogatepass"))
-                self._steps.append(self._steps[-1] + size)
+        self._offsets = ByteOffsets(text)
 
     def span(self, start: int, end: int) -> Span:
         """The bytes of the characters from ``start`` to ``end``."""
-        return Span(self._byte(start), self._byte(end))
+        return self._offsets.span(start, end)
 
     def text(self, start: int, end: int) -> str:
         """What the file holds there."""
         return self._text[start:end]
-
-    def _byte(self, at: int) -> int:
-        if self._steps is None:
-            return at
-        step = at // _STEP
-        rest = self._text[step * _STEP : at]
-        return self._steps[step] + len(rest.encode("utf-8", "surrogatepass"))
 
 
 class CellPlace(Place):

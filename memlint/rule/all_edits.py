@@ -4,10 +4,10 @@ A rule writes ``edits.set_option(script, call, "bf16", "True")``. What returns N
 edits with certainty.
 """
 
+from memlint.recipes.recipe import rename_key, set_key
 from memlint.runs.changes import add_option, set_item, set_option, together
 from memlint.runs.loop_losses import deferred_logits, fused_loss
 from memlint.runs.own_layers import recomputed_layers
-from memlint.runs.recipe_changes import rename_key, set_key
 from memlint.runs.references import Reference, method_of, reference_to, without_import
 from memlint.runs.runtime_calls import call_beside
 from memlint.source.edits import (

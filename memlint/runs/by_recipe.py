@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 from memlint.recipes.keys import component_takes
-from memlint.recipes.recipe import UNKNOWN, Recipe
+from memlint.recipes.recipe import UNKNOWN, Recipe, remove_key, set_key
 from memlint.recipes.recipe_training import is_adapter, is_on, is_sharded
 from memlint.runs.program_options import KEPT_BASE, OPTIONS, Option
-from memlint.runs.recipe_changes import remove_key, set_key
 from memlint.runs.run import Change, Field, TrainingRun
 from memlint.script.call_settings import UNSURE
 from memlint.source.edits import Edit

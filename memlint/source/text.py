@@ -38,6 +38,33 @@ class Span(NamedTuple):
         return Span(self.start, self.start + len(text.encode()))
 
 
+# Characters between two offsets that are kept.
+_STEP = 4096
+
+
+class ByteOffsets:
+    """Byte offsets of characters of a text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._steps: list[int] | None = None
+        if not text.isascii():
+            parts = (text[at : at + _STEP] for at in range(0, len(text), _STEP))
+            sizes = (len(part.encode("utf-8", "surrogatepass")) for part in parts)
+            self._steps = list(accumulate(sizes, initial=0))
+
+    def __call__(self, at: int) -> int:
+        if self._steps is None:
+            return at
+        step = min(at // _STEP, len(self._steps) - 1)
+        rest = self._text[step * _STEP : at]
+        return self._steps[step] + len(rest.encode("utf-8", "surrogatepass"))
+
+    def span(self, start: int, end: int) -> Span:
+        """The bytes of the characters from ``start`` to ``end``."""
+        return Span(self(start), self(end))
+
+
 class Place(Span):
     """Where a setting is written that a script is given: bytes of another file than the script's.
 
