@@ -37,7 +37,7 @@ from memlint.run.launches import (
 )
 from memlint.run.pricing import priced, settings_or_none
 from memlint.run.trl_recipes import check_trl_recipe, edits_of
-from memlint.runs.decisions import is_explained_key
+from memlint.runs.changes import is_explained_key
 from memlint.source import Source, Span
 from memlint.source.diagnostics import FileError, ReadError
 from memlint.source.edits import Edit, ReplaceExpression, SetItem

@@ -20,8 +20,7 @@ from memlint.recipes.document import (
     merged,
     resolved,
 )
-from memlint.recipes.kinds import Reader
-from memlint.recipes.methods import Method
+from memlint.recipes.kinds import Method, Reader
 from memlint.recipes.recipe import Recipe, is_interpolated
 from memlint.source import Place, Span
 from memlint.source.record import Record

@@ -28,7 +28,7 @@ from memlint.source.edits import (
 
 if TYPE_CHECKING:
     from memlint.api.lookup import Api
-    from memlint.recipes.methods import Method
+    from memlint.recipes.kinds import Method
     from memlint.run.runs import Around
     from memlint.run.trl_program import Written
     from memlint.runs.plain_options import Options
@@ -90,7 +90,7 @@ def _programs(recipe: Recipe, api: Api, around: Around) -> Iterator[tuple[Reader
 
 def _readings(recipe: Recipe, api: Api, around: Around) -> Iterator[tuple[Reader, Method]]:
     """What may read the recipe, with each method that it may train by."""
-    from memlint.recipes.methods import method_named, method_of_classes, methods_of
+    from memlint.recipes.kinds import method_named, method_of_classes, methods_of
 
     below = recipe.base.document.root.entries if recipe.base is not None else ()
     written = {*merged(recipe.document.root), *(e.key.value for e in (*below, *around.entries))}

@@ -17,7 +17,7 @@ from memlint.runs.precision import (
 )
 from memlint.runs.run import Change, Field, span_in
 from memlint.runs.runtime_calls import call_after_trainer
-from memlint.runs.trainer_loss import TrainerWithLoss
+from memlint.runs.trainer_batches import TrainerWithLoss
 from memlint.script.call_settings import UNSURE, Setting
 from memlint.script.calls import Config, Trainer
 from memlint.script.checkpointing import ARGUMENTS, SWITCHES

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from memlint.flow.escapes import goes_out_of_sight
 from memlint.runs.run import Change
 from memlint.runs.runtime_calls import IF_TAKEN, call_on_model
-from memlint.runs.trainer_loss import doubt_of_load
+from memlint.runs.trainer_batches import doubt_of_load
 from memlint.script.forward_passes import all_forwards_of, are_of_one_model
 from memlint.script.handwritten_losses import LossForm, TokenLoss, are_read_alone
 from memlint.script.loaded_models import ModelFacts

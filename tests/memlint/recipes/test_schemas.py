@@ -13,7 +13,7 @@ import pytest
 from memlint.api.extract.recipe_schemas import PACKAGES, Schema, encode_schemas, read_schema
 from memlint.api.extract.wheels import FLOORS, released, releases
 from memlint.api.tables import Table, table
-from memlint.recipes.keys import (
+from memlint.recipes.schemas import (
     added_in,
     component_keys,
     known_keys,
