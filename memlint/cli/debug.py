@@ -45,7 +45,7 @@ def _recipes(path: str) -> Iterator[str]:
     """Yield the recipes or commands in a file, with their settings."""
     from memlint.project.targets import Targets
     from memlint.recipes.document import DocumentError
-    from memlint.recipes.launch import kind_of, read_commands
+    from memlint.recipes.launch import commands_in
     from memlint.run.recipes import recipes_of, why_passed_over
     from memlint.run.runs import Runs
     from memlint.source.diagnostics import ReadError
@@ -57,7 +57,7 @@ def _recipes(path: str) -> Iterator[str]:
         recipes = recipes_of(source, runs)
     except (ReadError, DocumentError) as error:
         raise click.ClickException(f"{path} {error.diagnostic.message}") from None
-    commands = () if is_document(path) else read_commands(source.text, kind_of(path) or "shell")
+    commands = () if is_document(path) else commands_in(source)
     if not recipes and not commands:
         raise click.ClickException(f"{path} {why_passed_over(source, runs)}")
     for recipe in recipes:
@@ -83,7 +83,7 @@ def _runs(path: str) -> Iterator[str]:
     yield from ("runs:",) if launches else ()
     for launch in launches:
         command = launch.command
-        row = runs.row(launch)
+        row = launch.row
         yield f"    {os.path.relpath(launch.path)}, line {row}: {command.program}"
         yield from (f"        {line}" for line in _command(command))
 

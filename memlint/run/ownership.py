@@ -38,6 +38,7 @@ from memlint.run.parsings import (
     typed,
     words_of,
 )
+from memlint.source import Source
 from memlint.source.asking import Asking
 from memlint.source.diagnostics import ReadError
 from memlint.source.reading import read_source
@@ -63,12 +64,20 @@ _LAUNCHER_FILES = {
 _MAX_DIGESTS = 100
 
 
-class Use(NamedTuple):
-    """A launch command that names the file. path, row: where it stands."""
+class Launch(NamedTuple):
+    """A launch command and its file, at an absolute path."""
 
-    path: str
-    row: int
+    source: Source
     command: Command
+
+    @property
+    def path(self) -> str:
+        return self.source.path
+
+    @property
+    def row(self) -> int:
+        """The line of its file, or of its cell, on which the command begins."""
+        return self.source.location(self.command.span.start).row
 
 
 class Readers:
@@ -116,7 +125,7 @@ class Readers:
             scripts = [path for path, parser in self._parsers.items() if parser is not None]
         return (*scripts, *chain(*self._asking.asked.values()))
 
-    def of(self, place: str, root: MappingNode, uses: Sequence[Use]) -> Reader | None:
+    def of(self, place: str, root: MappingNode, uses: Sequence[Launch]) -> Reader | None:
         """What reads the file at ``place``; None for what is no file of settings of ours.
 
         root: its mapping. uses: the commands that name it. A reader without a kind is one that is
@@ -138,7 +147,7 @@ class Readers:
 
     # -- by commands -----------------------------------------------------------------------------
 
-    def _of_command(self, use: Use, place: str, keys: Collection[str]) -> Reader:
+    def _of_command(self, use: Launch, place: str, keys: Collection[str]) -> Reader:
         command = use.command
         where = f"{relative(use.path, self._root)}:{use.row}"
         launcher = {flag.name: (flag, _LAUNCHER_FILES) for flag in command.launcher}
@@ -149,7 +158,8 @@ class Readers:
         kind = kind_of_command(command)
         if kind is not None:
             return Reader(kind, f"{where} starts {kind.value} with it")
-        script = self.script_of(command, use.path)
+        places = (_places(each, use.path, command, self._root) for each in command.scripts)
+        script = next(filter(os.path.isfile, chain(*places)), None)
         parser = self._parser(script) if script is not None and script in self._scripts else None
         target = command.target.text if command.target is not None else None
         if parser is None:
@@ -157,11 +167,6 @@ class Readers:
             return Reader(None, f"{where} gives it to {said}")
         read = self._of_parser(parser, place, keys)
         return read._replace(evidence=f"{where} gives it to {read.evidence}")
-
-    def script_of(self, command: Command, beside: str) -> str | None:
-        """The script of the project that a command in a file starts."""
-        places = chain(*(_places(each, beside, command, self._root) for each in command.scripts))
-        return next(filter(os.path.isfile, places), None)
 
     # -- by scripts ------------------------------------------------------------------------------
 

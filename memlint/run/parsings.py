@@ -111,7 +111,8 @@ def _typed(path: str, data: bytes, modules: Modules) -> Iterator[Parsing]:
         or _unpacks(data)
     ):
         tree = parse_python(read_source(path, data).text)
-        yield from _Reading(tree, Project(path, modules)).parsings()
+        reading = _Reading(tree, Project(path, modules))
+        yield from (*reading.typed(), *reading.unpacked())
 
 
 def _unpacks(data: bytes) -> bool:
@@ -212,12 +213,7 @@ class _Reading:
         self._calls = [node for node in nodes if isinstance(node, ast.Call)]
         self._assigns = [node for node in nodes if isinstance(node, ast.Assign)]
 
-    def parsings(self) -> Iterator[Parsing]:
-        """Where the script reads settings into classes."""
-        yield from self._typed()
-        yield from self._unpacked()
-
-    def _typed(self) -> Iterator[Parsing]:
+    def typed(self) -> Iterator[Parsing]:
         """``HfArgumentParser((A, B))`` and its like, where they read files."""
         methods = {node.func.attr for node in self._calls if isinstance(node.func, ast.Attribute)}
         for call in self._calls:
@@ -235,7 +231,7 @@ class _Reading:
     def _classes(self, given: ast.expr) -> tuple[Class, ...]:
         """The classes of a parser; one that is not known stands for what cannot be told."""
         nodes = given.elts if isinstance(given, ast.Tuple | ast.List) else [given]
-        return tuple(self._class(node) for node in nodes)
+        return tuple(map(self._class, nodes))
 
     def _assigned(self, name: ast.Name) -> ast.expr | None:
         """What a name is assigned, nearest above: one place alone is certain."""
@@ -248,9 +244,9 @@ class _Reading:
 
     def _class(self, node: ast.expr) -> Class:
         name = self._imports.qualified(node)
-        return _Resolver(self._project).resolve(name, self._imports, None)
+        return _resolved(self._project, name, self._imports, None)
 
-    def _unpacked(self) -> Iterator[Parsing]:
+    def unpacked(self) -> Iterator[Parsing]:
         """``A(**config)`` where ``config`` is all that a file holds."""
         for call in self._calls:
             given = [each.value for each in call.keywords if each.arg is None]
@@ -290,48 +286,48 @@ def _suffixes(parser: str, methods: set[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-class _Resolver:
-    """Finds classes in the files of a project, and what they stand on."""
+def _resolved(
+    project: Project, name: str, imports: _Imports, home: str | None, depth: int = 0
+) -> Class:
+    """The class that a name of a module means, in the files of a project. home: the module's file;
+    None: the script's."""
+    unknown = Class(name, "", frozenset(), is_known=False)
+    if not name or depth > _DEEPEST:
+        return unknown
+    if name in imports.classes:
+        return _class_of(project, imports.classes[name], imports, home, depth)
+    if name in _PLAIN:
+        return Class(name, "", frozenset(), is_known=True)
+    if name.partition(".")[0] in _LIBRARIES:
+        return Class(name, name, frozenset(), is_known=True)
+    found = project.find(name, home)
+    if found is None:
+        return unknown
+    module, inner = found
+    elsewhere = _imports_of(module.tree)
+    head, _, rest = inner.partition(".")
+    full = ".".join(filter(None, (elsewhere.names.get(head, head), rest)))
+    return _resolved(project, full, elsewhere, module.path, depth + 1)
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
 
-    def resolve(self, name: str, imports: _Imports, home: str | None, depth: int = 0) -> Class:
-        """The class that a name of a module means. home: the module's file; None: the script's."""
-        unknown = Class(name, "", frozenset(), is_known=False)
-        if not name or depth > _DEEPEST:
-            return unknown
-        if name in imports.classes:
-            return self._of(imports.classes[name], imports, home, depth)
-        if name in _PLAIN:
-            return Class(name, "", frozenset(), is_known=True)
-        if name.partition(".")[0] in _LIBRARIES:
-            return Class(name, name, frozenset(), is_known=True)
-        found = self._project.find(name, home)
-        if found is None:
-            return unknown
-        module, inner = found
-        elsewhere = _imports_of(module.tree)
-        head, _, rest = inner.partition(".")
-        full = ".".join(filter(None, (elsewhere.names.get(head, head), rest)))
-        return self.resolve(full, elsewhere, module.path, depth + 1)
-
-    def _of(self, node: ast.ClassDef, imports: _Imports, home: str | None, depth: int) -> Class:
-        own = frozenset(_fields(node))
-        library, is_known = "", True
-        computes = any(getattr(each, "name", "") in _INITIALIZERS for each in node.body)
-        for base in node.bases:
-            inner = base.value if isinstance(base, ast.Subscript) else base
-            name = imports.qualified(inner)
-            if name == node.name:
-                is_known = False
-                continue
-            above = self.resolve(name, imports, home, depth + 1)
-            own |= above.own
-            library = library or above.library
-            is_known &= above.is_known
-            computes |= above.computes
-        return Class(node.name, library, own, is_known, computes)
+def _class_of(
+    project: Project, node: ast.ClassDef, imports: _Imports, home: str | None, depth: int
+) -> Class:
+    """A class of the project, with what it stands on."""
+    own = frozenset(_fields(node))
+    library, is_known = "", True
+    computes = any(getattr(each, "name", "") in _INITIALIZERS for each in node.body)
+    for base in node.bases:
+        name = imports.qualified(base.value if isinstance(base, ast.Subscript) else base)
+        if name == node.name:
+            is_known = False
+            continue
+        above = _resolved(project, name, imports, home, depth + 1)
+        own |= above.own
+        library = library or above.library
+        is_known &= above.is_known
+        computes |= above.computes
+    return Class(node.name, library, own, is_known, computes)
 
 
 def _fields(node: ast.ClassDef) -> Iterator[str]:

@@ -27,7 +27,7 @@ from memlint.recipes.kinds import Kind, Reader, kind_for_launcher
 from memlint.recipes.launch import NOTEBOOK_STARTS, Command, commands_in, kind_of
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.run.launchers import Files, launcher_of
-from memlint.run.ownership import Readers, Use, means, names_of_files
+from memlint.run.ownership import Launch, Readers, means, names_of_files
 from memlint.script.launcher import Launcher, joined
 from memlint.source import Source
 from memlint.source.bounded import read_regular_text
@@ -72,13 +72,6 @@ class Around(NamedTuple):
     by_trl: bool = False
     entries: tuple[Entry, ...] = ()
     own_code: bool = False
-
-
-class Launch(NamedTuple):
-    """A launch command and the absolute path of its file."""
-
-    path: str
-    command: Command
 
 
 class Project(NamedTuple):
@@ -126,8 +119,7 @@ class Runs:
     def reader_of(self, root: MappingNode) -> Reader | None:
         """What reads the file at the place, whose mapping is ``root``; None for what is no file of
         settings."""
-        uses = [Use(each.path, self.row(each), each.command) for each in self._naming()]
-        return self._project.readers.of(self.place, root, uses)
+        return self._project.readers.of(self.place, root, self._naming())
 
     def asked_elsewhere(self, root: MappingNode, keys: Collection[str]) -> dict[str, str]:
         """Those of ``keys`` that something beside the reader of the file at the place may ask it
@@ -188,10 +180,6 @@ class Runs:
             )
         )
 
-    def row(self, launch: Launch) -> int:
-        """The line of its file, or of its cell, on which a command begins."""
-        return self._source(launch.path).location(launch.command.span.start).row
-
     def around(self, recipe: Recipe) -> Around:
         """What the run decides for the recipe at the place."""
         if recipe.kind in (Kind.ACCELERATE, Kind.DEEPSPEED):
@@ -241,7 +229,7 @@ class Runs:
     def commanded(self, recipe: Recipe) -> Iterator[Recipe]:
         """Yield the recipe at the place as its commands change it."""
         for launch in self.launches():
-            changed = recipe_of(self._source(launch.path), launch.command, recipe)
+            changed = recipe_of(launch.source, launch.command, recipe)
             if changed is not None:
                 yield self.of_release(changed)
 
@@ -416,9 +404,9 @@ def _read_project(root: str, modules: Modules) -> Project:
         commands = commands_in(source) if source is not None else ()
         if commands:
             files.append(path)
-        for command in commands:
-            for name, words in names_of_files(command).items():
-                said[name].append((Launch(path, command), words))
+        for launch in (Launch(source, each) for each in commands if source is not None):
+            for name, words in names_of_files(launch.command).items():
+                said[name].append((launch, words))
     # There may be more files than were looked through.
     is_whole = len(folders) < _MAX_FOLDERS and len(scripts) < _MAX_SCRIPTS
     readers = Readers(root, scripts, modules, is_whole=is_whole)
