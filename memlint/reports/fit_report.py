@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from memlint.rule.savings import ends
+
 if TYPE_CHECKING:
     from memlint.memory.fit import Fitted, Measure
 
@@ -16,13 +18,14 @@ def lines(fitted: Fitted, script: str | None, assumptions: Sequence[str] = ()) -
 
     script, assumptions: named in the command that applies it.
     """
-    before, after = _gib(fitted.before), _gib(fitted.after)
+    before, after = _peak(fitted.before, fitted.room), _peak(fitted.after, fitted.room)
     room = f"{_gib(fitted.room)} of {fitted.gpu}"
-    if not fitted.chosen:
-        yield f"peak {before}: fits the {room} as it is"
+    count = len(fitted.chosen)
+    changes = f"{count} change{'s' * (count > 1)} ({fitted.tier})"
+    if ends(fitted.before)[1] <= fitted.room:
+        faster = f"; with {changes} {after}:" if count else ""
+        yield f"peak {before}: fits the {room} as it is{faster}"
     elif fitted.fits:
-        count = len(fitted.chosen)
-        changes = f"{count} change{'s' * (count > 1)} ({fitted.tier})"
         yield f"peak {before}, more than the {room}; with {changes} {after}:"
     else:
         yield f"peak {before}, and {after} with all that helps: more than the {room}"
@@ -52,6 +55,12 @@ def _measure(measure: Measure) -> str:
     codes = ",".join(measure.codes)
     time = f" ({measure.time:+.0%} time)" if abs(measure.time) >= 0.05 else ""
     return f"{codes or '-':7} {kind:8} {measure.message}{time}"
+
+
+def _peak(size: int, room: int) -> str:
+    """Return a peak, with its upper end where that alone is more than the room."""
+    upper = ends(size)[1]
+    return _gib(size) + (f" (up to {_gib(upper)})" if size <= room < upper else "")
 
 
 def _gib(size: int) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from memlint.engine.project import is_elsewhere, place_of_setting
+from memlint.engine.nodes import Node
+from memlint.engine.project import are_of_one_file, is_elsewhere, place_of_setting
 from memlint.engine.values import Object
 from memlint.runs.by_loop import offloading, optimizer_of
 from memlint.runs.changes import set_item, set_option, together
@@ -15,7 +16,7 @@ from memlint.runs.precision import (
     trains_without_bf16,
     write_load,
 )
-from memlint.runs.run import Change, Field, span_in
+from memlint.runs.run import NOWHERE, Change, Field, span_in
 from memlint.runs.runtime_calls import call_after_trainer
 from memlint.runs.trainer_batches import TrainerWithLoss
 from memlint.script.call_settings import UNSURE, Setting
@@ -23,6 +24,7 @@ from memlint.script.calls import Config, Trainer
 from memlint.script.checkpointing import ARGUMENTS, SWITCHES
 from memlint.script.model import Script
 from memlint.script.setups import trainer_of
+from memlint.source import Span
 
 _NON_REENTRANT = '{"use_reentrant": False}'
 
@@ -52,15 +54,16 @@ class TrainerRun(TrainerWithLoss):
             on = None
         value = UNSURE if on is None else "full" if on else "none"
         name = config.kind.rpartition(".")[2]
-        said, span = f"`{name}` leaves activation checkpointing off", config.node.func
+        said = f"`{name}` leaves activation checkpointing off"
+        place = span_in(self.script, config.node.func)
         if setting.given:
             by = f" by its {setting.origin}" if setting.is_overridable_default else ""
             said = f"`{setting.name}` is off{by}" if by else f"`{setting.name}=False`"
-            span = setting.node if setting.node is not None else config.node
+            place = self._place(setting, config.node)
         if any(trainer.model.kbit for trainer in self.trainers):
             said += ", and the k-bit preparation does not turn it on here"
         pending = not setting.given and self._waits_for_its_class(config)
-        return Field(value, span_in(self.script, span), said, pending)
+        return Field(value, place, said, pending)
 
     def read_reentrant(self) -> Field:
         """Of checkpointing that the configuration turns on."""
@@ -141,9 +144,8 @@ class TrainerRun(TrainerWithLoss):
             return Field()
         follows = optimizer.is_value(*_FOLLOWS_WEIGHTS) and model.dtype == FLOAT32
         is_wide = follows or optimizer.is_value(*_WIDE_STATES)
-        node = optimizer.node if optimizer.given and optimizer.node is not None else model.place
         value = "adamw_torch" if is_wide else UNSURE
-        return Field(value, span_in(self.script, node), f"`{optimizer.value}`")
+        return Field(value, self._place(optimizer, model.place), f"`{optimizer.value}`")
 
     def write_optimizer(self, value: str) -> Change:
         """The option, where the version knows such an optimizer."""
@@ -162,9 +164,8 @@ class TrainerRun(TrainerWithLoss):
             return Field()
         # What launches a recipe may shard the states as well.
         asked = optimizer.given is True and place_of_setting(optimizer.node) is None
-        node = optimizer.node if optimizer.node is not None else model.place
         value = True if asked and optimizer.is_value("adamw_torch") else UNSURE
-        return Field(value, span_in(self.script, node), f"`optim={optimizer.value}`")
+        return Field(value, self._place(optimizer, model.place), f"`optim={optimizer.value}`")
 
     def write_at_once(self, value: bool) -> Change:
         """The option, where the version knows it; it rounds 16-bit weights otherwise."""
@@ -219,6 +220,13 @@ class TrainerRun(TrainerWithLoss):
         optimizer = optimizer_of(self.trainer)
         return offloading(self.script, optimizer) if optimizer is not None else Field()
 
+    def _place(self, setting: Setting, call: Node) -> Span:
+        """Return where a setting is written, or its call; nowhere where it comes from the file of
+        the trainer, and the call is of another: it is told there."""
+        written = setting.node or getattr(setting.raw, "node", None) or call
+        is_told_there = is_elsewhere(written) and are_of_one_file(written, self.trainer.node)
+        return NOWHERE if is_told_there else span_in(self.script, setting.node or call)
+
     # -- precision -------------------------------------------------------------------------------
 
     def read_compute_dtype(self) -> Field:
@@ -227,10 +235,11 @@ class TrainerRun(TrainerWithLoss):
         if config is None:
             return Field()
         given = [one for one in map(config.setting, _MIXED) if one.given]
-        node = next((one.node for one in given if one.node is not None), config.node.func)
+        place = next((self._place(one, config.node.func) for one in given), None)
         outside = next((f" ({one.origin})" for one in given if one.is_overridable_default), "")
         said = f"trains in float32, with neither bf16 nor fp16{outside}"
-        return Field("float32" if self._is_wide(config) else UNSURE, span_in(script, node), said)
+        place = place or span_in(script, config.node.func)
+        return Field("float32" if self._is_wide(config) else UNSURE, place, said)
 
     def _is_wide(self, config: Config) -> bool:
         """True if models in float32 are trained without mixed precision."""
@@ -271,7 +280,11 @@ class TrainerRun(TrainerWithLoss):
             return Field()
         if load is not None:
             scaled = any(map(_scales_losses, self._trainers_of_load))
-            return Field() if scaled else read_load(script, load, frozen=self._is_frozen)
+            if scaled:
+                return Field()
+            read = read_load(script, load, frozen=self._is_frozen)
+            setting = script.given_dtype(load)
+            return read if setting is None else read._replace(span=self._place(setting, load.node))
         if not self._loads_by_name_in_float32():
             return Field()
         given, options = trainer.setting("model"), trainer.loading_options

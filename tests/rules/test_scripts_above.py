@@ -665,7 +665,9 @@ def test_arguments_that_a_model_of_pydantic_makes(tmp_path: Path) -> None:
     assert codes(found["go.py"]) == {"MEM905"}
     assert not found["plans.py"]
     files["go.py"] = FOLLOWS_PLAN.format(given="rows=4, half=False")
-    assert codes(reported(tmp_path / "b", files, rules)["plans.py"]) == {"MEM402"}
+    found = reported(tmp_path / "b", files, rules)
+    assert codes(found["go.py"]) == {"MEM402", "MEM905"}  # where it is decided
+    assert not found["plans.py"]
 
 
 PLAIN = """
@@ -769,3 +771,41 @@ def test_a_limit_of_prompts_whose_trainer_stands_in_another_file(tmp_path: Path)
     said = reported(tmp_path, files, load(["MEM901"]))["settings.py"]
     assert any("max_prompt_length" in one for one in said)
     assert any("warmup_ratio" in one for one in said)
+
+
+DECIDES = {
+    "parts.py": """
+        from transformers import AutoModelForCausalLM, TrainingArguments
+        def fetch(name, precision):
+            return AutoModelForCausalLM.from_pretrained(name, dtype=precision)
+        def choose(half, spare):
+            return TrainingArguments("out", bf16=half, gradient_checkpointing=spare)
+    """,
+    "decide.py": """
+        import torch
+        from parts import choose, fetch
+        {imports}
+        work(fetch("Qwen/Qwen3-0.6B", torch.float32), choose(False, False))
+    """,
+}
+WORKS = """
+    from transformers import Trainer
+    def work(net, choice):
+        Trainer(model=net, args=choice, train_dataset=load_dataset("rows")["train"]).train()
+"""
+
+
+def test_what_the_file_of_a_trainer_decides_is_told_there_alone(tmp_path: Path) -> None:
+    told = {"MEM301", "MEM401", "MEM402"}
+    files = DECIDES | {"decide.py": dedent(DECIDES["decide.py"]).format(imports=dedent(WORKS))}
+    found = reported(tmp_path, files)
+    assert codes(found["decide.py"]) >= told
+    assert not codes(found["parts.py"]) & told
+
+
+def test_what_a_script_decides_for_a_trainer_of_a_third_file_is_told_at_the_call(
+    tmp_path: Path,
+) -> None:
+    start = dedent(DECIDES["decide.py"]).format(imports="from works import work")
+    found = reported(tmp_path, DECIDES | {"decide.py": start, "works.py": WORKS})
+    assert codes(found["parts.py"]) >= {"MEM301", "MEM401", "MEM402"}

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from memlint.cli.main import run
-from memlint.memory.fit import Fitted, candidates, fit, run_of
+from memlint.memory.fit import Fitted, Measure, candidates, fit, run_of
 from memlint.memory.prices import Run, merged, with_pricing
 from memlint.memory.trades import TRADES, Trade, trade_of
+from memlint.reports import fit_report
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.rule.savings import Pricing, ends
 from memlint.source import Span
@@ -361,3 +362,19 @@ def test_groups_of_completions_are_not_cut() -> None:
     batch = (("micro_batch", 4), ("gradient_accumulation", 4))
     found = candidates(made(**online), [finding("FIT", Applicability.SAFE, *batch)])
     assert not any("micro_batch" in dict(each.changes) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        (9, "peak 9.0 GiB: fits the 80.0 GiB of h100 as it is; with 1 change (leaves what"),
+        (79, "peak 79.0 GiB (up to 8"),
+        (90, "peak 90.0 GiB, more than the 80.0 GiB of h100; with 1 change"),
+    ],
+)
+def test_what_fits_is_not_called_larger_than_the_gpu(before: int, said: str) -> None:
+    measure = Measure("Share prompts", (("loss", "chunked"),), Applicability.SAFE)
+    one = Fitted((measure,), before << 30, 8 << 30, 80 << 30, "h100", 4, 1024)
+    first = next(fit_report.lines(one, None))
+    assert first.startswith(said)
+    assert ("more than" in first) is (before > 70)
