@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeVar
 
 from memlint.rule.file_rules import BROKEN_FILE
 from memlint.rule.findings import Finding, Level
 from memlint.rule.savings import Footprint
-from memlint.run.engine import Options, examine, unsuppressed
+from memlint.run.engine import Asked, OnError, examine, unsuppressed
 from memlint.run.rendering import first_sentence, render_findings
 from memlint.run.results import FileResult, Rendered
 from memlint.source import Location, Span
@@ -22,7 +22,9 @@ from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.api.lookup import Api
+    from memlint.engine.project import Project
     from memlint.rule import Rule
+    from memlint.run.command_lines import CommandSettings
     from memlint.source import Source
 
 Result = TypeVar("Result")
@@ -112,19 +114,22 @@ def guarded(work: Callable[[], Result], failed: Callable[[FileError], Result], p
         return failed(defect(path, "memlint", error))
 
 
+# How a source is asked, once it is read: it may name versions itself.
+Asking = Callable[["Source", OnError], Asked]
+
+
 def check_data(
     path: str,
     data: bytes | None,
-    rules: Sequence[Rule],
-    api: Callable[[Source], Api],
+    asking: Asking,
+    project: Project | None = None,
+    command_line: CommandSettings | None = None,
     *,
     named: bool = False,
-    **options: Unpack[Options],
 ) -> Checked:
     """All that is found in the file at ``path`` (or in ``data``), before it is shown.
 
     named: the user named this file, so it is parsed even if no rule is selected by its words.
-    api: the tables for a source, which may name versions itself.
     Bad input is among the diagnostics; raises RecursionError and MemoryError.
     """
     from memlint.source.diagnostics import ReadError
@@ -139,42 +144,38 @@ def check_data(
     refusal = too_much_code(source.text)
     if refusal:
         return Checked(path, diagnostics=(FileError(path, refusal),))
-    diagnostics: list[FileError] = []
+    faults = Faults(path)
     broken = list(left_out)
-
-    def failed(rule: Rule, error: Exception) -> None:
-        diagnostics.append(defect(path, f"rule {rule.code}", error))
-
-    findings: list[Finding] = []
-    footprint: Footprint | None = None
-    assumed: tuple[str, ...] = ()
-    naming = ""
+    checked = Checked(path, source)
     try:
         if named:
             parse_python(source.text)
-        tables = api(source)
-        findings, footprint = examine(source, rules, tables, on_error=failed, **options)
-        assumed, naming = _assumed(source, findings, tables)
+        asked = asking(source, faults.of_rule)
+        findings, footprint = examine(source, asked, project, command_line)
+        checked = checked._replace(findings=findings, footprint=footprint)
+        assumed, naming = _assumed(source, findings, asked.api)
+        checked = checked._replace(assumed=assumed, naming=naming)
     except SyntaxError as error:
         if not _is_kept(source, error):
             broken.append(_syntax_diagnostic(source, error))
     except (RecursionError, MemoryError):
         raise
     except Exception as error:
-        diagnostics.append(defect(path, "the script model", error))
-    around = (options.get("project"), options.get("command_line"))
-    relied_on = tuple(pair for each in around if each is not None for pair in each.digests())
-    return Checked(
-        path,
-        source,
-        findings,
-        tuple(diagnostics),
-        assumed,
-        naming,
-        relied_on,
-        footprint,
-        tuple(broken),
-    )
+        faults.append(defect(path, "the script model", error))
+    around = (each for each in (project, command_line) if each is not None)
+    relied_on = tuple(pair for each in around for pair in each.digests())
+    return checked._replace(diagnostics=tuple(faults), relied_on=relied_on, broken=tuple(broken))
+
+
+class Faults(list[FileError]):
+    """What went wrong in memlint itself while a file was checked."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def of_rule(self, rule: Rule, error: Exception) -> None:
+        """Note that a rule failed."""
+        self.append(defect(self._path, f"rule {rule.code}", error))
 
 
 def _assumed(source: Source, findings: Sequence[Finding], api: Api) -> tuple[tuple[str, ...], str]:

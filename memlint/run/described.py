@@ -19,7 +19,7 @@ from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.rule import registry
 from memlint.run.checked import deeply
 from memlint.run.command_lines import CommandSettings, Launches, paths_of
-from memlint.run.engine import Asked, Options, check_source, script_of
+from memlint.run.engine import Asked, examine, script_of
 from memlint.run.launches import settings_of_run
 from memlint.run.recipes import examine_recipe_source, recipes_of, why_passed_over
 from memlint.run.smaller_batches import RULE as SMALLER
@@ -31,7 +31,6 @@ from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.api.lookup import Api
-    from memlint.rule import Rule
     from memlint.rule.findings import Finding
     from memlint.run.runs import Runs
 
@@ -116,9 +115,7 @@ class _Reader:
         project = project_of(place, source.data, self._runs.modules)
 
         def find(codes: Iterable[str] | None, runtime: bool) -> list[Finding]:
-            around: Options = {"project": project, "command_line": given, "runtime": runtime}
-            around["unused_suppressions"] = False
-            return check_source(source, _rules(codes), api, on_error=_pass_over, **around)
+            return examine(source, _asked(codes, api, runtime), project, given).findings
 
         several = list(self._launches.each(place)) if given is not None else []
         if len(several) < 2:
@@ -137,8 +134,7 @@ class _Reader:
         Raises ``SyntaxError`` as ``ast.parse`` does.
         """
         project = project_of(os.path.abspath(source.path), source.data, self._runs.modules)
-        options: Options = {"project": project, "command_line": given}
-        return deeply(lambda: settings_of(script_of(source, api, **options)))
+        return deeply(lambda: settings_of(script_of(source, api, project, given)))
 
     def of_recipes(self) -> Iterator[Described]:
         """The recipe as each of its commands runs it, or what each command of the file starts."""
@@ -146,10 +142,7 @@ class _Reader:
         recipes = recipes_of(source, runs)
 
         def find(codes: Iterable[str] | None, runtime: bool) -> list[Finding]:
-            asked = Asked(_rules(codes), api, on_error=_pass_over)
-            return examine_recipe_source(
-                source, recipes, asked, runs, unused_suppressions=False
-            ).findings
+            return examine_recipe_source(source, recipes, _asked(codes, api), runs).findings
 
         found = self._of_document(recipes) if is_document(self._path) else self._of_commands()
         for file, command, settings in found:
@@ -234,10 +227,9 @@ class _Reader:
         return Described(self._path, settings, self._source, find, row, shown, said)
 
 
-def _rules(codes: Iterable[str] | None) -> tuple[Rule, ...]:
-    """The rules of these codes, or all, with the one that ``--fit`` alone asks."""
-    return (*registry.load(registry.selected(_ALL) if codes is None else codes), SMALLER)
-
-
-def _pass_over(rule: Rule, error: Exception) -> None:
-    """A rule that fails finds nothing here; ``check`` says it."""
+def _asked(codes: Iterable[str] | None, api: Api, runtime: bool = True) -> Asked:
+    """The rules of these codes, or all, with the one that ``--fit`` alone asks. A rule that fails
+    finds nothing here; ``check`` says it."""
+    rules = (*registry.load(registry.selected(_ALL) if codes is None else codes), SMALLER)
+    asked = Asked(rules, api, on_error=lambda rule, error: None, runtime=runtime)
+    return asked._replace(unused_suppressions=False)

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memlint.rule.file_rules import UNUSED_SUPPRESSION
 from memlint.rule.findings import Finding
@@ -108,60 +108,63 @@ Result = TypeVar("Result")
 OnError = Callable[["Rule", Exception], None]
 
 
-class Options(TypedDict, total=False):
-    """How a source is examined.
+class Asked(NamedTuple):
+    """Rules, and how they are asked.
 
-    unused_suppressions: whether comments that suppress nothing are reported (the default).
-    prefilter: that of the rules, where it is at hand.
+    api: the tables of the versions.
     by_code: the rules that the user selected by code or name; None: all. A hint of another rule is
         advice: its fix is a trade that nobody asked for. A rule on request is asked only if it is
         one of them, or where the run does not fit its GPU.
-    in_tests: the rules that speak of functions that are tests; None: all (the default).
-    runtime: whether fixes may import the runtime package (the default).
-    project: the files around the script, where what it calls there is followed.
-    command_line: what all launch commands of the project give to it; what is found at one of these
-        settings belongs to them.
+    on_error: takes a rule that failed; without it the exception goes through.
+    prefilter: that of the rules, where it is at hand.
+    in_tests: the rules that speak of functions that are tests; None: all.
+    runtime: whether fixes may import the runtime package.
+    unused_suppressions: whether comments that suppress nothing are reported.
     pricing: what prices are computed for; without it there are none.
     """
 
-    unused_suppressions: bool
-    prefilter: Prefilter | None
-    by_code: frozenset[str] | None
-    in_tests: frozenset[str] | None
-    runtime: bool
-    project: Project | None
-    command_line: CommandSettings | None
-    pricing: Pricing | None
+    rules: Sequence[Rule]
+    api: Api
+    by_code: frozenset[str] | None = None
+    on_error: OnError | None = None
+    prefilter: Prefilter | None = None
+    in_tests: frozenset[str] | None = None
+    runtime: bool = True
+    unused_suppressions: bool = True
+    pricing: Pricing | None = None
+
+    def is_waiting(self, rule: Rule) -> bool:
+        """True if it is a rule on request that the user did not select by code or name."""
+        return rule.on_request and self.by_code is not None and rule.code not in self.by_code
+
+    @property
+    def requested(self) -> list[Rule]:
+        """The rules without those on request that nobody selected."""
+        return [rule for rule in self.rules if not self.is_waiting(rule)]
 
 
 def check_source(
-    source: Source,
-    rules: Sequence[Rule],
-    api: Api,
-    *,
-    on_error: OnError | None = None,
-    **options: Unpack[Options],
+    source: Source, rules: Sequence[Rule], api: Api, project: Project | None = None, **how: Any
 ) -> list[Finding]:
-    """What ``rules`` find in ``source``, in order of place: ``examine`` without prices."""
-    return examine(source, rules, api, on_error=on_error, **options).findings
+    """What ``rules`` find in ``source``, in order of place. how: as ``Asked`` has it."""
+    return examine(source, Asked(rules, api, **how), project).findings
 
 
 def examine(
     source: Source,
-    rules: Sequence[Rule],
-    api: Api,
-    *,
-    on_error: OnError | None = None,
-    **options: Unpack[Options],
+    asked: Asked,
+    project: Project | None = None,
+    command_line: CommandSettings | None = None,
 ) -> Examined:
-    """What ``rules`` find in ``source``, in order of place, suppressed findings left out.
+    """What is found in ``source``, in order of place, suppressed findings left out.
 
-    Raises ``SyntaxError`` as ``ast.parse`` does, and RecursionError. on_error takes a rule that
-    failed; without it the exception goes through.
+    project: the files around the script, where what it calls there is followed. command_line: what
+    all launch commands of the project give to it; what is found at one of these settings belongs to
+    them. Raises ``SyntaxError`` as ``ast.parse`` does, and RecursionError.
     """
-    by_code, pricing = options.get("by_code"), options.get("pricing")
-    selected = list((options.get("prefilter") or Prefilter(rules)).asked(source.data))
-    waiting = [rule for rule in selected if is_unrequested(rule, by_code)]
+    pricing = asked.pricing
+    selected = list((asked.prefilter or Prefilter(asked.rules)).asked(source.data))
+    waiting = [rule for rule in selected if asked.is_waiting(rule)]
     chosen = [rule for rule in selected if rule not in waiting]
     # Rules on request also run where the run does not fit the GPU that the user names.
     woken = waiting if pricing is not None and pricing.gpu else []
@@ -171,11 +174,16 @@ def examine(
     if chosen or woken:
         chosen = _speaking(chosen, parse_python(source.text), own)
     if chosen or woken:
-        script = script_of(source, api, **options)
-        findings, runs = _found_in_run(script, chosen, woken, pricing, on_error)
-        findings = _without_tests(script, findings, options.get("in_tests"))
+        script = script_of(source, asked.api, project, command_line)
+        findings, runs = _found_in_run(script, chosen, woken, asked)
+        findings = _without_tests(script, findings, asked.in_tests)
         script.forget()
-    findings = _settled(findings, source, rules, api, options)
+    if command_line is not None:
+        from memlint.run.command_lines import in_script
+
+        findings = in_script(findings)
+    findings = _fitting(findings, source, asked)
+    findings = unsuppressed(source, findings, asked.rules, asked.unused_suppressions)
     if runs is None or pricing is None:
         return Examined(findings)
     return Examined(*priced_by_run(runs, findings, pricing, waiting))
@@ -198,28 +206,19 @@ def _without_tests(
 
 
 def _found_in_run(
-    script: Script,
-    chosen: Sequence[Rule],
-    woken: Sequence[Rule],
-    pricing: Pricing | None,
-    on_error: OnError | None,
+    script: Script, chosen: Sequence[Rule], woken: Sequence[Rule], asked: Asked
 ) -> tuple[list[Finding], ScriptRuns | None]:
     """What the rules find, and the script's runs where they have to be priced.
 
     woken: rules that speak only where the run does not fit its GPU.
     """
-    findings = _found(chosen, script, on_error)
+    findings, pricing = _found(chosen, script, asked.on_error), asked.pricing
     if pricing is None or not (findings or woken):
         return findings, None
     runs = runs_of_script(script)
     if runs.settings is not None and woken and is_too_large(runs.settings, pricing):
-        findings += _found(woken, script, on_error)
+        findings += _found(woken, script, asked.on_error)
     return findings, runs if runs.settings is not None or runs.others else None
-
-
-def is_unrequested(rule: Rule, by_code: frozenset[str] | None) -> bool:
-    """True if it is a rule on request that the user did not select by code or name."""
-    return rule.on_request and by_code is not None and rule.code not in by_code
 
 
 def _speaking(rules: Iterable[Rule], tree: Module, own: bool) -> list[Rule]:
@@ -230,40 +229,28 @@ def _speaking(rules: Iterable[Rule], tree: Module, own: bool) -> list[Rule]:
     return [rule for rule in rules if rule.may_speak(packages) or (own and rule.is_of_run)]
 
 
-def script_of(source: Source, api: Api, **options: Unpack[Options]) -> Script:
-    """The script with what the options know of its project, and of the commands that start it.
+def script_of(
+    source: Source,
+    api: Api,
+    project: Project | None = None,
+    command_line: CommandSettings | None = None,
+) -> Script:
+    """The script with what is known of its project, and of the commands that start it.
 
     Raises ``SyntaxError`` as ``ast.parse`` does, and RecursionError.
     """
     from memlint.script.model import build_script
 
-    project, command_line = options.get("project"), options.get("command_line")
     given = command_line.settings if command_line is not None else None
     launcher = command_line.launcher if command_line is not None else None
     return _quietly(lambda: build_script(source, api, project, given=given, launcher=launcher))
 
 
-class Asked(NamedTuple):
-    """Rules for the versions of ``api``. by_code: those that the user selected by code or name;
-    None: all. on_error: takes a rule that failed; without it the exception goes through."""
-
-    rules: Sequence[Rule]
-    api: Api
-    by_code: frozenset[str] | None = None
-    on_error: OnError | None = None
-
-    @property
-    def requested(self) -> list[Rule]:
-        """The rules without those on request that nobody selected."""
-        return [rule for rule in self.rules if not is_unrequested(rule, self.by_code)]
-
-
 def check_program(script: Script, asked: Asked, rules: Iterable[Rule]) -> list[Finding]:
     """What some rules of those that are asked find in a program that a recipe configures, or a
     script with what one of its commands gives to it; at settings of these too."""
-    _, api, by_code, on_error = asked
     speaking = _speaking(rules, script.tree, may_train_torchtune(script.source.data))
-    return _fitting(_found(speaking, script, on_error), script.source, api, by_code)
+    return _fitting(_found(speaking, script, asked.on_error), script.source, asked)
 
 
 def _quietly(work: Callable[[], Result]) -> Result:
@@ -275,39 +262,14 @@ def _quietly(work: Callable[[], Result]) -> Result:
         return work()
 
 
-def _settled(
-    findings: list[Finding],
-    source: Source,
-    rules: Sequence[Rule],
-    api: Api,
-    options: Options,
-) -> list[Finding]:
-    """Return findings in order, without doubles, those that a comment suppresses and those of
-    launch commands."""
-    if options.get("command_line") is not None:
-        from memlint.run.command_lines import in_script
-
-        findings = in_script(findings)
-    wanted = options.get("runtime", True)
-    findings = _fitting(findings, source, api, options.get("by_code"), wanted)
-    return unsuppressed(source, findings, rules, options.get("unused_suppressions", True))
-
-
-def _fitting(
-    findings: list[Finding],
-    source: Source,
-    api: Api,
-    by_code: frozenset[str] | None,
-    runtime: bool = True,
-) -> list[Finding]:
+def _fitting(findings: list[Finding], source: Source, asked: Asked) -> list[Finding]:
     """Return findings in order, without doubles and without fixes that cannot be applied."""
-    findings = hints_as_advice(once(findings), by_code)
+    target = asked.api.target
+    findings = hints_as_advice(once(findings), asked.by_code)
     if any(finding.fix is not None for finding in findings):
-        findings = without_runtime(findings, api.target, wanted=runtime)
+        findings = without_runtime(findings, target, wanted=asked.runtime)
         findings = with_advice_on_shared_lines(source, findings)
-    if findings and api.target.too_old:
-        findings = of_old_targets(findings, api.target.too_old)
-    return findings
+    return of_old_targets(findings, target.too_old) if findings and target.too_old else findings
 
 
 def unsuppressed(

@@ -73,11 +73,9 @@ class OfCommand(NamedTuple):
     settings: Mapping[str, Any] | None = None
 
 
-def check_launch_source(
-    source: Source, asked: Asked, runs: Runs, *, prices: bool
-) -> list[OfCommand]:
-    """What the rules find in the commands of ``source``, each with its command; ``prices``: with
-    the settings of its run too."""
+def check_launch_source(source: Source, asked: Asked, runs: Runs) -> list[OfCommand]:
+    """What the rules find in the commands of ``source``, each with its command, and where prices
+    are asked for with the settings of its run."""
     findings: list[OfCommand] = []
     launches = Launches(lambda: runs)
     prefilter = Prefilter(asked.requested)
@@ -86,7 +84,7 @@ def check_launch_source(
         if script is not None and command.settings:
             given = launches.given_by(script.path, runs.place, command)
             run = _run(script, given, asked, prefilter, runs)
-            findings += _of_run(command, *run, asked, prices=prices) if run is not None else ()
+            findings += _of_run(command, *run, asked) if run is not None else ()
     return findings
 
 
@@ -111,14 +109,12 @@ def _run(
         return None
     project = project_of(script.path, script.data, runs.modules)
     try:
-        return script_of(script, asked.api, project=project, command_line=given), rules
+        return script_of(script, asked.api, project, given), rules
     except (SyntaxError, ValueError):
         return None
 
 
-def _of_run(
-    command: Command, run: Script, rules: list[Rule], asked: Asked, *, prices: bool
-) -> list[OfCommand]:
+def _of_run(command: Command, run: Script, rules: list[Rule], asked: Asked) -> list[OfCommand]:
     """What is found at the settings of a command, in the run of its script."""
     found = unsuppressed(run.source, check_program(run, asked, rules), asked.rules, False)
     here = [
@@ -126,7 +122,7 @@ def _of_run(
         for finding in found
         if isinstance(finding.span, Place) and finding.span.end and not place_of_fix(finding)
     ]
-    settings = settings_or_none(partial(settings_of, run)) if here and prices else None
+    settings = settings_or_none(partial(settings_of, run)) if here and asked.pricing else None
     run.forget()
     return [OfCommand(command.span, finding, settings) for finding in here]
 

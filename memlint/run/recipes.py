@@ -17,7 +17,7 @@ from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.rule.findings import Applicability, Finding, Level
 from memlint.rule.savings import Pricing
 from memlint.run.advice import hints_as_advice
-from memlint.run.checked import Checked, defect
+from memlint.run.checked import Asking, Checked, Faults
 from memlint.run.command_lines import commands_of
 from memlint.run.engine import (
     Asked,
@@ -45,7 +45,6 @@ from memlint.source.reading import read_source
 
 if TYPE_CHECKING:
     from memlint.api.lookup import Api
-    from memlint.rule import Rule
     from memlint.run.runs import Around, Runs
     from memlint.script.model import Script
 
@@ -56,16 +55,7 @@ NO_RECIPE = (
 
 
 def check_recipe_data(
-    path: str,
-    data: bytes | None,
-    rules: Sequence[Rule],
-    api: Callable[[Source], Api],
-    runs: Runs,
-    *,
-    named: bool = False,
-    unused_suppressions: bool = True,
-    by_code: frozenset[str] | None = None,
-    pricing: Pricing | None = None,
+    path: str, data: bytes | None, asking: Asking, runs: Runs, *, named: bool = False
 ) -> Checked:
     """What is found in the recipe at ``path`` (or in ``data``), as ``check_data`` for scripts.
 
@@ -80,32 +70,16 @@ def check_recipe_data(
             return _passed_over(path, FileError(path, reason), named, runs)
     except (ReadError, DocumentError) as error:
         return _passed_over(path, error.diagnostic, named, runs)
-    broken = tuple(line for recipe in recipes for line in duplicate_keys(recipe))
-    diagnostics: list[FileError] = []
-
-    def failed(rule: Rule, error: Exception) -> None:
-        diagnostics.append(defect(path, f"rule {rule.code}", error))
-
-    tables = api(source)
-    asked = Asked(rules, tables, by_code, failed)
-    findings, footprint = examine_recipe_source(
-        source, recipes, asked, runs, pricing, unused_suppressions=unused_suppressions
-    )
+    faults = Faults(path)
+    asked = asking(source, faults.of_rule)
+    findings, footprint = examine_recipe_source(source, recipes, asked, runs)
     is_of_trl = any(recipe.kind.fills_trl for recipe in recipes)
     libraries = LIBRARIES if commands or is_of_trl else frozenset[str]()
-    assumed = tables.target.assumed_of(libraries) if findings else ()
-    naming = tables.target.naming(LIBRARIES) if assumed else ""
-    return Checked(
-        path,
-        source,
-        findings,
-        tuple(diagnostics),
-        assumed,
-        naming,
-        runs.relied_on,
-        footprint,
-        broken,
-    )
+    assumed = asked.api.target.assumed_of(libraries) if findings else ()
+    naming = asked.api.target.naming(LIBRARIES) if assumed else ""
+    broken = tuple(line for recipe in recipes for line in duplicate_keys(recipe))
+    parts = (findings, tuple(faults), assumed, naming, runs.relied_on, footprint, broken)
+    return Checked(path, source, *parts)
 
 
 def _is_candidate(source: Source, runs: Runs) -> bool:
@@ -152,23 +126,17 @@ def with_commands(notebook: Checked, asked: Asked, runs: Runs) -> Checked:
     if source is None or not commands_in(source):
         return notebook
     recipes = recipes_of(source, runs)
-    found = examine_recipe_source(source, recipes, asked, runs, unused_suppressions=False)
+    found = examine_recipe_source(source, recipes, asked, runs)
     findings = [each.as_advice() for each in found.findings]
     relied_on = dict.fromkeys((*notebook.relied_on, *runs.relied_on))
     return notebook._replace(findings=[*notebook.findings, *findings], relied_on=tuple(relied_on))
 
 
 def examine_recipe_source(
-    source: Source,
-    recipes: Sequence[Recipe],
-    asked: Asked,
-    runs: Runs,
-    pricing: Pricing | None = None,
-    *,
-    unused_suppressions: bool = True,
+    source: Source, recipes: Sequence[Recipe], asked: Asked, runs: Runs
 ) -> Examined:
     """What the rules find in the recipes of ``source``, in order of place, suppressed findings left
-    out; with ``pricing`` each has the price of its own run."""
+    out, each with the price of its own run."""
 
     def check(script: Script) -> list[Finding]:
         findings = check_program(script, asked, asked.requested)
@@ -195,16 +163,16 @@ def examine_recipe_source(
     if is_document(source.path):
         findings = [each.finding for each in found]
     else:
-        found += check_launch_source(source, asked, runs, prices=pricing is not None)
+        found += check_launch_source(source, asked, runs)
         findings = agreed(source, commands_in(source), found)
-    findings = unsuppressed(source, once(findings), asked.rules, unused_suppressions)
-    if pricing is None or not found:
+    findings = unsuppressed(source, once(findings), asked.rules, asked.unused_suppressions)
+    if asked.pricing is None or not found:
         return Examined(findings)
     owners = {_key(each.finding): each.command for each in reversed(found)}
     settings = {each.command: each.settings for each in found if each.settings is not None}
     left = set(owners.values()) - settings.keys()
     settings |= _settings_of(recipes, asked.api, runs, left)
-    return _priced(findings, owners, settings, pricing)
+    return _priced(findings, owners, settings, asked.pricing)
 
 
 def _key(finding: Finding) -> tuple[Span, str, str]:

@@ -18,7 +18,7 @@ from memlint.rule import registry as rule_files
 from memlint.rule.file_rules import BROKEN_FILE, UNUSED_SUPPRESSION
 from memlint.rule.findings import Applicability
 from memlint.run.checked import Checked, check_data, guarded
-from memlint.run.engine import Asked, Options, Prefilter, check_source
+from memlint.run.engine import Asked, OnError, Prefilter, examine
 from memlint.run.rendering import render_findings
 from memlint.run.results import FileResult, FixResult, Rendered
 from memlint.source.diagnostics import FileError
@@ -115,63 +115,42 @@ class Session:
 
     def _checked(self, job: Job, data: bytes, rules: _Rules) -> Checked:
         """What is found in a script or a recipe."""
-        api = partial(self._targets.api, job.place, job.target)
+
+        def asking(source: Source, on_error: OnError) -> Asked:
+            api = self._targets.api(job.place, job.target, source)
+            return _asked(job, rules, api, on_error)._replace(pricing=job.pricing)
+
         if is_recipe_file(job.path):
             from memlint.run.recipes import check_recipe_data
 
-            return check_recipe_data(
-                job.path,
-                data,
-                rules.rules,
-                api,
-                self._runs_around(job),
-                named=job.named,
-                unused_suppressions=rules.unused_suppressions,
-                by_code=job.by_code,
-                pricing=job.pricing,
-            )
-        options = self._options(job, data, rules)
-        options["pricing"] = job.pricing
-        checked = check_data(job.path, data, rules.rules, api, named=job.named, **options)
+            runs = self._runs_around(job)
+            return check_recipe_data(job.path, data, asking, runs, named=job.named)
+        around = self._project(job, data), self._command_line(job, data)
+        checked = check_data(job.path, data, asking, *around, named=job.named)
         if checked.source is None or not is_notebook_of_commands(job.path, data):
             return checked
         from memlint.run.recipes import with_commands
 
-        asked = Asked(rules.rules, api(checked.source), job.by_code, _pass_over)
+        asked = asking(checked.source, _pass_over)
+        asked = asked._replace(runtime=True, pricing=None, unused_suppressions=False)
         return with_commands(checked, asked, self._runs_around(job))
-
-    def _options(self, job: Job, data: bytes, rules: _Rules) -> Options:
-        return {
-            "unused_suppressions": rules.unused_suppressions,
-            "prefilter": rules.prefilter,
-            "by_code": job.by_code,
-            "runtime": job.runtime,
-            "in_tests": job.in_tests,
-            "project": self._project(job, data),
-            "command_line": self._command_line(job, data),
-        }
 
     def _findings(
         self, job: Job, rules: _Rules, source: Source, codes: frozenset[str] | None, api: Api
     ) -> list[Finding]:
         """What the rules (those of ``codes``) find in a version of a job's file."""
-        chosen = [each for each in rules.rules if codes is None or each.code in codes]
-        unused = rules.unused_suppressions and codes is None
+        asked = _asked(job, rules, api, _pass_over)
+        if codes is not None:
+            chosen = [each for each in rules.rules if each.code in codes]
+            asked = Asked(chosen, api, on_error=_pass_over, unused_suppressions=False)
         if is_recipe_file(job.path):
             from memlint.run.recipes import examine_recipe_source, recipes_of
 
             runs = self._runs_around(job)
-            asked = Asked(chosen, api, job.by_code if codes is None else None, _pass_over)
-            recipes = recipes_of(source, runs)
-            return examine_recipe_source(
-                source, recipes, asked, runs, unused_suppressions=unused
-            ).findings
-        if codes is None:
-            options = self._options(job, source.data, rules)
-        else:
-            command_line = self._command_line(job, source.data)
-            options = {"unused_suppressions": False, "command_line": command_line}
-        return check_source(source, chosen, api, on_error=_pass_over, **options)
+            return examine_recipe_source(source, recipes_of(source, runs), asked, runs).findings
+        project = self._project(job, source.data) if codes is None else None
+        command_line = self._command_line(job, source.data)
+        return examine(source, asked, project, command_line).findings
 
     def _fixed(
         self, job: Job, rules: _Rules, checked: Checked, source: Source
@@ -268,6 +247,12 @@ class Session:
             broken = BROKEN_FILE.code in job.codes
             known = self._rules[job.codes, fits] = _Rules(loaded, Prefilter(loaded), unused, broken)
         return known
+
+
+def _asked(job: Job, rules: _Rules, api: Api, on_error: OnError) -> Asked:
+    """What a job asks of a version of its file."""
+    how = (rules.prefilter, job.in_tests, job.runtime or is_recipe_file(job.path))
+    return Asked(rules.rules, api, job.by_code, on_error, *how, rules.unused_suppressions)
 
 
 def _pass_over(rule: Rule, error: Exception) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memlint.rule import Rule
 from memlint.rule.findings import Finding, Level
-from memlint.run.checked import check_data, guarded
-from memlint.run.engine import Prefilter, check_source
+from memlint.run.checked import Asking, check_data, guarded
+from memlint.run.engine import Asked, Prefilter, check_source
 from memlint.run.rendering import first_sentence
 from memlint.run.results import FileResult
 from memlint.script.model import Script
@@ -27,8 +28,12 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def check(data: bytes, path: str = "a.py", **options: Any) -> FileResult:
     show_fixes = bool(options.pop("show_fixes", False))
-    found = check_data(path, data, RULES, lambda source: TABLES, **options)
-    return found.result(RULES, show_fixes=show_fixes)
+    how = {name: options.pop(name) for name in ("unused_suppressions",) if name in options}
+    return check_data(path, data, asking(**how), **options).result(RULES, show_fixes=show_fixes)
+
+
+def asking(rules: Sequence[Rule] = RULES, **how: Any) -> Asking:
+    return lambda source, on_error: Asked(rules, TABLES, on_error=on_error, **how)
 
 
 def test_only_rules_with_a_trigger_are_asked() -> None:
@@ -93,7 +98,7 @@ def test_a_failing_rule_is_one_diagnostic_and_others_speak() -> None:
     with pytest.raises(KeyError):
         check_source(source, (broken, BETA), TABLES)
     rules = (broken, BETA)
-    result = check_data("a.py", source.raw, rules, lambda source: TABLES).result(rules)
+    result = check_data("a.py", source.raw, asking(rules)).result(rules)
     assert [each.code for each in result.findings] == ["MEM302"]
     (diagnostic,) = result.diagnostics
     assert "rule MEM301 failed (KeyError: 'oops' at test_engine.py:" in diagnostic.message
@@ -228,7 +233,7 @@ def test_a_finding_on_request_is_told_where_its_rule_is_selected_by_code() -> No
 
     def found(by_code: frozenset[str] | None) -> list[str]:
         rules = [ALPHA._replace(check=leftovers)]
-        checked = check_data("a.py", b"alpha\n", rules, lambda source: TABLES, by_code=by_code)
+        checked = check_data("a.py", b"alpha\n", asking(rules, by_code=by_code))
         return [each.code for each in checked.findings]
 
     assert found(frozenset()) == []
@@ -239,7 +244,7 @@ def test_a_rule_on_request_is_asked_where_it_is_selected_by_code() -> None:
     rules = [ALPHA._replace(on_request=True)]
 
     def found(by_code: frozenset[str] | None) -> list[str]:
-        checked = check_data("a.py", b"alpha\n", rules, lambda source: TABLES, by_code=by_code)
+        checked = check_data("a.py", b"alpha\n", asking(rules, by_code=by_code))
         result = checked.result(rules)
         return [each.code for each in result.findings]
 
