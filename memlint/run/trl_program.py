@@ -7,7 +7,7 @@ tables, same fixes. The nodes are places of the recipe, so that findings and edi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memlint.engine.written_program import NOWHERE, Argument, WrittenProgram
@@ -42,6 +42,8 @@ _QUANTIZATION = {
     _TYPE: _TYPE,
     "bnb_4bit_use_double_quant": "use_bnb_nested_quant",
 }  # fmt: skip
+# What stands for options that are not known.
+_REST = "other_options"
 _DTYPES = ("dtype", "torch_dtype")
 _WIDTHS = ("bfloat16", "float16", "float32")
 
@@ -107,14 +109,14 @@ class RecipeProgram:
         known = self._keys_of(config)
         of_model = self._keys_of_model(config, known) if loads else {}
         if loads:
-            program.assigns("model_args", self._call(MODEL_CONFIG, of_model, open_names=True))
+            program.assigns("model_args", self._call("ModelConfig", of_model, rest=_REST))
         decided = dict.fromkeys(sorted(self._decided(config)), "value_of_the_project")
         given = {
             **{name: program.name(value) for name, value in decided.items()},
             **{name: program.value(value) for name, value in self._around.options.items()},
         }
         keys = {key: key for key in known if key not in of_model}
-        program.assigns("args", self._call(config, keys, given, open_names=True))
+        program.assigns("args", self._call(_last(config), keys, given, rest=_REST))
         program.assigns(
             "model", self._load(model) if loads else program.name("model_of_the_program")
         )
@@ -164,33 +166,25 @@ class RecipeProgram:
         names: Mapping[str, str],
         options: Mapping[str, Expression] = {},
         *,
-        open_names: bool = False,
+        rest: str = "",
+        at: str = "",
+        arguments: Sequence[Expression] = (),
     ) -> CallNode:
         """``name(key=value, ...)``. names: keyword -> key of the recipe. options: more keywords,
-        which go before those of the recipe."""
-        rest = "other_options" if open_names else ""
-        keywords = self._keywords(names, options, rest, self._place_of)
-        written = Written(self._root.span, names=names, open_names=open_names)
-        place = Place(self._first_key(), written)
-        return self._program.call(qualname.rpartition(".")[2], keywords=keywords, place=place)
-
-    def _keywords(
-        self,
-        names: Mapping[str, str],
-        options: Mapping[str, Expression],
-        rest: str = "",
-        place: Callable[[str], Span | None] = lambda key: None,
-    ) -> list[Argument]:
-        """The keywords of a call. rest: what stands for more where the recipe is not complete."""
+        which go before those of the recipe. rest: what stands for more where the recipe is not
+        complete. at: the key where the call is shown; else it is the whole, and each keyword stands
+        where its key does."""
         keywords: list[Argument] = [
-            (name, self._value(key), place(key))
+            (name, self._value(key), None if at else self._place_of(key))
             for name, key in names.items()
             if key in self._top and name not in options
         ]
         keywords += [(name, value, None) for name, value in options.items()]
         if rest and not self._complete:
             keywords.append((None, self._program.name(rest), None))
-        return keywords
+        written = Written(self._root.span, names=names, open_names=rest == _REST)
+        place = Place(self._key_span(at) if at else self._first_key(), written)
+        return self._program.call(qualname, arguments, keywords, place)
 
     def _load(self, model: str) -> CallNode:
         path, program = "model_name_or_path", self._program
@@ -204,30 +198,25 @@ class RecipeProgram:
             more["trust_remote_code"] = program.name("code_of_the_project")
         if self._is_on("load_in_4bit", "load_in_8bit"):
             more["quantization_config"] = self._quantization(given)
-        keywords = self._keywords(names, more, "model_options")
         checkpoint = self._value(path) if path in self._top else program.name(path)
-        place = Place(self._key_span(path), Written(self._root.span, names=names))
-        return program.call(f"{model}.from_pretrained", [checkpoint], keywords, place)
+        load = f"{model}.from_pretrained"
+        return self._call(load, names, more, rest="model_options", at=path, arguments=[checkpoint])
 
     def _quantization(self, dtype: str | None) -> CallNode:
         names = {name: key for name, key in _QUANTIZATION.items() if key in self._top}
         more = {"bnb_4bit_compute_dtype": self._dtype(dtype)}
         if _TYPE not in names:
             more[_TYPE] = self._program.value("nf4")  # the default of TRL's own option
-        keywords = self._keywords(names, more)
         key = "load_in_4bit" if "load_in_4bit" in self._top else "load_in_8bit"
-        place = Place(self._key_span(key), Written(self._root.span, names=names))
-        return self._program.call("BitsAndBytesConfig", keywords=keywords, place=place)
+        return self._call("BitsAndBytesConfig", names, more, at=key)
 
     def _trainer(self, qualname: str) -> CallNode:
         given = ["model", "args", "train_dataset", *self._method.arguments]
         given += ["eval_dataset"] if self._evaluates() else []
         options: dict[str, Expression] = {name: self._program.name(name) for name in given}
         if self._is_on("use_peft") and self._reader.has_class("ModelConfig"):
-            options["peft_config"] = self._call("peft.LoraConfig", _ADAPTER)
-        keywords = self._keywords({}, options)
-        place = Place(self._first_key(), Written(self._root.span, names={}))
-        return self._program.call(qualname.rpartition(".")[2], keywords=keywords, place=place)
+            options["peft_config"] = self._call("LoraConfig", _ADAPTER)
+        return self._call(_last(qualname), {}, options)
 
     def _evaluates(self) -> bool:
         for key in ("eval_strategy", "evaluation_strategy"):
@@ -305,6 +294,10 @@ class RecipeProgram:
         whole = getattr(entry.value, "flow", True) and not getattr(entry.value, "block", False)
         end = max(entry.key.span.end, entry.value.span.end if whole else 0)
         return Place(Span(entry.key.span.start, end))
+
+
+def _last(qualname: str) -> str:
+    return qualname.rpartition(".")[2]
 
 
 def _by_name(entries: Sequence[Entry]) -> dict[object, Node]:
