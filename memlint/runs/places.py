@@ -44,6 +44,10 @@ class _Named(Record):
     script: Script
     name: str
 
+    def beside(self, name: str) -> Self | None:
+        """The place of another option next to it; None where there is room for one only."""
+        return self._replace(name=name)
+
 
 class InCall(_Named):
     """A keyword of a call: ``SFTConfig(packing=True)``."""
@@ -64,10 +68,6 @@ class InCall(_Named):
 
     def removed(self) -> Edits | None:
         return (RemoveKeyword(self.script.span(self.owner), self.name),)
-
-    def beside(self, name: str) -> Self:
-        """The place of another option next to it."""
-        return self._replace(name=name)
 
 
 class InDict(_Named):
@@ -97,10 +97,6 @@ class InDict(_Named):
     def removed(self) -> Edits | None:
         return (RemoveItem(self.script.span(self.owner), self.name),)
 
-    def beside(self, name: str) -> Self:
-        """The place of another option next to it."""
-        return self._replace(name=name)
-
 
 class InAssignment(_Named):
     """A statement of its own: ``args.packing = True``, ``options["packing"] = True``."""
@@ -129,7 +125,7 @@ class InAssignment(_Named):
         return (RemoveStatement(self.script.span(self.owner)),) if alone else None
 
     def beside(self, name: str) -> None:
-        """There is room for one option only."""
+        return None
 
 
 Place = InCall | InDict | InAssignment
