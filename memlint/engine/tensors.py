@@ -23,6 +23,7 @@ from memlint.engine.values import (
     Value,
     options,
 )
+from memlint.source.record import slotted
 
 if TYPE_CHECKING:
     from memlint.engine.forwards import ForwardRun
@@ -65,6 +66,7 @@ class Positions(StrEnum):
     UNKNOWN = "unknown"
 
 
+@slotted
 class Tensor(Unknown):
     """A tensor computed from a forward pass.
 
@@ -77,43 +79,16 @@ class Tensor(Unknown):
     node: the expression that makes it.
     """
 
-    __slots__ = (
-        "copy",
-        "dtype",
-        "forward",
-        "graph",
-        "node",
-        "operation",
-        "positions",
-        "role",
-        "sources",
-        "width",
-    )
-
-    def __init__(
-        self,
-        role: Role = Role.UNKNOWN,
-        width: Width = Width.UNKNOWN,
-        positions: Positions = Positions.UNKNOWN,
-        *,
-        dtype: str | None = None,
-        copy: bool | None = None,
-        graph: bool | None = None,
-        forward: ForwardRun | None = None,
-        sources: tuple[Tensor, ...] = (),
-        operation: str = "",
-        node: ast.expr | None = None,
-    ) -> None:
-        self.role = role
-        self.width = width
-        self.positions = positions
-        self.dtype = dtype
-        self.copy = copy
-        self.graph = graph
-        self.forward = forward
-        self.sources = sources
-        self.operation = operation
-        self.node = node
+    role: Role = Role.UNKNOWN
+    width: Width = Width.UNKNOWN
+    positions: Positions = Positions.UNKNOWN
+    dtype: str | None = None
+    copy: bool | None = None
+    graph: bool | None = None
+    forward: ForwardRun | None = None
+    sources: tuple[Tensor, ...] = ()
+    operation: str = ""
+    node: ast.expr | None = None
 
     def __repr__(self) -> str:
         return f"<tensor {self.role.value}, width {self.width.value}, positions {self.positions}>"

@@ -11,6 +11,8 @@ import ast
 from collections.abc import Iterable
 from enum import StrEnum
 
+from memlint.source.record import new, slotted
+
 
 class Provenance(StrEnum):
     """By which route a value reaches its use."""
@@ -76,18 +78,14 @@ class Constant(Value):
         return hash(self.value)
 
 
+@slotted
 class Symbol(Value):
     """Something imported or built in, by qualified name: ``torch.bfloat16``. ``node`` is the
     expression where it is written, None where ambiguous; names alone are compared."""
 
-    __slots__ = ("name", "node", "origin")
-
-    def __init__(
-        self, name: str, node: ast.expr | None = None, origin: Provenance = Provenance.LITERAL
-    ) -> None:
-        self.name = name
-        self.node = node
-        self.origin = origin
+    name: str
+    node: ast.expr | None = None
+    origin: Provenance = Provenance.LITERAL
 
     def __eq__(self, other: object) -> bool:
         return type(other) is Symbol and self.name == other.name
@@ -126,6 +124,7 @@ class Sequence(Value):
         return hash((self.items, self.kind, self.open))
 
 
+@slotted
 class Object(Value):
     """Something with identity: made by a call, or a dict. Its bindings live in the state.
 
@@ -138,25 +137,14 @@ class Object(Value):
     from_command_line: a command line or a file fills it in.
     """
 
-    __slots__ = ("base", "cls", "from_command_line", "made_by", "names", "node", "open", "type")
-
-    def __init__(
-        self,
-        type: str | None = None,  # noqa: A002
-        made_by: Invocation | None = None,
-        base: Object | None = None,
-        cls: Class | None = None,
-        node: ast.AST | None = None,
-        from_command_line: bool = False,
-    ) -> None:
-        self.type = type
-        self.made_by = made_by
-        self.base = base
-        self.cls = cls
-        self.node = node
-        self.names: dict[str, list[Binding]] = {}
-        self.open = False
-        self.from_command_line = from_command_line
+    type: str | None = None
+    made_by: Invocation | None = None
+    base: Object | None = None
+    cls: Class | None = None
+    node: ast.AST | None = None
+    from_command_line: bool = False
+    open: bool = False
+    names: dict[str, list[Binding]] = new(dict)
 
     def __repr__(self) -> str:
         return f"<{self.type or 'object'}>"
@@ -173,48 +161,33 @@ class Object(Value):
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
+@slotted
 class Function(Value):
     """A function of the script. ``bound``: its ``self``; ``scope``: where it was defined."""
 
-    __slots__ = ("bound", "node", "options", "owner", "scope")
-
-    def __init__(
-        self,
-        node: FunctionNode,
-        scope: int,
-        bound: Value | None = None,
-        owner: Class | None = None,
-        options: tuple[Invocation, ...] = (),
-    ) -> None:
-        self.node = node
-        self.scope = scope
-        self.bound = bound
-        self.owner = owner
-        self.options = options
+    node: FunctionNode
+    scope: int
+    bound: Value | None = None
+    owner: Class | None = None
+    options: tuple[Invocation, ...] = ()
 
 
+@slotted
 class Class(Value):
     """A class of the script. ``scope`` holds its class attributes; ``bases`` as evaluated."""
 
-    __slots__ = ("bases", "is_dataclass", "node", "scope")
-
-    def __init__(
-        self, node: ast.ClassDef, scope: int, bases: tuple[Value, ...], is_dataclass: bool = False
-    ) -> None:
-        self.node = node
-        self.scope = scope
-        self.bases = bases
-        self.is_dataclass = is_dataclass
+    node: ast.ClassDef
+    scope: int
+    bases: tuple[Value, ...]
+    is_dataclass: bool = False
 
 
+@slotted
 class Partial(Value):
     """``functools.partial`` of something, with the call that made it."""
 
-    __slots__ = ("callee", "made_by")
-
-    def __init__(self, callee: Value, made_by: Invocation) -> None:
-        self.callee = callee
-        self.made_by = made_by
+    callee: Value
+    made_by: Invocation
 
 
 class OneOf(Value):
@@ -268,6 +241,7 @@ class How(StrEnum):
     OTHER = "other"
 
 
+@slotted
 class Binding:
     """A value under a name, and what holds it. Never changed.
 
@@ -275,12 +249,9 @@ class Binding:
     several paths set it in different places.
     """
 
-    __slots__ = ("how", "owner", "value")
-
-    def __init__(self, value: Value, how: How = How.OTHER, owner: ast.AST | None = None) -> None:
-        self.value = value
-        self.how = how
-        self.owner = owner
+    value: Value
+    how: How = How.OTHER
+    owner: ast.AST | None = None
 
     def __repr__(self) -> str:
         return f"Slot({self.value!r}, {self.how.value})"
@@ -305,6 +276,7 @@ def first_object(values: Iterable[Value]) -> Object | None:
     return None
 
 
+@slotted
 class Invocation:
     """A call as it was evaluated once.
 
@@ -322,59 +294,24 @@ class Invocation:
     snapshots: for each argument that is an object, its bindings when the call was made.
     """
 
-    __slots__ = (
-        "arguments",
-        "candidates",
-        "conditional",
-        "contexts",
-        "function",
-        "gradients",
-        "in_loop",
-        "is_partial",
-        "keywords",
-        "loops",
-        "name",
-        "node",
-        "open_arguments",
-        "open_keywords",
-        "order",
-        "receiver",
-        "snapshots",
-        "subclass",
-    )
-
-    def __init__(
-        self,
-        node: ast.Call,
-        name: str,
-        order: int,
-        *,
-        receiver: Value | None = None,
-        contexts: tuple[str, ...] = (),
-        gradients: bool | None = True,
-        conditional: bool = False,
-        in_loop: bool = False,
-        function: ast.AST | None = None,
-        loops: tuple[ast.AST, ...] = (),
-    ) -> None:
-        self.node = node
-        self.name = name
-        self.order = order
-        self.arguments: tuple[Value, ...] = ()
-        self.keywords: dict[str, Binding] = {}
-        self.open_arguments = False
-        self.open_keywords = False
-        self.receiver = receiver
-        self.contexts = contexts
-        self.gradients = gradients
-        self.conditional = conditional
-        self.in_loop = in_loop
-        self.function = function
-        self.loops = loops
-        self.snapshots: dict[int, dict[str, Binding]] = {}
-        self.subclass: ast.ClassDef | None = None
-        self.candidates: tuple[str, ...] = ()
-        self.is_partial = False
+    node: ast.Call
+    name: str
+    order: int
+    receiver: Value | None = None
+    contexts: tuple[str, ...] = ()
+    gradients: bool | None = True
+    conditional: bool = False
+    in_loop: bool = False
+    function: ast.AST | None = None
+    loops: tuple[ast.AST, ...] = ()
+    arguments: tuple[Value, ...] = ()
+    keywords: dict[str, Binding] = new(dict)
+    open_arguments: bool = False
+    open_keywords: bool = False
+    snapshots: dict[int, dict[str, Binding]] = new(dict)
+    subclass: ast.ClassDef | None = None
+    candidates: tuple[str, ...] = ()
+    is_partial: bool = False
 
     def __repr__(self) -> str:
         return f"<{self.name} line {self.node.lineno}>"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from memlint.source.record import NamedTuple, Record
+from memlint.source.record import NamedTuple, Record, slotted
 
 ROUND = 512  # the allocator hands out multiples of 512 bytes
 
@@ -28,55 +28,32 @@ class Storage:
         self.last = -1
 
 
+@slotted
 class Value:
     """A tensor: ``elements`` numbers of ``width`` bytes; ``grad`` if backward reaches it."""
 
-    __slots__ = ("elements", "grad", "storage", "width")
-
-    def __init__(self, storage: Storage, elements: int, width: int, grad: bool) -> None:
-        self.storage = storage
-        self.elements = elements
-        self.width = width
-        self.grad = grad
+    storage: Storage
+    elements: int
+    width: int
+    grad: bool
 
     @property
     def bytes(self) -> int:
         return self.elements * self.width
 
 
+@slotted
 class Operation:
     """One call: what it reads, makes, keeps for backward, and needs beside these meanwhile."""
 
-    __slots__ = (
-        "alias",
-        "backward_scratch",
-        "inputs",
-        "name",
-        "output",
-        "saves",
-        "scratch",
-        "weight_bytes",
-    )
-
-    def __init__(
-        self,
-        name: str,
-        inputs: tuple[Value, ...],
-        output: Value,
-        saves: tuple[Storage, ...],
-        scratch: int,
-        backward_scratch: int,
-        alias: bool,
-        weight_bytes: int,
-    ) -> None:
-        self.name = name
-        self.inputs = inputs
-        self.output = output
-        self.saves = saves
-        self.scratch = scratch
-        self.backward_scratch = backward_scratch
-        self.alias = alias
-        self.weight_bytes = weight_bytes
+    name: str
+    inputs: tuple[Value, ...]
+    output: Value
+    saves: tuple[Storage, ...]
+    scratch: int
+    backward_scratch: int
+    alias: bool
+    weight_bytes: int
 
 
 class Tensor(Record):

@@ -38,7 +38,7 @@ from memlint.script.purpose import Purpose, purpose_of_loader, purposes_of_loade
 from memlint.script.setups import all_trainers_of
 from memlint.source import Span
 from memlint.source.patterns import lazy_pattern
-from memlint.source.record import NamedTuple
+from memlint.source.record import NamedTuple, Record
 
 
 class Preparation(NamedTuple):
@@ -54,26 +54,18 @@ class Preparation(NamedTuple):
     effects: tuple[Effect, ...]
 
 
-class Dataset:
+class Dataset(Record):
     """A data set where it is read: by a trainer, or by a data loader.
 
     value: what is read. purpose: what for. call: the trainer's or the loader's. complete: whether
     it was followed back to where it is loaded or made.
     """
 
-    def __init__(
-        self,
-        script: Host,
-        value: Value,
-        purpose: Purpose,
-        call: Call,
-        trainer: Trainer | None,
-    ) -> None:
-        self.script = script
-        self.value = value
-        self.purpose = purpose
-        self.call = call
-        self.trainer = trainer
+    script: Host
+    value: Value
+    purpose: Purpose
+    call: Call
+    trainer: Trainer | None
 
     def __repr__(self) -> str:
         return f"<data set for {self.purpose.value} line {self.call.node.lineno}>"

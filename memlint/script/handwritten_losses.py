@@ -36,6 +36,7 @@ from memlint.script.loaded_models import loads_classifier
 from memlint.script.reads import is_vocabulary_wide
 from memlint.script.setups import all_training_of
 from memlint.source import Span
+from memlint.source.record import Record
 
 
 class LossForm(StrEnum):
@@ -47,26 +48,18 @@ class LossForm(StrEnum):
     DISTILLED = "compared distributions"
 
 
-class TokenLoss:
+class TokenLoss(Record):
     """One place where logits of many positions turn into a loss or into log-probabilities.
 
     node: the call of the cross entropy or of the log-softmax. logits: what it is computed from,
     over all runs. only_gathered: nothing but ``gather`` reads the log-softmax.
     """
 
-    def __init__(
-        self,
-        script: Host,
-        node: CallNode,
-        form: LossForm,
-        logits: tuple[Tensor, ...],
-        only_gathered: bool = False,
-    ) -> None:
-        self.script = script
-        self.node = node
-        self.form = form
-        self.logits = logits
-        self.only_gathered = only_gathered
+    script: Host
+    node: CallNode
+    form: LossForm
+    logits: tuple[Tensor, ...]
+    only_gathered: bool = False
 
     def __repr__(self) -> str:
         return f"<{self.form.value} line {self.node.lineno}>"

@@ -32,21 +32,21 @@ from memlint.script.lengths import FROM_TEXT, TOKENIZING_METHODS, is_tokenizer_c
 from memlint.script.loaded_models import model_facts
 from memlint.script.purpose import Purpose, purpose_of_loop
 from memlint.script.setups import trains
+from memlint.source.record import Record
 
 _COLLATORS = frozenset({"collate_fn", "data_collator"})
 _SHORTENING = ("truncated", "cut into blocks", "filtered by length", "unknown")
 
 
-class Tokenization:
+class Tokenization(Record):
     """One place where a tokenizer is called.
 
     call: the call. function: the function around it that prepares rows or makes batches: a lambda
     that is mapped or collates, else the definition; None at module level.
     """
 
-    def __init__(self, script: Host, call: Call) -> None:
-        self.script = script
-        self.call = call
+    script: Host
+    call: Call
 
     def __repr__(self) -> str:
         return f"<tokenization line {self.call.node.lineno}>"

@@ -6,8 +6,9 @@ named tuple of ``typing`` costs a fifth of that: it checks the types and compile
 
 ``Record`` has one set of methods for all its subclasses and a named tuple's ``_fields`` and
 ``_replace``; ``NamedTuple`` is that of ``typing`` at a tenth of its price: instances equal any
-other tuple of the same values. Both make instances as fast as if their constructors were written
-out: one is compiled for each number of fields, and each class has a copy with its own names.
+other tuple of the same values. ``slotted`` is for what changes after it is made. All make instances
+as fast as if their constructors were written out: one is compiled for each number of fields, and
+each class has a copy with its own names.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Iterable
 from functools import cache
 from operator import itemgetter
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
 from typing import NamedTuple as NamedTuple
 
 
@@ -68,6 +69,36 @@ class Record:
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._fields)
         return f"{type(self).__name__}({fields})"
+
+
+Class = TypeVar("Class", bound=type)
+Kind = TypeVar("Kind")
+
+
+def new(kind: type[Kind]) -> Kind:
+    """Return what stands in the body of a ``slotted`` class for a new ``dict`` or ``list``."""
+    return kind  # type: ignore[return-value]
+
+
+@dataclass_transform(eq_default=False)
+def slotted(cls: Class) -> Class:
+    """Give a class slots for its annotated names, and a constructor that takes them. What is
+    ``new(dict)`` or ``new(list)`` in each instance, the constructor does not take."""
+    fields = tuple(cls.__annotations__)
+    body = {name: value for name, value in vars(cls).items() if name not in _OF_INSTANCES}
+    defaults = {name: body.pop(name) for name in fields if name in body}
+    fresh: dict[str, type] = {
+        name: one for name, one in defaults.items() if one is dict or one is list
+    }
+    given = tuple(name for name in fields if name not in fresh)
+    values = tuple(defaults[name] for name in given if name in defaults)
+    made = _method("__init__", cls.__name__, given, values, fresh)
+    body |= {"__slots__": fields, "__init__": made}
+    return type(cls)(cls.__name__, cls.__bases__, body)
+
+
+# What a class without slots has for its instances.
+_OF_INSTANCES = ("__dict__", "__weakref__")
 
 
 class _Tuple(tuple[Any, ...]):
@@ -123,11 +154,17 @@ class _Definition(type):
 
 
 @cache
-def _template(name: str, count: int) -> CodeType:
-    """Return the code of a constructor of ``count`` fields, whatever they are called."""
+def _template(name: str, count: int, fresh: tuple[type, ...]) -> CodeType:
+    """Return the code of a constructor of ``count`` fields, whatever they are called. fresh: of
+    what the fields behind them are, which get a new one each."""
     names = [f"_{index}" for index in range(count)]
     if name == "__new__":
         body = f"return new(self, ({''.join(f'{each}, ' for each in names)}))"
+    elif name == "set":
+        news = [
+            f"self._{count + i} = {'{}' if one is dict else '[]'}" for i, one in enumerate(fresh)
+        ]
+        body = "; ".join([*(f"self.{each} = {each}" for each in names), *news])
     else:
         body = "; ".join(["held = self.__dict__", *(f"held['{each}'] = {each}" for each in names)])
     made: dict[str, Any] = {}
@@ -137,14 +174,22 @@ def _template(name: str, count: int) -> CodeType:
 
 
 def _method(
-    name: str, owner: str, fields: tuple[str, ...], defaults: tuple[Any, ...]
+    name: str,
+    owner: str,
+    fields: tuple[str, ...],
+    defaults: tuple[Any, ...],
+    fresh: dict[str, type] | None = None,
 ) -> FunctionType:
-    """Return the constructor of a record: ``__new__`` of a named tuple, ``__init__`` of another."""
-    code = _template(name, len(fields))
-    own = {f"_{index}": field for index, field in enumerate(fields)}
+    """Return the constructor of a record: ``__new__`` of a named tuple, ``__init__`` of another,
+    which sets slots where ``fresh`` is given."""
+    fresh_names = tuple(fresh or ())
+    kind = name if fresh is None else "set"
+    code = _template(kind, len(fields), tuple(fresh.values()) if fresh else ())
+    own = {f"_{index}": field for index, field in enumerate((*fields, *fresh_names))}
     code = code.replace(
         co_varnames=tuple(own.get(each, each) for each in code.co_varnames),
         co_consts=tuple(own.get(each, each) for each in code.co_consts),
+        co_names=tuple(own.get(each, each) for each in code.co_names),
         co_name=name,
         co_qualname=f"{owner}.{name}",
     )
