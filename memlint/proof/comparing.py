@@ -135,12 +135,25 @@ def _apart(one: float, other: float) -> float:
 
 def _run(job: Job, folder: str, text: str, nudge: bool) -> Run:
     """Run one text in ``folder``, a new one; kill all that it started once it is over."""
+    tiny = None if job.tiny is None else dict(job.tiny)
+    order = {**job._asdict(), "tiny": tiny, "text": text, "nudge": nudge}
+    values, error, log = run_apart("memlint.proof.child", order, folder, job.seconds)
+    told = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
+    return Run(**told, log=log) if values else Run(error, log=log)
+
+
+def run_apart(
+    module: str, order: dict[str, Any], folder: str, seconds: float
+) -> tuple[dict[str, Any], str, str]:
+    """Run ``module`` in a process of its own, in ``folder``, a new one.
+
+    Return what it wrote, why there is nothing, and the end of what it printed.
+    """
     os.makedirs(folder)
     result, log = os.path.join(folder, "result.json"), os.path.join(folder, "log.txt")
-    order = {
-        **job._asdict(), "tiny": None if job.tiny is None else dict(job.tiny), "text": text,
-        "nudge": nudge, "result": result, "copy": os.path.join(folder, "copy"),
-    }  # fmt: skip
+    order = {**order, "result": result, "copy": os.path.join(folder, "copy")}
     path = os.path.join(folder, "job.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(order, file)
@@ -148,27 +161,24 @@ def _run(job: Job, folder: str, text: str, nudge: bool) -> Run:
                    "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
     with open(log, "wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "memlint.proof.child", path],
+            [sys.executable, "-m", module, path],
             stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
             start_new_session=True, env=environment,
         )  # fmt: skip
         try:
-            process.wait(job.seconds)
+            process.wait(seconds)
         except subprocess.TimeoutExpired:
-            return Run(f"still running after {job.seconds:.0f} s (`--timeout`)", log=_tail(log))
+            return {}, f"still running after {seconds:.0f} s (`--timeout`)", _tail(log)
         finally:
             _end(process)
     try:
         values: dict[str, Any] = json.loads(read_regular(result, _MOST_BYTES))
+        return values, "", _tail(log)
     except (OSError, ValueError):
         signalled = f" by signal {-process.returncode}" if process.returncode < 0 else ""
-        return Run(f"ended{signalled} without a word", log=_tail(log))
+        return {}, f"ended{signalled} without a word", _tail(log)
     finally:
         shutil.rmtree(os.path.join(folder, "copy"), ignore_errors=True)
-    told = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
-    }
-    return Run(**told, log=_tail(log))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

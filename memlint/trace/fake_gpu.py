@@ -1,0 +1,288 @@
+"""A GPU of fake tensors beside a real CPU.
+
+What is on the GPU is a fake of any size; data sets, tokens and collated batches on the host stay
+real, until they are moved or meet a fake. A fake of numbers that are known (ids, masks, labels)
+keeps a real twin, so that what depends on them (rows that are picked, counts, `mask.all()`) is
+exact. What only a computed float would tell is taken as a plausible constant: a loss of 1.0, no NaN
+anywhere. Torch's CPU build traces no fake of device "cuda" through autograd: fakes say "cpu".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.weak import WeakIdKeyDictionary
+
+_MOST_KNOWN = 1 << 22  # elements of a twin
+_MOST_FLOATS = 1 << 12
+_aten = torch.ops.aten
+_READS = (_aten._local_scalar_dense.default, _aten.item.default)
+# What CUDA's autocast computes in float32 and the CPU's does not.
+_IN_FLOAT32 = frozenset(
+    ["layer_norm", "softmax", "log_softmax", "cross_entropy", "nll_loss", "mse_loss", "group_norm",
+     "l1_loss", "smooth_l1_loss", "kl_div", "cosine_similarity", "logsumexp", "softplus", "exp",
+     "log", "pow", "sum", "cumsum", "norm", "rsqrt", "binary_cross_entropy_with_logits"]
+)  # fmt: skip
+
+
+def line_in(folder: str) -> int:
+    """Return the line of the script, or of a file beside it, that is at work; 0 for none."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(folder):
+            return int(frame.f_lineno)
+        frame = frame.f_back
+    return 0
+
+
+class FakeGpu(FakeTensorMode):
+    """The fakes. folder: the script's, whose lines are named. assumed: what was taken for a
+    number, by line."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(allow_non_fake_inputs=True)
+        self.folder = folder
+        self.assumed: dict[int, str] = {}
+        self.on_host: Any = WeakIdKeyDictionary()
+        self._twins: Any = WeakIdKeyDictionary()
+        self._loading = self._inside = 0
+
+    @contextlib.contextmanager
+    def loading(self) -> Iterator[None]:
+        """Make everything a fake."""
+        self._loading += 1
+        try:
+            yield
+        finally:
+            self._loading -= 1
+
+    def put(self, value: Tensor) -> Tensor:
+        """Return a tensor of the host as a fake on the GPU."""
+        if isinstance(value, FakeTensor):
+            return value
+        fake = self.from_tensor(value.detach(), static_shapes=True)
+        if _is_small(value):
+            self._twins[fake] = value.detach().clone()
+        return fake.requires_grad_(value.requires_grad and value.is_leaf)
+
+    def fetch(self, value: Tensor) -> Tensor:
+        """Return a fake as it comes to the host."""
+        twin = self._twins.get(value)
+        if twin is not None:
+            return twin.clone()
+        if value.numel() <= _MOST_KNOWN:
+            self._assume("values that come to the host are 1")
+            return torch.ones((), dtype=value.dtype).expand(value.shape).clone()
+        moved = value.detach().clone()
+        self.on_host[moved] = True
+        return moved
+
+    def read(self, value: Tensor) -> Any:
+        """Return the number in a tensor of one."""
+        twin = self._twins.get(value)
+        if twin is not None:
+            return twin.item()
+        if value.dtype == torch.bool:
+            return False
+        self._assume("a number read from the GPU is 1")
+        return 1.0 if value.is_floating_point() else 1
+
+    def _assume(self, what: str) -> None:
+        self.assumed.setdefault(line_in(self.folder), what)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+        if not (self._loading or self._inside) and not any(isinstance(each, FakeTensor) for each in given):
+            return func(*args, **kwargs)
+        if func in _READS:
+            return self.read(args[0])
+        changes = func._schema.is_mutable and "out" not in kwargs
+        if changes and isinstance(args[0], Tensor) and not isinstance(args[0], FakeTensor):
+            return args[0]  # a tensor of the host keeps its values
+        args, kwargs = tree_map(
+            lambda each: self.put(each) if isinstance(each, Tensor) else each, (args, kwargs)
+        )
+        args = self._picked(func, args)
+        known = None if self._inside else self._known(func, args, kwargs)
+        if func is _aten.nonzero.default and known is not None:
+            return self.put(known)
+        if func is _aten.masked_select.default:
+            return _aten.index.Tensor(args[0], list(self._indices(args[1])))
+        self._inside += 1  # what an operation is made of makes fakes, too
+        try:
+            result = super().__torch_dispatch__(func, types, args, kwargs)
+        finally:
+            self._inside -= 1
+        self._follow(func, args, result, known)
+        return result
+
+    def _indices(self, mask: Tensor) -> tuple[Tensor, ...]:
+        twin = self._twins.get(mask)
+        if twin is None:
+            self._assume("a mask of computed values picks all")
+            twin = torch.ones((), dtype=torch.bool).expand(mask.shape)
+        return tuple(self.put(each) for each in twin.nonzero(as_tuple=True))
+
+    def _picked(self, func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the arguments with rows in the place of masks: how many is then known."""
+        if func is not _aten.index.Tensor:
+            return args
+        places: list[Any] = []
+        for each in args[1]:
+            masks = isinstance(each, Tensor) and each.dtype in (torch.bool, torch.uint8)
+            places += self._indices(each) if masks else [each]
+        return (args[0], places)
+
+    def _known(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Return the result in real numbers where all that it is made of is known."""
+        given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, FakeTensor)]
+        if any(each not in self._twins for each in given):
+            return None
+        if not given and not _small_factory(args, kwargs):
+            return None
+
+        def twin(each: Any) -> Any:
+            if isinstance(each, torch.device):
+                return torch.device("cpu")
+            return self._twins[each] if isinstance(each, FakeTensor) else each
+
+        try:
+            return func(*tree_map(twin, args), **tree_map(twin, kwargs))
+        except Exception:  # of what is not known no number is lost
+            return None
+
+    def _follow(self, func: Any, args: Any, result: Any, known: Any) -> None:
+        """Keep the twins of a result."""
+        fakes, real = tree_leaves(result), tree_leaves(known)
+        if known is None or len(fakes) != len(real):
+            real = [None] * len(fakes)
+        for fake, value in zip(fakes, real, strict=True):
+            if not isinstance(fake, FakeTensor):
+                continue
+            if isinstance(value, Tensor) and value.shape == fake.shape and _is_small(value):
+                self._twins[fake] = value
+            elif func._schema.is_mutable:
+                self._twins.pop(fake, None)
+            elif not fake.is_floating_point() and not fake.is_complex():
+                self._twins[fake] = torch.full((), _usual(func, args), dtype=fake.dtype).expand(
+                    fake.shape
+                )
+
+
+def _is_small(value: Tensor) -> bool:
+    most = _MOST_FLOATS if value.is_floating_point() else _MOST_KNOWN
+    return value.numel() <= most and value.layout == torch.strided
+
+
+def _small_factory(args: Any, kwargs: Any) -> bool:
+    numbers = [each for each in tree_leaves(args) if isinstance(each, int)]
+    size = 1
+    for each in numbers:
+        size *= max(abs(each), 1)
+    return size <= _MOST_KNOWN
+
+
+def _usual(func: Any, args: Any) -> int:
+    """Return what a comparison of floats, or an index by their values, usually is.
+
+    `isfinite` is `x == x` and `|x| != inf`: true; `isnan` is `x != x`: false, as is any other.
+    """
+    name = func._schema.name
+    if name == "aten::eq" and args[0] is args[1]:
+        return 1
+    return int(name == "aten::ne" and args[1] in (float("inf"), float("-inf")))
+
+
+class GpuCalls(TorchFunctionMode):
+    """Sends to the fakes what a program asks of the device "cuda", as CUDA's kernels have it."""
+
+    def __init__(self, gpu: FakeGpu) -> None:
+        super().__init__()
+        self._gpu = gpu
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        first = args[0] if args else None
+        name = getattr(func, "__name__", "")
+        if isinstance(first, Tensor):
+            special = getattr(self, f"_{name}", None)
+            if special is not None:
+                return special(func, args, kwargs)
+            if name in _IN_FLOAT32 and torch.is_autocast_enabled("cpu"):
+                args = tuple(_widened(each) for each in args)
+                with torch.autocast("cpu", enabled=False):
+                    return func(*args, **kwargs)
+        elif _is_gpu(kwargs.get("device")):
+            kwargs["device"] = "cpu"
+            with self._gpu.loading():
+                made = func(*args, **kwargs)
+            return self._gpu.put(made) if isinstance(made, Tensor) else made
+        return func(*args, **kwargs)
+
+    def _to(self, func: Any, args: Any, kwargs: Any) -> Any:
+        devices = [*args[1:2], kwargs.get("device")]
+        if "cpu" in [each for each in devices if isinstance(each, str)]:
+            return self._cpu(func, args, kwargs)
+        moves = any(isinstance(each, str | torch.device) for each in devices)
+        rest = [torch.device("cpu") if _is_gpu(each) else each for each in args[1:]]
+        if _is_gpu(kwargs.get("device")):
+            kwargs["device"] = torch.device("cpu")
+        kept = self._gpu.put(args[0]) if moves else args[0]
+        return func(kept, *rest, **kwargs)
+
+    def _cuda(self, func: Any, args: Any, kwargs: Any) -> Any:
+        return self._gpu.put(args[0])
+
+    def _cpu(self, func: Any, args: Any, kwargs: Any) -> Any:
+        value = args[0]
+        return self._gpu.fetch(value) if isinstance(value, FakeTensor) else value
+
+    def _numpy(self, func: Any, args: Any, kwargs: Any) -> Any:
+        return func(self._cpu(func, args, kwargs), *args[1:], **kwargs)
+
+    def _tolist(self, func: Any, args: Any, kwargs: Any) -> Any:
+        return func(self._cpu(func, args, kwargs))
+
+    def _pin_memory(self, func: Any, args: Any, kwargs: Any) -> Any:
+        return args[0]
+
+    def ___format__(self, func: Any, args: Any, kwargs: Any) -> Any:
+        value, form = args
+        fake = isinstance(value, FakeTensor) and value.dim() == 0
+        return format(self._gpu.read(value), form) if fake else func(value, form)
+
+    def _dropout(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """As on a GPU: a mask of one byte is kept."""
+        value, p = args[0], kwargs.get("p", args[1] if len(args) > 1 else 0.5)
+        trained = kwargs.get("training", args[2] if len(args) > 2 else True)
+        if not isinstance(value, FakeTensor) or not trained or not p:
+            return func(*args, **kwargs)
+        return _aten.native_dropout(value, p, True)[0]
+
+    def _scaled_dot_product_attention(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """No scores are written out: a GPU's kernels take dropout, the CPU's do not."""
+        return func(*args[:4], **{**kwargs, "dropout_p": 0.0})
+
+
+def _is_gpu(device: Any) -> bool:
+    if isinstance(device, bool):
+        return False
+    return str(device).startswith(("cuda", "mps")) or isinstance(device, int)
+
+
+def _widened(value: Any) -> Any:
+    half = isinstance(value, Tensor) and value.dtype in (torch.bfloat16, torch.float16)
+    return value.float() if half else value
