@@ -22,12 +22,12 @@ from typing import NamedTuple
 LAYERS = (
     ("source",), ("engine",), ("api",), ("flow",), ("script", "recipes"), ("runs",), ("rule",),
     ("project", "fix", "memory"), ("run",), ("parallel",), ("reports",), ("adopt", "page", "proof"),
-    ("server",), ("cli",),
+    ("server", "trace"), ("cli",),
 )  # fmt: skip
 FOLDERS = {"memlint": "memlint", "memlint_rules": "rules/memlint_rules",
            "memlint_runtime": "runtime/memlint_runtime"}  # fmt: skip
 # What stands beside the linter: with a bound of its own.
-BESIDE = {"adopt", "page", "server", "proof", "parallel"}
+BESIDE = {"adopt", "page", "server", "proof", "parallel", "trace"}
 COMPLEX = 15
 RAW_WALKS = ("ast.walk", "ast.unparse", "ast.iter_child_nodes", "script.nodes")
 # Packages that read syntax by their nature: text, edits, extracted tables.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -69,6 +70,31 @@ def estimate_command(
         click.echo("\n".join(f"wrote {each}" for each in written))
         click.echo(f"start it with: sh {written[-1]}")
     return 1 if any(result.fits is False for _, result in shown) else 0
+
+
+def trace_command(
+    script: str,
+    arguments: tuple[str, ...],
+    target: str | None,
+    gpu: str | None,
+    assumptions: tuple[str, ...],
+    seconds: float,
+    as_json: bool,
+) -> int:
+    """Print what a traced run of the script comes to, beside what is read of it."""
+    from memlint.trace.beside import traced_beside
+
+    if os.name == "nt" or not script.endswith(".py") or not os.path.isfile(script):
+        raise click.UsageError(f"{script}: --trace runs a Python script, on Linux or macOS")
+
+    def read() -> Estimate:
+        settings = configured(script, target, gpu, assumptions)
+        asked = Asked(Pricing(settings.gpu or "", settings.assume), False, 0)
+        return cast("Estimate", results(runs_of_file(script, None, target)[:1], asked)[0][1])
+
+    status, said = traced_beside(script, arguments, read, seconds=seconds, as_json=as_json)
+    click.echo(said, err=status == 2 or (status == 1 and "\n" not in said))
+    return status
 
 
 def _show_page(runs: list[Described], asked: Asked, target: str | None) -> int:

@@ -427,6 +427,15 @@ def _assumptions(example: str) -> Callable[[FC], FC]:
     type=click.Choice(["text", "json", "html"]),
     help="text (default), json, or html: a page with charts and sliders.",
 )
+@click.option("--trace", is_flag=True, help="Run the script ([-- ARGS]) under fake tensors, too.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=300.0,
+    metavar="SECONDS",
+    help="With --trace: the longest that the script may run (300).",
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]")
 def estimate(
     script: str | None,
     settings_file: str | None,
@@ -438,6 +447,9 @@ def estimate(
     gpus: int | None,
     write_launch: str | None,
     output_format: str,
+    trace: bool,
+    timeout: float,
+    arguments: tuple[str, ...],
 ) -> int:
     """Estimate the GPU memory that the run in FILE needs, phase by phase.
 
@@ -446,8 +458,19 @@ def estimate(
     settings are shown each; FILE:LINE is the one whose command begins on that line. Nothing is run
     or downloaded. Values that the file leaves open are assumed and listed. Exits with 1 if a GPU is
     named and a run does not fit (with --fit: if no set of fixes makes it fit).
+
+    With --trace the script itself runs for two steps, with its own model, loss and optimizer, as
+    fake tensors of the real size: no weights, no data, no GPU. Status 1 if it cannot.
     """
-    from memlint.cli.estimate import estimate_command
+    from memlint.cli.estimate import estimate_command, trace_command
+
+    if trace:
+        if script is None or settings_file or fit or gpus or write_launch or model_config:
+            raise click.UsageError("--trace takes a SCRIPT, and no settings, --fit or --gpus")
+        as_json = output_format == "json"
+        return trace_command(script, arguments, target, gpu, assumptions, timeout, as_json)
+    if arguments:
+        raise click.UsageError(f"{arguments[0]}: a script is given arguments with --trace alone")
 
     return estimate_command(
         script,

@@ -40,7 +40,8 @@ class Overlay:
         os.makedirs(copy, exist_ok=True)
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name in _LEFT_OUT:
+                inside = self.copy.startswith(os.path.join(entry.path, ""))
+                if entry.name in _LEFT_OUT or inside:  # never a copy of itself
                     continue
                 self._left -= 1
                 to = os.path.join(copy, entry.name)

@@ -77,7 +77,7 @@ class FakeGpu(FakeTensorMode):
         """Return a fake as it comes to the host."""
         twin = self._twins.get(value)
         if twin is not None:
-            return twin.clone()
+            return torch.clone(twin)
         if value.numel() <= _MOST_KNOWN:
             self._assume("values that come to the host are 1")
             return torch.ones((), dtype=value.dtype).expand(value.shape).clone()
@@ -98,21 +98,20 @@ class FakeGpu(FakeTensorMode):
     def _assume(self, what: str) -> None:
         self.assumed.setdefault(line_in(self.folder), what)
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
-        if not (self._loading or self._inside) and not any(isinstance(each, FakeTensor) for each in given):
+        if not (self._loading or self._inside or _has_fake((args, kwargs))):
             return func(*args, **kwargs)
         if func in _READS:
             return self.read(args[0])
-        changes = func._schema.is_mutable and "out" not in kwargs
-        if changes and isinstance(args[0], Tensor) and not isinstance(args[0], FakeTensor):
+        if func._schema.is_mutable and "out" not in kwargs and _is_real(args[0]):
             return args[0]  # a tensor of the host keeps its values
         args, kwargs = tree_map(
             lambda each: self.put(each) if isinstance(each, Tensor) else each, (args, kwargs)
         )
+        return self._on_gpu(func, types, args, kwargs)
+
+    def _on_gpu(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         args = self._picked(func, args)
         known = None if self._inside else self._known(func, args, kwargs)
         if func is _aten.nonzero.default and known is not None:
@@ -178,6 +177,14 @@ class FakeGpu(FakeTensorMode):
                 self._twins[fake] = torch.full((), _usual(func, args), dtype=fake.dtype).expand(
                     fake.shape
                 )
+
+
+def _has_fake(tree: Any) -> bool:
+    return any(isinstance(each, FakeTensor) for each in tree_leaves(tree))
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, Tensor) and not isinstance(value, FakeTensor)
 
 
 def _is_small(value: Tensor) -> bool:

@@ -46,11 +46,11 @@ class _Storage:
         self.watch: Any = None
 
 
-class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class LiveBytes(TorchDispatchMode):
     """Watches every operation until the second step of the optimizers is over."""
 
     def __init__(self, gpu: FakeGpu) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.steps = 0
         self._gpu = gpu
         self._events: list[tuple[_Storage, bool, str]] = []

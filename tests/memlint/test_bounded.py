@@ -101,6 +101,7 @@ _OWN = {
     "memlint/api/extract": {"__main__.py", "recipe_schemas.py", "wheels.py"},
     "memlint/api": {"tables.py"},
     "memlint/proof": {"child.py", "comparing.py"},
+    "memlint/trace": {"traced_run.py"},
 }
 
 

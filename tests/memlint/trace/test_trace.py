@@ -1,0 +1,267 @@
+"""A script's own model, loss and optimizer under fakes, against real tensors that are counted."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from memlint.cli.main import run as main
+from memlint.trace.tracing import Traced, trace
+from tests.fake_steps import LiveBytes
+
+NET = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, width=96, words=1200):
+        super().__init__()
+        self.table = nn.Embedding(words, width)
+        self.body = nn.ModuleList(nn.Linear(width, width) for _ in range(3))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, words)
+
+    def forward(self, ids):
+        hidden = self.table(ids)
+        for layer in self.body:
+            hidden = hidden + torch.tanh(layer(self.norm(hidden)))
+        return self.head(hidden)
+
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+net = Net().to(device)
+"""
+OWN_LOSS = (
+    NET
+    + """\
+optimizer = torch.optim.AdamW(net.parameters())
+corpus = torch.randint(0, 1200, (48, 65))
+for turn in range(50):
+    ids = corpus[turn % 12 * 4 :][:4].to(device)
+    wanted = ids[:, 1:]
+    chances = net(ids[:, :-1]).log_softmax(-1)
+    kept = wanted > 20
+    picked = chances[kept].gather(1, wanted[kept][:, None])
+    loss = -((1 - picked.exp()) * picked).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    size = nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    if torch.isnan(loss) or not torch.isfinite(size):
+        continue
+    optimizer.step()
+    print(f"{turn}: {loss.item():.3f} of {int(kept.sum())}, {size:.1f}")
+"""
+)
+BY_HAND = (
+    NET
+    + """\
+from torch.utils.checkpoint import checkpoint
+speeds = [torch.zeros_like(each) for each in net.parameters()]
+mean = [each.detach().clone() for each in net.parameters()]
+for turn in range(50):
+    ids = torch.randint(0, 1200, (4, 64), device=device)
+    for half in ids.split(2):
+        found = checkpoint(net, half, use_reentrant=False)
+        (found.logsumexp(-1).pow(2).mean() / 2).backward()
+    with torch.no_grad():
+        for each, speed, kept in zip(net.parameters(), speeds, mean):
+            speed.mul_(0.9).add_(each.grad)
+            each -= 0.01 * speed
+            kept.lerp_(each, 0.1)
+            each.grad = None
+"""
+)
+OWN_OPTIMIZER = (
+    NET
+    + """\
+class Signs(torch.optim.Optimizer):
+    def __init__(self, weights):
+        super().__init__(weights, {})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for weight in self.param_groups[0]["params"]:
+            state = self.state[weight]
+            state.setdefault("mean", torch.zeros_like(weight)).lerp_(weight.grad, 0.1)
+            weight.add_(state["mean"].sign(), alpha=-1e-3)
+
+
+optimizer = Signs(net.parameters())
+while True:
+    ids = torch.randint(0, 1200, (6, 33), device=device)
+    nn.functional.cross_entropy(net(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten()).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+)
+
+
+class _Over(BaseException):
+    pass
+
+
+def really_alive(text: str, backwards: int) -> int:
+    """The most bytes that are alive while ``text`` runs on the CPU, with real tensors.
+
+    It ends after two steps of an optimizer of torch's, or before one more backward pass.
+    """
+    taken = 0
+    real = torch.autograd.backward
+
+    def backward(*arguments: object, **keywords: object) -> None:
+        nonlocal taken, backwards
+        if not backwards:
+            raise _Over
+        backwards -= 1
+        real(*arguments, **keywords)  # type: ignore[arg-type]
+
+    def stepped(*_: object) -> None:
+        nonlocal taken
+        taken += 1
+        if taken == 2:
+            raise _Over
+
+    hook = register_optimizer_step_post_hook(stepped)
+    counted = LiveBytes()
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(_Over):
+        patch.setattr(torch.autograd, "backward", backward)
+        with counted:
+            exec(compile(text, "script", "exec"), {"__name__": "__main__"})
+    hook.remove()
+    return counted.peak
+
+
+def traced(folder: Path, text: str, **options: object) -> Traced:
+    script = folder / "learn.py"
+    script.write_text(text)
+    return trace(str(script), (), **{"length": None, "rows": 64, "seconds": 200.0, **options})
+
+
+@pytest.mark.parametrize(
+    ("text", "backwards"),
+    [(OWN_LOSS, 9), (BY_HAND, 4), pytest.param(OWN_OPTIMIZER, 9, marks=pytest.mark.matrix)],
+    ids=["own loss", "by hand", "own optimizer"],
+)  # fmt: skip
+def test_as_many_bytes_as_real_tensors(tmp_path: Path, text: str, backwards: int) -> None:
+    told = traced(tmp_path, text)
+    assert (told.error, told.steps) == ("", 2)
+    assert told.peak["total"] == pytest.approx(really_alive(text, backwards), rel=0.03)
+
+
+def test_kinds_and_lines(tmp_path: Path) -> None:
+    told = traced(tmp_path, OWN_LOSS)
+    weights = 4 * (1200 * 96 * 2 + 1200 + 3 * (96 * 96 + 96) + 2 * 96)
+    last = {phase["name"]: phase["bytes_by_kind"] for phase in told.phases}["optimizer step"]
+    assert last["weights"] == pytest.approx(weights, rel=0.01)
+    assert last["gradients"] == pytest.approx(weights, rel=0.01)
+    assert last["optimizer states"] == pytest.approx(2 * weights, rel=0.01)
+    largest = next(each for each in told.peak["largest"] if each["kind"] == "logits")
+    line = OWN_LOSS.splitlines()[largest["line"] - 1]
+    assert "log_softmax" in line or "backward" in line
+    assert any("read from the GPU" in each for each in told.assumed)
+
+
+@pytest.mark.matrix
+def test_a_model_far_larger_than_this_machine(tmp_path: Path) -> None:
+    told = traced(tmp_path, OWN_OPTIMIZER.replace("width=96", "width=65536"))
+    assert told.error == ""
+    assert told.peak["total"] > 150 * 2**30
+
+
+def test_what_cannot_be_traced_is_said_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "broken.py"
+    script.write_text(NET + "net(torch.zeros(2, 2, device=device).long()).view(7)\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["estimate", "--trace", "broken.py"]) == 1
+    said = capsys.readouterr().err
+    assert f"broken.py cannot be traced: line {len(NET.splitlines()) + 1}: RuntimeError" in said
+
+
+@pytest.mark.matrix
+def test_json_with_arguments_of_the_script(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "learn.py"
+    script.write_text(OWN_OPTIMIZER.replace("width=96", "width=int(__import__('sys').argv[2])"))
+    monkeypatch.chdir(tmp_path)
+    options = ["--trace", "learn.py", "--output-format", "json", "--", "--width", "128"]
+    assert main(["estimate", *options]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["error"] == ""
+    assert told["steps"] == 2
+    assert told["phases"][0]["bytes_by_kind"]["weights"] > 2 * 4 * 1200 * 128
+    assert told["read"] is None
+    assert "does not say which model" in told["unread"] or told["unread"]
+
+
+def test_nothing_stays_behind(tmp_path: Path) -> None:
+    """Nor does the copy of a project hold a copy of itself, where it is made inside of it."""
+    script = tmp_path / "learn.py"
+    script.write_text(NET + "open('left.txt', 'w').write('x')\nwhile True:\n    pass\n")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "memlint", "estimate", "--trace", str(script)],
+        env={**os.environ, "TMPDIR": str(scratch)}, cwd=tmp_path,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    limit = time.monotonic() + 120
+    while not list(scratch.rglob("left.txt")) and time.monotonic() < limit:
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    process.wait(60)
+    assert process.returncode == 130
+    assert list(scratch.iterdir()) == []
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["learn.py", "scratch"]
+
+
+@pytest.mark.matrix
+def test_a_script_that_takes_too_long(tmp_path: Path) -> None:
+    told = traced(tmp_path, "while True:\n    pass\n", seconds=3.0)
+    assert "still running after 3 s" in told.error
+    assert not list(Path(tempfile.gettempdir()).glob("memlint-trace-*/run/left"))
+
+
+TRAINER = """\
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import SFTConfig, SFTTrainer
+
+name = "EleutherAI/pythia-70m"
+rows = load_dataset("somebody/letters", split="train")
+options = SFTConfig(output_dir="made", per_device_train_batch_size=2, max_length=64, bf16=False)
+model = AutoModelForCausalLM.from_pretrained(name, dtype="float32")
+teach = SFTTrainer(
+    model=model, args=options, train_dataset=rows,
+    processing_class=AutoTokenizer.from_pretrained(name),
+)
+teach.train()
+"""
+
+
+@pytest.mark.matrix
+def test_a_trainer_beside_what_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sft.py").write_text(TRAINER)
+    monkeypatch.chdir(tmp_path)
+    assert main(["estimate", "--trace", "sft.py", "--output-format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    weights = told["phases"][-1]["bytes_by_kind"]["weights"]
+    assert weights == pytest.approx(4 * told["read"]["parameters"], rel=0.01)
+    assert told["peak"]["total"] == pytest.approx(told["read"]["allocated"]["estimate"], rel=0.1)
+    assert any("64" in each or "tokens" in each for each in told["assumed"])
