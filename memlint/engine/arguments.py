@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from memlint.engine.binding import set_bindings
 from memlint.engine.command_line import settled
 from memlint.engine.command_options import command_line_default, given_to_parameter, is_click
 from memlint.engine.values import (
@@ -102,8 +103,7 @@ def bind_parameters(run: Interpreter, function: Function, invocation: Invocation
         run.bind(arguments.vararg.arg, run.bounded(rest_of) if known else UNKNOWN)
     if arguments.kwarg:
         rest = run.new_dict(None)
-        for name, binding in keywords.items():
-            run.set_binding(rest, name, binding)
+        set_bindings(run, rest, keywords)
         rest.open = invocation is None or invocation.open_keywords
         run.bind(arguments.kwarg.arg, rest)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from memlint.engine.fields import unpacked
@@ -22,7 +23,8 @@ from memlint.engine.values import (
 )
 
 if TYPE_CHECKING:
-    from memlint.engine.interpreter import Interpreter
+    from memlint.engine.interpreter import CallEffect, Interpreter
+    from memlint.engine.values import Invocation
 
 
 def assign(run: Interpreter, target: ast.expr, value: Value, owner: ast.AST) -> None:
@@ -99,3 +101,43 @@ def _fields(run: Interpreter, value: Object, count: int) -> tuple[Value, ...] | 
         return None
     bindings = run.bindings(value)
     return tuple(bindings[name].value if name in bindings else UNKNOWN for name in names)
+
+
+def set_bindings(run: Interpreter, thing: Object, bindings: Mapping[str, Binding]) -> None:
+    for name, binding in bindings.items():
+        run.set_binding(thing, name, binding)
+
+
+def wrapped(
+    run: Interpreter, invocation: Invocation, inner: Object, cls: Class | None = None
+) -> Object:
+    """Return what a call makes of an object: another with the same bindings."""
+    made = run.new_object(inner.type, invocation, inner, cls, invocation.node)
+    run.copy_bindings(inner, made)
+    return made
+
+
+# -- effects of calls on an object -----------------------------------------------------------------
+
+# effect(interpreter, invocation, object) -> the call's value, or None where it has nothing to say
+EffectOn = Callable[["Interpreter", "Invocation", Object], Value | None]
+
+
+def about_receiver(effect: EffectOn) -> CallEffect:
+    """Return an effect on the object whose method is called; it has nothing to say of no object."""
+
+    def of_call(run: Interpreter, invocation: Invocation) -> Value | None:
+        thing = invocation.receiver_object
+        return effect(run, invocation, thing) if thing is not None else None
+
+    return of_call
+
+
+def about_first(effect: EffectOn) -> CallEffect:
+    """Return an effect on the object that a call gets first."""
+
+    def of_call(run: Interpreter, invocation: Invocation) -> Value | None:
+        thing = invocation.first_object
+        return effect(run, invocation, thing) if thing is not None else None
+
+    return of_call

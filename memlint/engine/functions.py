@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from memlint.engine import modes, operations
 from memlint.engine.arguments import bind_parameters, evaluate_arguments
+from memlint.engine.binding import set_bindings
 from memlint.engine.forwards import (
     forward,
     is_module,
@@ -374,8 +375,7 @@ def _instantiate(run: Interpreter, cls: Class, invocation: Invocation) -> Value:
         names = [field for field, _ in run.fields(cls)] if not library or is_tuple else []
         for name, value in zip(names, invocation.arguments, strict=False):
             run.set_binding(made, name, Binding(value, How.POSITIONAL, invocation.node))
-        for name, binding in invocation.keywords.items():
-            run.set_binding(made, name, binding)
+        set_bindings(run, made, invocation.keywords)
     init = run.class_binding(cls, "__init__")
     if init is not None and isinstance(init.value, Function) and can_follow(run, init.value):
         function = init.value

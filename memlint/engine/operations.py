@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from memlint.engine.values import Invocation
 
 Arguments = tuple[Value, ...]
+Changes = dict[str, object]
 
 _SAME = frozenset({"requires_grad_", "retain_grad", "cuda", "to_local"})
 _VIEWS = frozenset(
@@ -47,7 +48,7 @@ _CASTS = {
 }
 _COPIES = frozenset(
     {
-        *("clone", "exp", "log", "neg", "mul", "div", "add", "sub", "pow", "clamp", "where"),
+        *("clone", "cpu", "exp", "log", "neg", "mul", "div", "add", "sub", "pow", "clamp", "where"),
         *("masked_fill", "tanh", "sigmoid", "logsigmoid", "relu", "nan_to_num", "abs", "sqrt"),
         *("dropout", "sort", "cumsum", "roll", "flip", "repeat", "repeat_interleave"),
     }
@@ -188,62 +189,34 @@ def _operation(invocation: Invocation, name: str, tensor: Tensor, arguments: Arg
     operation = _OPERATIONS.get(name)
     if operation is None:
         return derived((tensor,), name, invocation.node)
-    return operation(invocation, name, tensor, arguments)
+    changes = operation(invocation, name, tensor, arguments) if callable(operation) else operation
+    if isinstance(changes, Value):
+        return changes
+    return tensor_from(tensor, name, invocation.node, **changes)
 
 
-def _number(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Value:
-    return UNKNOWN
-
-
-def _nothing(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Value:
-    return Constant(None)
-
-
-def _same_memory(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
-    return tensor_from(tensor, name, invocation.node)
-
-
-def _detach(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
-    return tensor_from(tensor, name, invocation.node, graph=False)
-
-
-def _copy(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
-    return tensor_from(tensor, name, invocation.node, copy=True)
-
-
-def _to_numpy(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
-    return tensor_from(tensor, name, invocation.node, copy=True, graph=False)
-
-
-def _laid_out(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _laid_out(_invocation: Invocation, _name: str, tensor: Tensor, _rest: Arguments) -> Changes:
     """A copy where the memory is not laid out as wanted, which a shifted tensor's is not."""
     cut = tensor.positions not in (Positions.ALL, Positions.UNKNOWN) and tensor.copy is False
-    return tensor_from(
-        tensor, name, invocation.node, copy=True if cut else None if tensor.sources else False
-    )
+    return {"copy": True if cut else None if tensor.sources else False}
 
 
-def _cast_by_name(
-    invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments
-) -> Tensor:
-    dtype = _CASTS[name]
-    return tensor_from(tensor, name, invocation.node, dtype=dtype, copy=_copies(tensor, dtype))
+def _cast_by_name(_invocation: Invocation, name: str, tensor: Tensor, _rest: Arguments) -> Changes:
+    return _cast_to(tensor, _CASTS[name])
 
 
-def _copies(tensor: Tensor, dtype: str) -> bool | None:
-    """True if a cast makes a copy: not where the tensor has that type already."""
-    return None if tensor.dtype is None else tensor.dtype != dtype
+def _cast_to(tensor: Tensor, dtype: str) -> Changes:
+    """A copy, but of a tensor that has that type already."""
+    return {"dtype": dtype, "copy": None if tensor.dtype is None else tensor.dtype != dtype}
 
 
-def _cast(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _cast(invocation: Invocation, _name: str, tensor: Tensor, arguments: Arguments) -> Changes:
     values = [*arguments, *(binding.value for binding in invocation.keywords.values())]
     for value in values:
         if isinstance(value, Symbol) and value.name.startswith("torch."):
-            dtype = "torch.float32" if value.name == "torch.float" else value.name
-            return tensor_from(
-                tensor, name, invocation.node, dtype=dtype, copy=_copies(tensor, dtype)
-            )
-    return tensor_from(tensor, name, invocation.node, dtype=None, copy=None)
+            wide = value.name == "torch.float"
+            return _cast_to(tensor, "torch.float32" if wide else value.name)
+    return {"dtype": None, "copy": None}
 
 
 def _dimension(invocation: Invocation, arguments: tuple[Value, ...]) -> object:
@@ -267,23 +240,21 @@ def _is_flat(tensor: Tensor) -> bool:
     return folded or tensor.positions is Positions.LAST
 
 
-def _softmax(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _softmax(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Changes:
     dtype = invocation.keywords.get("dtype")
     given = dtype.value if dtype is not None else None
     cast = given.name if isinstance(given, Symbol) else tensor.dtype
     over_words = (
         _is_last(_dimension(invocation, arguments), tensor) and tensor.width is Width.LOGITS
     )
-    role = _SOFTMAX[name] if over_words else Role.UNKNOWN
-    return tensor_from(tensor, name, invocation.node, role=role, copy=True, dtype=cast)
+    return {"role": _SOFTMAX[name] if over_words else Role.UNKNOWN, "copy": True, "dtype": cast}
 
 
-def _picked(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _picked(invocation: Invocation, _name: str, tensor: Tensor, arguments: Arguments) -> Changes:
     """``gather``: one entry a position, where the index has one column."""
     last = _is_last(_dimension(invocation, arguments), tensor)
-    one = last and _has_one_column(_index(invocation))
-    width = Width.ONE if one else Width.UNKNOWN
-    return tensor_from(tensor, name, invocation.node, width=width, copy=True)
+    single = last and _has_one_column(_index(invocation))
+    return {"width": Width.ONE if single else Width.UNKNOWN, "copy": True}
 
 
 def _index(invocation: Invocation) -> ast.expr | None:
@@ -308,43 +279,33 @@ def _has_one_column(index: ast.expr | None) -> bool:
     return False
 
 
-def _loss(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _loss(invocation: Invocation, _name: str, tensor: Tensor, _rest: Arguments) -> Changes:
     reduction = invocation.keywords.get("reduction")
     unreduced = reduction is not None and not (
         isinstance(reduction.value, Constant) and reduction.value.value in ("mean", "sum")
     )
-    return tensor_from(
-        tensor,
-        name,
-        invocation.node,
-        role=Role.LOSS,
-        width=Width.ONE,
-        positions=tensor.positions if unreduced else Positions.NONE,
-        copy=True,
-    )
+    positions = tensor.positions if unreduced else Positions.NONE
+    return {"role": Role.LOSS, "width": Width.ONE, "positions": positions, "copy": True}
 
 
-def _reduced(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Tensor:
+def _reduced(invocation: Invocation, name: str, tensor: Tensor, arguments: Arguments) -> Changes:
     dimension = _dimension(invocation, arguments)
-    graph = False if name in _NO_GRADIENT else tensor.graph
-    role = tensor.role if tensor.role is Role.LOSS else Role.UNKNOWN
+    width, positions = tensor.width, Positions.NONE
     if dimension is None:
-        return tensor_from(
-            tensor, name, invocation.node, role=role, width=Width.ONE, positions=Positions.NONE,
-            copy=True, graph=graph,
-        )  # fmt: skip
-    if tensor.width is Width.LOGITS:
+        width = Width.ONE
+    elif tensor.width is Width.LOGITS:
         last = _is_last(dimension, tensor)
         width = Width.ONE if last else Width.LOGITS if last is False else Width.UNKNOWN
         positions = Positions.NONE if last is False else tensor.positions
-        return tensor_from(
-            tensor, name, invocation.node, role=role, width=width, positions=positions,
-            copy=True, graph=graph,
-        )  # fmt: skip
-    positions = Positions.NONE if tensor.width is Width.ONE else Positions.UNKNOWN
-    return tensor_from(
-        tensor, name, invocation.node, role=role, positions=positions, copy=True, graph=graph
-    )
+    elif tensor.width is not Width.ONE:
+        positions = Positions.UNKNOWN
+    return {
+        "role": tensor.role if tensor.role is Role.LOSS else Role.UNKNOWN,
+        "width": width,
+        "positions": positions,
+        "copy": True,
+        "graph": False if name in _NO_GRADIENT else tensor.graph,
+    }
 
 
 def _joined(given: list[Tensor], name: str, invocation: Invocation) -> Tensor:
@@ -357,12 +318,17 @@ def _joined(given: list[Tensor], name: str, invocation: Invocation) -> Tensor:
     return made
 
 
-_OPERATIONS: dict[str, Callable[[Invocation, str, Tensor, Arguments], Value]] = {
-    **dict.fromkeys(_NUMBERS | MEASURES, _number),
-    **dict.fromkeys(_SAME | _VIEWS | _IN_PLACE, _same_memory),
-    **dict.fromkeys(("detach", "detach_"), _detach),
-    **dict.fromkeys(_COPIES | {"cpu"}, _copy),
-    "numpy": _to_numpy,
+# What an operation makes: a tensor with other facts, a value that is none, or what a function says.
+_OPERATIONS: dict[
+    str, Changes | Value | Callable[[Invocation, str, Tensor, Arguments], Changes]
+] = {
+    **dict.fromkeys(_NUMBERS | MEASURES, UNKNOWN),
+    **dict.fromkeys(("backward", "register_hook"), Constant(None)),
+    **{name: {} for name in _SAME | _VIEWS | _IN_PLACE},
+    "detach": {"graph": False},
+    "detach_": {"graph": False},
+    **{name: {"copy": True} for name in _COPIES},
+    "numpy": {"copy": True, "graph": False},
     **dict.fromkeys(_CASTS, _cast_by_name),
     **dict.fromkeys(("to", "type"), _cast),
     **dict.fromkeys(_MAYBE_COPIES, _laid_out),
@@ -370,5 +336,4 @@ _OPERATIONS: dict[str, Callable[[Invocation, str, Tensor, Arguments], Value]] = 
     **dict.fromkeys(PICKS, _picked),
     **dict.fromkeys(_LOSSES, _loss),
     **dict.fromkeys(_REDUCTIONS, _reduced),
-    **dict.fromkeys(("backward", "register_hook"), _nothing),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memlint.engine.binding import set_bindings
 from memlint.engine.functions import call_function, can_follow
 from memlint.engine.imported import project_value
 from memlint.engine.values import (
@@ -83,8 +84,7 @@ def _load(run: Interpreter, invocation: Invocation) -> Value:
         known = [one for one in joined.items if isinstance(one, Rows)]
         joined = known[0] if known else None
     rows = made(run, Rows("load", invocation, joined))
-    for name, binding in invocation.keywords.items():
-        run.set_binding(rows, name, binding)
+    set_bindings(run, rows, invocation.keywords)
     split = invocation.keywords.get("split")
     if split is not None and isinstance(split.value, Sequence) and not split.value.open:
         # ``train, test = load_dataset("a", split=["train", "test"])``

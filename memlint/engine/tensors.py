@@ -116,20 +116,6 @@ class Tensor(Unknown):
         """True if one of ``operations`` lies between the model and it."""
         return any(tensor.operation in operations for tensor in self.history())
 
-    @property
-    def storage(self) -> frozenset[int]:
-        """The memory that it keeps alive: its own, or that of what it is a view of."""
-        pending, seen, held = [self], {id(self)}, set()
-        for tensor in pending:  # grows meanwhile
-            if tensor.copy is not False or not tensor.sources:
-                held.add(id(tensor))
-            if tensor.copy:
-                continue
-            new = [source for source in tensor.sources if id(source) not in seen]
-            seen.update(map(id, new))
-            pending += new
-        return frozenset(held)
-
 
 class Output(Object):
     """What a forward pass returns: fields that are read by name, by place, or unpacked."""

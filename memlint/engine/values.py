@@ -267,6 +267,11 @@ def options(value: Value) -> tuple[Value, ...]:
     return value.options if isinstance(value, OneOf) else (value,)
 
 
+def constant_text(value: Value | None) -> str | None:
+    """The text that a value certainly is; None for all else."""
+    return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None
+
+
 def first_object(values: Iterable[Value]) -> Object | None:
     """The first object that one of ``values`` may be."""
     for value in values:
@@ -315,10 +320,6 @@ class Invocation:
 
     def __repr__(self) -> str:
         return f"<{self.name} line {self.node.lineno}>"
-
-    def snapshot(self, thing: Object) -> dict[str, Binding] | None:
-        """The bindings of an argument as they were when the call was made."""
-        return self.snapshots.get(id(thing))
 
     @property
     def first_object(self) -> Object | None:

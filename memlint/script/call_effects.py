@@ -10,7 +10,13 @@ from __future__ import annotations
 
 import ast
 
-from memlint.engine.binding import drop_item
+from memlint.engine.binding import (
+    about_first,
+    about_receiver,
+    drop_item,
+    set_bindings,
+    wrapped,
+)
 from memlint.engine.interpreter import CallEffect, Interpreter
 from memlint.engine.modes import flag_of, rebind, set_gradients, set_training
 from memlint.engine.rows import row_effects
@@ -28,6 +34,7 @@ from memlint.engine.values import (
     Sequence,
     Symbol,
     Value,
+    constant_text,
     first_object,
     merge,
     options,
@@ -40,36 +47,31 @@ from memlint.script.written_settings import composed, document_at, to_container
 
 def _dict(run: Interpreter, invocation: Invocation) -> Value:
     made = run.new_dict(invocation.node)
-    for value in invocation.arguments:
-        run.update_dict(made, value)
-    for name, binding in invocation.keywords.items():
-        run.set_binding(made, name, binding)
-    made.open |= invocation.open_keywords or invocation.open_arguments
+    _fill(run, invocation, made)
+    made.open |= invocation.open_arguments
     return made
 
 
-def _update(run: Interpreter, invocation: Invocation) -> Value | None:
-    thing = invocation.receiver_object
-    if thing is None:
-        return None
-    for value in invocation.arguments:
-        run.update_dict(thing, value)
-    for name, binding in invocation.keywords.items():
-        run.set_binding(thing, name, binding)
-    thing.open |= invocation.open_keywords
+def _update(run: Interpreter, invocation: Invocation, thing: Object) -> Value | None:
+    _fill(run, invocation, thing)
     return Constant(None)
 
 
+def _fill(run: Interpreter, invocation: Invocation, thing: Object) -> None:
+    """Give a dict what a call is given."""
+    for value in invocation.arguments:
+        run.update_dict(thing, value)
+    set_bindings(run, thing, invocation.keywords)
+    thing.open |= invocation.open_keywords
+
+
 def _key(invocation: Invocation) -> str | None:
-    if invocation.arguments and isinstance(invocation.arguments[0], Constant):
-        value = invocation.arguments[0].value
-        return value if isinstance(value, str) else None
-    return None
+    return constant_text(invocation.arguments[0] if invocation.arguments else None)
 
 
-def _get(run: Interpreter, invocation: Invocation) -> Value | None:
-    thing, key = invocation.receiver_object, _key(invocation)
-    if thing is None or thing.type != "dict" or key is None:
+def _get(run: Interpreter, invocation: Invocation, thing: Object) -> Value | None:
+    key = _key(invocation)
+    if thing.type != "dict" or key is None:
         return None
     binding = run.get_binding(thing, key)
     if binding is not None and not any(isinstance(one, Absent) for one in options(binding.value)):
@@ -85,18 +87,18 @@ def _pop(run: Interpreter, invocation: Invocation) -> Value | None:
     thing = invocation.receiver_object
     if thing is None or thing.type != "dict" or not invocation.arguments:
         return None
-    value = _get(run, invocation)
+    value = _get(run, invocation, thing)
     drop_item(run, thing, invocation.arguments[0])
     return value
 
 
-def _setdefault(run: Interpreter, invocation: Invocation) -> Value | None:
-    thing, key = invocation.receiver_object, _key(invocation)
-    if thing is None or key is None or len(invocation.arguments) < 2:
+def _setdefault(run: Interpreter, invocation: Invocation, thing: Object) -> Value | None:
+    key = _key(invocation)
+    if key is None or len(invocation.arguments) < 2:
         return None
     if run.get_binding(thing, key) is None:
         run.set_binding(thing, key, Binding(invocation.arguments[1], How.OTHER, invocation.node))
-    return _get(run, invocation)
+    return _get(run, invocation, thing)
 
 
 def _change(run: Interpreter, invocation: Invocation) -> Value | None:
@@ -123,25 +125,12 @@ def _change(run: Interpreter, invocation: Invocation) -> Value | None:
 
 def _copy(run: Interpreter, invocation: Invocation) -> Value | None:
     """``copy.copy``, ``copy.deepcopy``, ``.copy()``: the same bindings, another object."""
-    thing = (
-        invocation.receiver_object
-        if invocation.name.startswith("?") or not invocation.arguments
-        else None
-    )
-    thing = thing or invocation.first_object
-    if thing is None:
-        return None
-    made = run.new_object(
-        type=thing.type, made_by=invocation, base=thing, cls=thing.cls, node=invocation.node
-    )
-    run.copy_bindings(thing, made)
-    return made
+    is_method = invocation.name.startswith("?") or not invocation.arguments
+    thing = (is_method and invocation.receiver_object) or invocation.first_object
+    return wrapped(run, invocation, thing, thing.cls) if thing is not None else None
 
 
-def _vars(run: Interpreter, invocation: Invocation) -> Value | None:
-    thing = invocation.first_object
-    if thing is None:
-        return None
+def _vars(run: Interpreter, invocation: Invocation, thing: Object) -> Value | None:
     made = run.new_dict(invocation.node)
     run.copy_bindings(thing, made)
     made.open |= thing.type is not None and thing.cls is None and thing.type != "dict"
@@ -180,15 +169,13 @@ def _replace(run: Interpreter, invocation: Invocation) -> Value | None:
     """``dataclasses.replace(config, name=value)``."""
     made = _copy(run, invocation)
     if isinstance(made, Object):
-        for name, binding in invocation.keywords.items():
-            run.set_binding(made, name, binding)
+        set_bindings(run, made, invocation.keywords)
     return made
 
 
 def _namespace(run: Interpreter, invocation: Invocation) -> Value:
     made = run.new_object(type=invocation.name, made_by=invocation, node=invocation.node)
-    for name, binding in invocation.keywords.items():
-        run.set_binding(made, name, binding)
+    set_bindings(run, made, invocation.keywords)
     made.open = invocation.open_keywords
     return made
 
@@ -267,8 +254,8 @@ def _exit(run: Interpreter, invocation: Invocation) -> Value:
 _EFFECTS: dict[str, CallEffect] = {
     "dict": _dict,
     "collections.OrderedDict": _dict,
-    "vars": _vars,
-    "dataclasses.asdict": _vars,
+    "vars": about_first(_vars),
+    "dataclasses.asdict": about_first(_vars),
     "getattr": _getattr,
     "setattr": _setattr,
     "hasattr": _hasattr,
@@ -295,8 +282,8 @@ _EFFECTS: dict[str, CallEffect] = {
     "exit": _exit,
     "quit": _exit,
     "os._exit": _exit,
-    ".update": _update,
-    ".get": _get,
+    ".update": about_receiver(_update),
+    ".get": about_receiver(_get),
     ".pop": _pop,
     ".append": _change,
     ".extend": _change,
@@ -305,7 +292,7 @@ _EFFECTS: dict[str, CallEffect] = {
     ".clear": _change,
     ".add": _change,
     ".discard": _change,
-    ".setdefault": _setdefault,
+    ".setdefault": about_receiver(_setdefault),
     ".copy": _copy,
 }
 
@@ -318,14 +305,9 @@ def known_effects() -> dict[str, CallEffect]:
 # -- wrappers of models ----------------------------------------------------------------------------
 
 
-def _wraps(run: Interpreter, invocation: Invocation) -> Value | None:
+def _wraps(run: Interpreter, invocation: Invocation, inner: Object) -> Value | None:
     """A function that returns its model in another coat (PEFT, compile, k-bit preparation)."""
-    inner = invocation.first_object
-    if inner is None:
-        return None
-    made = run.new_object(type=inner.type, made_by=invocation, base=inner, node=invocation.node)
-    run.copy_bindings(inner, made)
-    return made
+    return wrapped(run, invocation, inner)
 
 
 _NOTHING = Constant(None)
@@ -367,9 +349,7 @@ def _deepspeed(run: Interpreter, invocation: Invocation) -> Value | None:
     inner = first_object(values)
     if inner is None:
         return None
-    made = run.new_object(type=inner.type, made_by=invocation, base=inner, node=invocation.node)
-    run.copy_bindings(inner, made)
-    return Sequence((made, UNKNOWN, UNKNOWN, UNKNOWN), "tuple")
+    return Sequence((wrapped(run, invocation, inner), UNKNOWN, UNKNOWN, UNKNOWN), "tuple")
 
 
 def _set_up(run: Interpreter, invocation: Invocation) -> Value | None:
@@ -388,11 +368,8 @@ def _prepare(run: Interpreter, invocation: Invocation) -> Value | None:
     return None
 
 
-def _merge_adapter(run: Interpreter, invocation: Invocation) -> Value | None:
+def _merge_adapter(run: Interpreter, invocation: Invocation, inner: Object) -> Value | None:
     """``peft_model.merge_and_unload()``: a plain model again."""
-    inner = invocation.receiver_object
-    if inner is None:
-        return None
     return run.new_object(type=inner.type, made_by=invocation, base=inner, node=invocation.node)
 
 
@@ -425,7 +402,7 @@ WRAPPERS: dict[str, CallEffect] = {
     ".eval": _eval_mode,
     ".train": _train_mode,
     "deepspeed.initialize": _deepspeed,
-    ".merge_and_unload": _merge_adapter,
-    **dict.fromkeys(_WRAPPING, _wraps),
+    ".merge_and_unload": about_receiver(_merge_adapter),
+    **dict.fromkeys(_WRAPPING, about_first(_wraps)),
     **dict.fromkeys(_MOVING, _same),
 }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from memlint.api.drop_ins import stands_in
 from memlint.api.settled import OPEN
@@ -31,10 +31,6 @@ from memlint.script.checkpointing import (
 from memlint.script.loaded_models import ModelFacts, model_facts
 from memlint.script.trainers import TrainerUse, may_train
 
-if TYPE_CHECKING:
-    pass
-
-
 # What is read only when the configuration is made: a later assignment changes nothing.
 _READ_ONCE = ("bf16", "fp16", "tf32")
 _REMOTE = "trust_remote_code"
@@ -42,24 +38,17 @@ _OFF = (MISSING, None, False)
 
 
 class Host(Called):
-    """What configurations and trainers ask of the script that makes them."""
+    """What configurations and trainers ask of the script that makes them.
 
-    def config_of(self, made: Object) -> Config | None:
-        """The configuration that an object is, or is a copy of."""
-        raise NotImplementedError
+    config_of: the configuration that an object is, or is a copy of. trainers_with: the trainers
+    that get a configuration. trainer_uses: what is done with a trainer: it is called, or handed to
+    a call. trainer_invocations: the calls that make trainers, as they were evaluated.
+    """
 
-    def trainers_with(self, config: Config) -> tuple[Trainer, ...]:
-        """The trainers that get a configuration."""
-        raise NotImplementedError
-
-    def trainer_uses(self, trainer: Trainer) -> list[TrainerUse]:
-        """What is done with a trainer: it is called, or handed to a call."""
-        raise NotImplementedError
-
-    @property
-    def trainer_invocations(self) -> list[Invocation]:
-        """The calls that make trainers, as they were evaluated."""
-        raise NotImplementedError
+    config_of: Callable[[Object], Config | None]
+    trainers_with: Callable[[Config], tuple[Trainer, ...]]
+    trainer_uses: Callable[[Trainer], list[TrainerUse]]
+    trainer_invocations: cached_property[list[Invocation]]
 
 
 class Config(Call):

@@ -57,8 +57,7 @@ class Preparation(NamedTuple):
 class Dataset(Record):
     """A data set where it is read: by a trainer, or by a data loader.
 
-    value: what is read. purpose: what for. call: the trainer's or the loader's. complete: whether
-    it was followed back to where it is loaded or made.
+    value: what is read. purpose: what for. call: the trainer's or the loader's.
     """
 
     script: Host
@@ -119,10 +118,6 @@ class Dataset(Record):
     def rows(self) -> list[Rows]:
         """The data sets that it was made of, in order, as the run knows them."""
         return self._chain[0]
-
-    @property
-    def complete(self) -> bool:
-        return all(map(_is_made_here, self._chain[1]))
 
     @property
     def lengths_differ(self) -> bool:
@@ -232,14 +227,6 @@ def _is_defined_elsewhere(script: Host, node: Expression) -> bool:
 
 def _is_none(value: Value) -> bool:
     return isinstance(value, Constant) and value.value is None
-
-
-def _is_made_here(value: Value) -> bool:
-    """True if all is known of a value that is no data set of the library's: a class of the script,
-    a list."""
-    if isinstance(value, Sequence):
-        return True
-    return isinstance(value, Object) and (value.cls is not None or value.type is not None)
 
 
 # -- preparations ----------------------------------------------------------------------------------

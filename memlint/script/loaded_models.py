@@ -8,7 +8,7 @@ import itertools
 from memlint.api.knowledge.families import Family, family
 from memlint.engine.answers import agreed, any_of
 from memlint.engine.modes import module_root
-from memlint.engine.values import Absent, Constant, Object, Unknown, Value, options
+from memlint.engine.values import Absent, Object, Unknown, Value, constant_text, options
 from memlint.flow.evaluated import query
 from memlint.script.call_settings import UNSURE, Setting, python_value
 from memlint.script.called import Call, Called
@@ -170,8 +170,7 @@ def chain_of(made: Object) -> list[Object]:
 
 def _name_alone(found: list[Value]) -> str | None:
     """The checkpoint where a model is given by its name; None for all else."""
-    given = found[0] if len(found) == 1 else None
-    return given.value if isinstance(given, Constant) and isinstance(given.value, str) else None
+    return constant_text(found[0]) if len(found) == 1 else None
 
 
 def _checkpoint(load: Call | None) -> object:

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterable
 
 from memlint.engine.arguments import defaults_of
+from memlint.engine.binding import about_receiver, set_bindings
 from memlint.engine.command_line import CommandLine, kind_of_annotation, settled
 from memlint.engine.command_options import given_by_look
 from memlint.engine.functions import call_function, can_follow
@@ -28,6 +29,7 @@ from memlint.engine.values import (
     Sequence,
     Symbol,
     Value,
+    constant_text,
     library_base,
     truth,
 )
@@ -35,16 +37,9 @@ from memlint.script.written_settings import document_at
 from memlint.source.record import NamedTuple
 
 
-def _add_argument(run: Interpreter, invocation: Invocation) -> Value | None:
+def _add_argument(run: Interpreter, invocation: Invocation, parser: Object) -> Value | None:
     """``parser.add_argument("--name", default=...)``: the parser remembers a binding."""
-    parser = invocation.receiver_object
-    if parser is None:
-        return None
-    flags = [
-        one.value
-        for one in invocation.arguments
-        if isinstance(one, Constant) and isinstance(one.value, str)
-    ]
+    flags = [text for text in map(constant_text, invocation.arguments) if text is not None]
     if not flags:
         return None
     explicit = invocation.keywords.get("dest")
@@ -129,16 +124,12 @@ def _typed(invocation: Invocation, default: Constant) -> object:
     return default.value
 
 
-def _argument_group(run: Interpreter, invocation: Invocation) -> Value | None:
-    parser = invocation.receiver_object
-    if parser is None:
-        return None
+def _argument_group(run: Interpreter, invocation: Invocation, parser: Object) -> Value | None:
     return run.new_object(type=parser.type, made_by=invocation, base=parser, node=invocation.node)
 
 
-def _set_defaults(run: Interpreter, invocation: Invocation) -> Value | None:
-    parser = invocation.receiver_object
-    if parser is None or parser.type is None or "ArgumentParser" not in parser.type:
+def _set_defaults(run: Interpreter, invocation: Invocation, parser: Object) -> Value | None:
+    if parser.type is None or "ArgumentParser" not in parser.type:
         return None
     for name, binding in invocation.keywords.items():
         value = binding.value
@@ -151,13 +142,9 @@ def _set_defaults(run: Interpreter, invocation: Invocation) -> Value | None:
 _PARSER_OWN = frozenset({"description", "prog", "usage", "epilog", "formatter_class", "add_help"})
 
 
-def _parse_args(run: Interpreter, invocation: Invocation) -> Value | None:
-    parser = invocation.receiver_object
-    if parser is None:
-        return None
-    parser = parser.root
+def _parse_args(run: Interpreter, invocation: Invocation, parser: Object) -> Value | None:
     made = run.new_object(type="argparse.Namespace", made_by=invocation, node=invocation.node)
-    for name, binding in run.bindings(parser).items():
+    for name, binding in run.bindings(parser.root).items():
         if binding.how is How.ARGPARSE and name not in _PARSER_OWN:
             run.set_binding(made, name, binding)
     if invocation.node.func.attr == "parse_known_args":  # type: ignore[attr-defined]
@@ -175,10 +162,7 @@ def _dataclass_parser(run: Interpreter, invocation: Invocation) -> Value:
     return made
 
 
-def _parse_dataclasses(run: Interpreter, invocation: Invocation) -> Value | None:
-    parser = invocation.receiver_object
-    if parser is None:
-        return None
+def _parse_dataclasses(run: Interpreter, invocation: Invocation, parser: Object) -> Value | None:
     binding = run.get_binding(parser, "dataclass_types")
     if binding is None:
         return None
@@ -225,8 +209,7 @@ def _fill(
             of_library.append(one)
     for one in of_library[:1] if len(of_library) == 1 else ():
         one.open = False
-        for name, binding in rest.items():
-            run.set_binding(one, name, binding)
+        set_bindings(run, one, rest)
 
 
 class _Options(NamedTuple):
@@ -335,17 +318,17 @@ def _fire(run: Interpreter, invocation: Invocation) -> Value | None:
 
 PARSERS: dict[str, CallEffect] = {
     "fire.Fire": _fire,
-    ".add_argument": _add_argument,
-    ".add_argument_group": _argument_group,
-    ".add_mutually_exclusive_group": _argument_group,
-    ".set_defaults": _set_defaults,
-    ".parse_args": _parse_args,
-    ".parse_known_args": _parse_args,
-    ".parse_args_into_dataclasses": _parse_dataclasses,
-    ".parse_args_and_config": _parse_dataclasses,
-    ".parse_json_file": _parse_dataclasses,
-    ".parse_yaml_file": _parse_dataclasses,
-    ".parse_dict": _parse_dataclasses,
+    ".add_argument": about_receiver(_add_argument),
+    ".add_argument_group": about_receiver(_argument_group),
+    ".add_mutually_exclusive_group": about_receiver(_argument_group),
+    ".set_defaults": about_receiver(_set_defaults),
+    ".parse_args": about_receiver(_parse_args),
+    ".parse_known_args": about_receiver(_parse_args),
+    ".parse_args_into_dataclasses": about_receiver(_parse_dataclasses),
+    ".parse_args_and_config": about_receiver(_parse_dataclasses),
+    ".parse_json_file": about_receiver(_parse_dataclasses),
+    ".parse_yaml_file": about_receiver(_parse_dataclasses),
+    ".parse_dict": about_receiver(_parse_dataclasses),
     "transformers.HfArgumentParser": _dataclass_parser,
     "transformers.hf_argparser.HfArgumentParser": _dataclass_parser,
     "trl.TrlParser": _dataclass_parser,

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from memlint.engine.nodes import CallNode, Expression, Node, called_name, holder_of
 from memlint.engine.usage import Place, Usage, Way
-from memlint.engine.values import Absent, Constant, Function, Object, Value, options
+from memlint.engine.values import Absent, Constant, Function, Object, Value, constant_text, options
 from memlint.flow.callables import ENTRIES, SHOWS
 from memlint.flow.following import reads_of, uses_of
 from memlint.script.called import Call
@@ -172,8 +172,5 @@ def names_of_device(script: Host, device: Value) -> tuple[str, ...]:
         made = script.call_anywhere(value.node) if isinstance(value, Object) else None
         if made is not None and made.name == "torch.device":
             inner = options(made.argument(0))
-        found += [
-            one.value if isinstance(one, Constant) and isinstance(one.value, str) else ""
-            for one in inner
-        ]
+        found += [constant_text(one) or "" for one in inner]
     return tuple(found)

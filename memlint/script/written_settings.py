@@ -20,6 +20,7 @@ from memlint.engine.values import (
     Provenance,
     Sequence,
     Value,
+    constant_text,
 )
 
 _CONFIG = "omegaconf.DictConfig"
@@ -34,14 +35,14 @@ def document_at(run: Interpreter, invocation: Invocation) -> Value | None:
     opened = given.made_by if isinstance(given, Object) else None
     if opened is not None and opened.name == "open" and opened.arguments:
         given = opened.arguments[0]
-    data = _read(run, _text(given))
+    data = _read(run, constant_text(given))
     kind = _CONFIG if invocation.name.startswith("omegaconf.") else "dict"
     return _value(run, data, invocation, kind) if isinstance(data, Mapping) else None
 
 
 def composed(run: Interpreter, made: Invocation) -> Value:
     """The configuration that ``@hydra.main(config_path=..., config_name=...)`` hands over."""
-    folder, name = (_text(_given(made, i, key)) for i, key in enumerate(_NAMES))
+    folder, name = (constant_text(_given(made, i, key)) for i, key in enumerate(_NAMES))
     data = _composed(run, folder or "", name) if name else None
     return _value(run, data, made, _CONFIG) if data else UNKNOWN
 
@@ -140,7 +141,3 @@ def _given(made: Invocation, position: int, name: str) -> Value | None:
     if binding is not None:
         return binding.value
     return made.arguments[position] if len(made.arguments) > position else None
-
-
-def _text(value: Value | None) -> str | None:
-    return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None

@@ -1,4 +1,5 @@
-"""Frozen records behave as frozen dataclasses do, named tuples as those of typing."""
+"""Frozen records behave as frozen dataclasses do, named tuples as those of typing, and slotted
+classes as dataclasses with slots."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from functools import cached_property
 
 import pytest
 
-from memlint.source.record import NamedTuple, Record
+from memlint.source.record import NamedTuple, Record, new, slotted
 
 
 class Point(Record):
@@ -30,6 +31,38 @@ class Measured(Record):
 class Other(Record):
     x: int
     y: int = 0
+
+
+@slotted
+class Basket:
+    owner: str
+    size: int = 2
+    fruit: list[str] = new(list)
+    prices: dict[str, int] = new(dict)
+
+
+def test_each_slotted_instance_has_collections_of_its_own() -> None:
+    basket, other = Basket("a"), Basket("b", size=3)
+    basket.fruit.append("plum")
+    basket.prices["plum"] = 4
+    assert (basket.owner, basket.size, basket.fruit, basket.prices) == (
+        "a",
+        2,
+        ["plum"],
+        {"plum": 4},
+    )
+    assert (other.owner, other.size, other.fruit, other.prices) == ("b", 3, [], {})
+    basket.size = 5
+    assert basket != Basket("a", 5)
+
+
+def test_a_slotted_class_has_its_fields_and_no_others() -> None:
+    with pytest.raises(AttributeError):
+        Basket("a").weight = 1  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'owner'"):
+        Basket()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'fruit'"):
+        Basket("a", fruit=[])
 
 
 def test_fields_come_by_position_and_by_name() -> None:

@@ -9,7 +9,6 @@ import pytest
 from memlint.api.lookup import Api
 from memlint.api.target_versions import newest
 from memlint.engine.interpreter import MAX_MADE, Interpreter
-from memlint.engine.tensors import Tensor
 from memlint.engine.uncalled import callers_first
 from memlint.engine.values import MAX_SIZE, Constant, Function, OneOf, Sequence
 from memlint.script.call_effects import known_effects
@@ -100,13 +99,6 @@ def test_sizes_count_what_is_shared_each_time() -> None:
     assert Sequence((pair, pair), "list").size == 11
     assert OneOf((pair, Constant(2))).size == 6
     assert "size" not in repr(pair)
-
-
-def test_the_memory_of_a_tensor_is_found_in_time_however_often_it_is_shared() -> None:
-    tensor = Tensor(copy=True)
-    for _ in range(90):
-        tensor = Tensor(copy=None, sources=(tensor, tensor))
-    assert len(tensor.storage) == 91
 
 
 @pytest.mark.parametrize(
