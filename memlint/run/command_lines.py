@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PARSERS = lazy_pattern(
     rb"parse_args\(|parse_known_args\(|HfArgumentParser|TrlParser"
-    rb"|import click|\btyper\b|fire\.Fire"
+    rb"|import click|\btyper\b|fire\.Fire|hydra\.main"
 )
 # A script without any of these is the same under all launchers.
 LAUNCHED = lazy_pattern(rb"Trainer\b|Accelerator\b|fully_shard|DataParallel\b|deepspeed")
@@ -194,7 +194,8 @@ def _settings(command: Command, beside: str, runs: Runs) -> dict[str, Given]:
     for flag in command.settings:
         written = Written(command.span, flag.name)
         places = Place(flag.span, written), Place(flag.option_span, written)
-        settings[flag.name] = Given(flag.value, *places[: 2 * (flag.form == "option")])
+        value = None if flag.form == "removal" else flag.value
+        settings[flag.name] = Given(value, *places[: 2 * (flag.form == "option")])
     return settings
 
 

@@ -462,6 +462,12 @@ _LLAMA_FACTORY = (
     _PINNED,
 )
 
+# What DeepSpeed is told for training alone; inference wants its file as well.
+_OF_TRAINING = (
+    *("zero_optimization", "optimizer", "scheduler", "train_batch_size"),
+    *("gradient_accumulation_steps", "gradient_clipping"),
+)
+
 OPTIONS: Mapping[Kind, tuple[Option, ...]] = {
     Kind.TORCHTUNE: _TORCHTUNE,
     Kind.AXOLOTL: _AXOLOTL,
@@ -472,7 +478,10 @@ OPTIONS: Mapping[Kind, tuple[Option, ...]] = {
             "compute_dtype",
             {True: "bfloat16", False: "float32"},
             _NEITHER,
-            unsure=lambda recipe: not recipe.option("fp16.enabled").is_value(False),
+            unsure=lambda recipe: (
+                not recipe.option("fp16.enabled").is_value(False)
+                or not any(map(recipe.has, _OF_TRAINING))
+            ),
             unsafe=True,
         ),
     ),

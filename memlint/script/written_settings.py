@@ -44,7 +44,27 @@ def composed(run: Interpreter, made: Invocation) -> Value:
     """The configuration that ``@hydra.main(config_path=..., config_name=...)`` hands over."""
     folder, name = (constant_text(_given(made, i, key)) for i, key in enumerate(_NAMES))
     data = _composed(run, folder or "", name) if name else None
-    return _value(run, data, made, _CONFIG) if data else UNKNOWN
+    value = _value(run, data, made, _CONFIG) if data else UNKNOWN
+    if (given := run.command_line) is not None:
+        for name in given.names:
+            # ``group@place=chosen`` and ``group/inner=chosen``.
+            place = name.rpartition("@")[2].replace("/", ".").split(".")
+            _override(run, value, place, given.value(name, ""))
+    return value
+
+
+def _override(run: Interpreter, thing: Value, path: list[str], given: Value | None) -> None:
+    """Give a setting what a launch command gives it; what chooses another file is not known."""
+    first, *rest = path
+    binding = run.get_binding(thing, first) if isinstance(thing, Object) else None
+    if rest and binding is not None:
+        _override(run, binding.value, rest, given)
+    elif isinstance(thing, Object):
+        is_group = rest or (binding is not None and isinstance(binding.value, Object))
+        value: Value = UNKNOWN
+        if isinstance(given, Constant) and not is_group:
+            value = Constant(given.value, None, Provenance.COMMAND_LINE)
+        run.set_binding(thing, first, Binding(value))
 
 
 _NAMES = ("config_path", "config_name")

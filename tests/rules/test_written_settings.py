@@ -9,6 +9,7 @@ import pytest
 
 from memlint.api.lookup import Api
 from memlint.api.target_versions import newest
+from memlint.cli.main import run
 from memlint.engine.project import Modules, Project
 from memlint.runs.changes import set_option
 from memlint.script.model import Script, build_script
@@ -187,3 +188,32 @@ def test_variables_without_a_default(written: str, tmp_path: Path) -> None:
     """
     (config,) = script(tmp_path, text).configs
     assert not config.setting("per_device_train_batch_size").known
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        ("seed=2", True),
+        ("fit.activation_checkpointing=true", False),
+        ("+fit.packing=true fit.activation_checkpointing=$KEEP", False),
+        ("~fit.activation_checkpointing", False),
+        # Another file of the group says what it does.
+        ("tuning@fit=long", False),
+    ],
+)
+def test_what_a_launch_command_gives_beside_what_hydra_composes(
+    overrides: str, expected: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {
+        "conf/start.yaml": START,
+        "conf/model/small.yaml": "name: Qwen/Qwen3-8B\n",
+        "conf/tuning/plain.yaml": "output_dir: o\nbf16: true\nactivation_checkpointing: false\n",
+        "train.py": HYDRA,
+        "run.sh": f"python train.py {overrides}\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text), encoding="utf-8")
+    run(["check", "--no-cache", "--target", "newest", "--no-prices", str(tmp_path / "train.py")])
+    assert ("MEM301" in capsys.readouterr().out) is expected
