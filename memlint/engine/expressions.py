@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlint.engine import fields, operations
 from memlint.engine.binding import assign, store_item
-from memlint.engine.functions import call
+from memlint.engine.functions import call, call_function, can_follow
 from memlint.engine.imported import project_constant, starred
 from memlint.engine.rows import Rows, split_of
 from memlint.engine.tensors import Tensor
@@ -22,6 +22,7 @@ from memlint.engine.values import (
     Constant,
     Function,
     How,
+    Invocation,
     Object,
     OneOf,
     Provenance,
@@ -36,6 +37,9 @@ from memlint.engine.values import (
 
 if TYPE_CHECKING:
     from memlint.engine.interpreter import Interpreter
+
+
+_PROPERTIES = frozenset({"property", "cached_property"})
 
 
 def _power(base: Any, exponent: Any) -> Any:
@@ -93,8 +97,26 @@ def _name(run: Interpreter, node: ast.Name) -> Value:
 def _attribute(run: Interpreter, node: ast.Attribute) -> Value:
     value = run.eval(node.value)
     if not isinstance(value, OneOf):
-        return run.attribute_of(value, node)
-    return merge([run.attribute_of(one, node) for one in value.options])
+        return _read(run, value, node)
+    return merge([_read(run, one, node) for one in value.options])
+
+
+def _read(run: Interpreter, owner: Value, node: ast.Attribute) -> Value:
+    """Return an attribute; of a property of the project's own class, what its function returns."""
+    found = run.attribute_of(owner, node)
+    if not isinstance(found, Function) or not isinstance(owner, Object):
+        return found
+    decorators = getattr(found.node, "decorator_list", ())
+    names = {getattr(each, "attr", getattr(each, "id", "")) for each in decorators}
+    if names.isdisjoint(_PROPERTIES):
+        return found
+    if not can_follow(run, found):
+        return UNKNOWN
+    called = ast.copy_location(ast.Call(node, [], []), node)
+    value = call_function(run, found, Invocation(called, "", run._order))
+    if "cached_property" in names:
+        run.set_binding(owner, node.attr, Binding(value))
+    return value
 
 
 def _subscript(run: Interpreter, node: ast.Subscript) -> Value:

@@ -15,7 +15,6 @@ import ast
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
-from memlint.engine import properties
 from memlint.engine.command_line import CommandLine
 from memlint.engine.expressions import EXPRESSIONS
 from memlint.engine.fields import FIELDS, field_of
@@ -392,7 +391,7 @@ class Interpreter:
             case Symbol():
                 return self._member(value, node)
             case Object():
-                found = properties.read(self, value, self.attribute(value, node.attr), node)
+                found = self.attribute(value, node.attr)
                 if found is not UNKNOWN or value.type is not None:
                     return found
             case Class():
