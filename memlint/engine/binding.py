@@ -112,7 +112,7 @@ def wrapped(
     run: Interpreter, invocation: Invocation, inner: Object, cls: Class | None = None
 ) -> Object:
     """Return what a call makes of an object: another with the same bindings."""
-    made = run.new_object(inner.type, invocation, inner, cls, invocation.node)
+    made = run.new_object(inner.type, invocation, inner, cls)
     run.copy_bindings(inner, made)
     return made
 

@@ -52,25 +52,6 @@ class ForwardRun:
     guessed: whether its function ran with unknown arguments, as nothing had called it by then.
     """
 
-    __slots__ = (
-        "autocast",
-        "called",
-        "certainty",
-        "function",
-        "gradients",
-        "guessed",
-        "invocation",
-        "labels",
-        "logits_kept",
-        "loops",
-        "module",
-        "order",
-        "output",
-        "own",
-        "training",
-        "words",
-    )
-
     def __init__(
         self, run: Interpreter, invocation: Invocation, module: Value, certainty: Certainty
     ) -> None:

@@ -337,7 +337,7 @@ def made_by(run: Interpreter, invocation: Invocation, kind: str | None) -> Objec
             kind = head
         elif not last[:1].isupper():
             kind = None
-    made = run.new_object(kind, invocation, node=invocation.node)
+    made = run.new_object(kind, invocation)
     for value in invocation.arguments:
         if isinstance(value, Function):
             run.handed_over.add(value.node)
@@ -365,7 +365,7 @@ def _instantiate(run: Interpreter, cls: Class, invocation: Invocation) -> Value:
     invocation.name = library or cls.node.name
     invocation.subclass = cls.node
     run.invocations.append(invocation)
-    made = run.new_object(type=library, made_by=invocation, cls=cls, node=invocation.node)
+    made = run.new_object(type=library, made_by=invocation, cls=cls)
     made.open = invocation.open_keywords
     run.selves[cls.node] = made
     is_tuple = library in ("typing.NamedTuple", "typing_extensions.NamedTuple")

@@ -15,6 +15,7 @@ import ast
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
+from memlint.engine.binding import set_bindings
 from memlint.engine.command_line import CommandLine
 from memlint.engine.expressions import EXPRESSIONS
 from memlint.engine.fields import FIELDS, field_of
@@ -249,6 +250,8 @@ class Interpreter:
         *,
         from_command_line: bool = False,
     ) -> Object:
+        if node is None and made_by is not None:
+            node = made_by.node
         thing = Object(type, made_by, base, cls, node, from_command_line)
         self.objects.append(thing)
         if cls is not None:
@@ -296,8 +299,7 @@ class Interpreter:
             target.open = True
             return
         self.made += size
-        for name, binding in self.bindings(source).items():
-            self.set_binding(target, name, binding)
+        set_bindings(self, target, self.bindings(source))
         target.open = target.open or source.open
 
     def block(self, statements: Iterable[ast.stmt]) -> None:

@@ -28,7 +28,7 @@ from memlint.engine.values import (
     options,
     same,
 )
-from memlint.source.record import NamedTuple
+from memlint.source.record import NamedTuple, slotted
 
 if TYPE_CHECKING:
     from memlint.engine.interpreter import Interpreter
@@ -269,17 +269,15 @@ def forget_what_others_set(
         _Memory(run, function, setting, wanted).forget()
 
 
+@slotted
 class _Memory:
     """What is known where a function begins. setting: the others that set anything. wanted: the
     attributes that they set; None: all."""
 
-    def __init__(
-        self, run: Interpreter, function: Function, setting: set[ast.AST], wanted: set[str] | None
-    ) -> None:
-        self.run = run
-        self.function = function
-        self.setting = setting
-        self.wanted = wanted
+    run: Interpreter
+    function: Function
+    setting: set[ast.AST]
+    wanted: set[str] | None
 
     def forget(self) -> None:
         run, setters = self.run, self.run.setters

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
+from memlint.source.record import slotted
+
 _SMALL = 2**20
 _SMALL_SEGMENT = 2 * 2**20
 _MIDDLE = 10 * 2**20
@@ -19,18 +21,16 @@ _STEP = 2 * 2**20
 _ROUND = 512
 
 
+@slotted
 class Block:
     """A stretch of a segment, free or in use."""
 
-    __slots__ = ("after", "before", "free", "order", "size", "small")
-
-    def __init__(self, size: int, small: bool, order: int) -> None:
-        self.size = size
-        self.small = small
-        self.order = order
-        self.free = False
-        self.before: Block | None = None
-        self.after: Block | None = None
+    size: int
+    small: bool
+    order: int
+    free: bool = False
+    before: Block | None = None
+    after: Block | None = None
 
 
 class CachingAllocator:

@@ -174,7 +174,7 @@ def _replace(run: Interpreter, invocation: Invocation) -> Value | None:
 
 
 def _namespace(run: Interpreter, invocation: Invocation) -> Value:
-    made = run.new_object(type=invocation.name, made_by=invocation, node=invocation.node)
+    made = run.new_object(type=invocation.name, made_by=invocation)
     set_bindings(run, made, invocation.keywords)
     made.open = invocation.open_keywords
     return made
@@ -370,7 +370,7 @@ def _prepare(run: Interpreter, invocation: Invocation) -> Value | None:
 
 def _merge_adapter(run: Interpreter, invocation: Invocation, inner: Object) -> Value | None:
     """``peft_model.merge_and_unload()``: a plain model again."""
-    return run.new_object(type=inner.type, made_by=invocation, base=inner, node=invocation.node)
+    return run.new_object(type=inner.type, made_by=invocation, base=inner)
 
 
 _MOVING = (".to", ".cuda", ".cpu", ".half", ".bfloat16", ".float", ".requires_grad_")

@@ -125,7 +125,7 @@ def _typed(invocation: Invocation, default: Constant) -> object:
 
 
 def _argument_group(run: Interpreter, invocation: Invocation, parser: Object) -> Value | None:
-    return run.new_object(type=parser.type, made_by=invocation, base=parser, node=invocation.node)
+    return run.new_object(type=parser.type, made_by=invocation, base=parser)
 
 
 def _set_defaults(run: Interpreter, invocation: Invocation, parser: Object) -> Value | None:
@@ -143,7 +143,7 @@ _PARSER_OWN = frozenset({"description", "prog", "usage", "epilog", "formatter_cl
 
 
 def _parse_args(run: Interpreter, invocation: Invocation, parser: Object) -> Value | None:
-    made = run.new_object(type="argparse.Namespace", made_by=invocation, node=invocation.node)
+    made = run.new_object(type="argparse.Namespace", made_by=invocation)
     for name, binding in run.bindings(parser.root).items():
         if binding.how is How.ARGPARSE and name not in _PARSER_OWN:
             run.set_binding(made, name, binding)
@@ -154,9 +154,7 @@ def _parse_args(run: Interpreter, invocation: Invocation, parser: Object) -> Val
 
 def _dataclass_parser(run: Interpreter, invocation: Invocation) -> Value:
     """``HfArgumentParser((A, B))``: keeps the classes for ``parse_args_into_dataclasses``."""
-    made = run.new_object(
-        type="transformers.HfArgumentParser", made_by=invocation, node=invocation.node
-    )
+    made = run.new_object(type="transformers.HfArgumentParser", made_by=invocation)
     given = run.argument(invocation, 0, "dataclass_types")
     run.set_binding(made, "dataclass_types", given or Binding(UNKNOWN))
     return made
@@ -241,18 +239,10 @@ def _parsed_class(
         and not _reads_file(invocation)
     )
     if isinstance(cls, Class):
-        made = run.new_object(
-            type=library_base(cls),
-            made_by=invocation,
-            cls=cls,
-            node=invocation.node,
-            from_command_line=True,
-        )
+        made = run.new_object(library_base(cls), invocation, cls=cls, from_command_line=True)
         run.set_fields(cls, made, Provenance.SETTLED if complete else Provenance.PARSED_FIELD)
     elif isinstance(cls, Symbol):
-        made = run.new_object(
-            type=cls.name, made_by=invocation, node=invocation.node, from_command_line=True
-        )
+        made = run.new_object(type=cls.name, made_by=invocation, from_command_line=True)
     else:
         return UNKNOWN
     made.open = not complete

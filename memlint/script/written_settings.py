@@ -90,7 +90,7 @@ def _plain(run: Interpreter, thing: Object) -> Object:
 def _value(run: Interpreter, data: object, made: Invocation, kind: str, depth: int = 0) -> Value:
     """What is written, as the run knows values. What a name or a user fills in is unknown."""
     if isinstance(data, Mapping) and depth < _MOST_DEPTH and len(data) < _MOST_ITEMS:
-        thing = run.new_object(type=kind, made_by=made, node=made.node)
+        thing = run.new_object(type=kind, made_by=made)
         for key, item in data.items():
             run.set_binding(thing, str(key), Binding(_value(run, item, made, kind, depth + 1)))
         return thing
