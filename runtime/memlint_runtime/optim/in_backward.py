@@ -128,11 +128,16 @@ class OptimizerInBackward(WrappedOptimizer):
     @torch.no_grad()
     def _step_waiting(self) -> None:
         """Step what is in the bucket, and free its gradients."""
-        bucket = [parameter for parameter in self._waiting if parameter.grad is not None]
+        bucket: list[Tensor] = []
+        gradients: list[Any] = []
+        for parameter in self._waiting:
+            gradient: Any = parameter.grad
+            if type(gradient) is SpentGradient:
+                gradient = parameter.grad = gradient.renewed
+            if gradient is not None:
+                bucket.append(parameter)
+                gradients.append(gradient)
         self._waiting, self._waiting_bytes = [], 0
-        for parameter in bucket:
-            if type(parameter.grad) is SpentGradient:
-                parameter.grad = parameter.grad.renewed
         if not bucket:
             return
         members = set(map(id, bucket))
@@ -141,18 +146,16 @@ class OptimizerInBackward(WrappedOptimizer):
         self._refuse_unreduced(bucket)
         self._refuse_scalers()
         self._stepped |= members
+        most = self.max_norm_per_parameter
         with self._streams.together():
-            norms = _norms(bucket, every=self.max_norm_per_parameter is not None)
-            if self.max_norm_per_parameter is not None:
-                for parameter, norm in zip(bucket, norms, strict=True):
-                    assert parameter.grad is not None
-                    assert norm is not None
-                    factor = self.max_norm_per_parameter / (norm + 1e-6)
-                    parameter.grad.mul_(factor.clamp_(max=1.0))
+            norms = _norms(gradients, every=most is not None)
+            if most is not None:
+                for gradient, norm in zip(gradients, norms, strict=True):
+                    gradient.mul_((most / (norm + 1e-6)).clamp_(max=1.0))
             self._step_some(bucket)
-            for parameter, norm in zip(bucket, norms, strict=True):
+            for parameter, gradient, norm in zip(bucket, gradients, norms, strict=True):
                 # Fakes and other subclasses take no subclass of ours: there is nothing to guard.
-                if norm is None or type(parameter.grad) is not Tensor:
+                if norm is None or type(gradient) is not Tensor:
                     parameter.grad = None
                 else:
                     self._spend(parameter, norm)
@@ -235,17 +238,16 @@ def _scalers_in_use() -> list[torch.amp.GradScaler]:
     return [scaler for scaler in scalers if getattr(scaler, "_scale", None) is not None]
 
 
-def _norms(parameters: list[Tensor], *, every: bool) -> Sequence[Tensor | None]:
+def _norms(gradients: list[Any], *, every: bool) -> Sequence[Any]:
     """The L2 norms of gradients, at once where they are alike; of fakes and the like if wanted."""
-    gradients: list[Any] = [parameter.grad for parameter in parameters]
-    if {(type(each), each.dtype, each.layout) for each in gradients} == {
-        (Tensor, gradients[0].dtype, torch.strided)
-    }:
-        return torch._foreach_norm(gradients, 2, _norm_dtype(gradients[0].dtype))
-    wanted = (each if every or type(each) is Tensor else None for each in gradients)
+    dtype = gradients[0].dtype
+    if all(type(g) is Tensor and g.dtype == dtype and not g.is_sparse for g in gradients):
+        return torch._foreach_norm(gradients, 2, _norm_dtype(dtype))
     norms = [
-        None if each is None else torch.linalg.vector_norm(each, dtype=_norm_dtype(each.dtype))
-        for each in wanted
+        torch.linalg.vector_norm(each, dtype=_norm_dtype(each.dtype))
+        if every or type(each) is Tensor
+        else None
+        for each in gradients
     ]
     return [norm.full_tensor() if isinstance(norm, DTensor) else norm for norm in norms]
 
