@@ -44,6 +44,19 @@ def test_wide_vocabularies_take_no_longer_than_exact_ways(tokens: int, rates: Ra
     assert default.bytes <= 1.5 * roofline.cut_cross_entropy(*shape).bytes
 
 
+@EVERY_GPU
+@every_case
+@pytest.mark.parametrize("model", roofline.MODELS)
+def test_64_mib_beside_the_gradients_are_enough(model: str, tokens: int, rates: Rates) -> None:
+    """Without a fifth product, and without tiles so small that moving them takes the time."""
+    pytest.importorskip("triton")
+    shape = rates, *roofline.MODELS[model], tokens
+    least = roofline.ours(*shape, 64 * roofline.MIB)
+    assert least is not None
+    assert least.seconds <= 2.0 * roofline.cut_cross_entropy(*shape).seconds
+    assert least.bytes <= 1.07 * roofline.cut_cross_entropy(*shape).bytes
+
+
 @ALL
 @pytest.mark.parametrize("lora", [False, True])
 def test_shared_prompt_reaches_most_of_its_tokens_share(lora: bool, gpu: Gpu) -> None:

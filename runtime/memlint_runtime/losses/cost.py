@@ -83,7 +83,9 @@ def three(rates: Rates, T: int, V: int, D: int, *, rows: int, sums_bytes: int) -
     return total + rates.copy(4 * D * (T + V))
 
 
-def four(rates: Rates, T: int, V: int, D: int, *, forward: Tile, backward: Tile) -> float:
+def four(
+    rates: Rates, T: int, V: int, D: int, logit_bytes: int, *, forward: Tile, backward: Tile
+) -> float:
     """Seconds of tiles whose logits are multiplied twice: with the hidden states' gradient in the
     forward pass, and with the weights' in backward."""
     seconds = 0.0
@@ -92,7 +94,8 @@ def four(rates: Rates, T: int, V: int, D: int, *, forward: Tile, backward: Tile)
         tiles = math.ceil(T / t) * math.ceil(V / v)
         entries, flops = T * V / tiles, 2 * T * V * D / tiles
         sums = 8 * D * (t if outer == "tokens" else v)
-        launches = rates.product(flops, 2 * D * (t + v) + 4 * entries) + rates.copy(6 * entries)
+        launches = rates.product(flops, 2 * D * (t + v) + logit_bytes * entries)
+        launches += rates.copy((logit_bytes + 2) * entries)
         launches += rates.product(
             flops, 2 * entries + 2 * D * (v if outer == "tokens" else t) + sums
         )

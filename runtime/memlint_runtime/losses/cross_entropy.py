@@ -24,7 +24,7 @@ from memlint_runtime.losses.checks import (
     check_reduction,
 )
 from memlint_runtime.losses.in_forward import summed_loss
-from memlint_runtime.losses.token_logprobs import TokenStatistics, read_inputs, token_statistics
+from memlint_runtime.losses.token_logprobs import TokenStatistics, read_inputs, statistics_of
 
 # The arguments of `token_logprobs` that a loss hands on.
 _OF_HEAD = frozenset({"logit_scale", "low_rank", "softcap", "temperature", "workspace_bytes"})
@@ -122,7 +122,7 @@ def cross_entropy(
     Raises ValueError for options out of their range, and for other negative targets, before
     anything is computed; TypeError for unknown arguments.
     """
-    for name in head.keys() - _OF_HEAD:
+    for name in (name for name in head if name not in _OF_HEAD):
         raise TypeError(f"cross_entropy() got an unexpected keyword argument {name!r}")
     check_penalties(label_smoothing, z_loss)
     check_reduction(reduction)
@@ -139,18 +139,19 @@ def cross_entropy(
             found, label_smoothing=label_smoothing, z_loss=z_loss, dynamic=dynamic
         )
 
+    inputs = read_inputs(input, linear_weight, target, bias=linear_bias, **head)
     if reduction != "none":
         weights = None if token_weights is None else token_weights.reshape(-1)
         if reduction == "mean":
             share = _divisor(counted, token_weights, num_items_in_batch).reciprocal()
             weights = share if weights is None else weights * share
-        inputs = read_inputs(input, linear_weight, target, bias=linear_bias, **head)
         total = summed_loss(inputs, token_loss, weights, **extras)
         if total is not None:
             return total
-    found = token_statistics(
-        input, linear_weight, target, linear_bias=linear_bias, **extras, **head
-    )
+    # Rounded as the plain loss rounds its logits, where the gradient is of their mean.
+    half_logits = reduction != "none" and torch.is_grad_enabled()
+    asked = extras["logsumexp"], False, extras["mean_logit"], True
+    found = statistics_of(inputs, target.shape, asked, half_logits=half_logits)
     return reduce_tokens(
         token_loss(found),
         counted,

@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 
 from memlint_runtime.losses.passes import (
-    blank_gradient,
     counted_rows,
     default_workspace_bytes,
     multiply_dtype,
@@ -34,6 +33,7 @@ from memlint_runtime.losses.tiles import (
     Axis,
     Head,
     Tiling,
+    blanks,
     hidden_gradients,
     raw_logits,
     sweep,
@@ -76,8 +76,7 @@ def distillation_loss(
         counted_T: tokens to compare; all by default.
         share: of the teacher in the Jensen-Shannon mixture, between 0 and 1.
         temperature: divides both models' logits.
-        workspace_bytes: most memory beside inputs and gradients; by default 96 MiB and the
-            student's hidden states.
+        workspace_bytes: most memory beside inputs and gradients; by default 96 MiB.
     """
     student = student_head if isinstance(student_head, OutputHead) else OutputHead(student_head)
     teacher = teacher_head if isinstance(teacher_head, OutputHead) else OutputHead(teacher_head)
@@ -265,10 +264,8 @@ class _Distillation(torch.autograd.Function):
 
         *_, wants_bias, wants_hidden, wants_weight = ctx.needs_input_grad
         bias, hidden, weight = tensors[3:]
-        results = [
-            blank_gradient(leaf, head) if wants else None
-            for leaf, wants in ((bias, wants_bias), (hidden, wants_hidden), (weight, wants_weight))
-        ]
+        wants = wants_bias, wants_hidden, wants_weight
+        results = blanks((bias, hidden, weight), wants, head)
         with torch.autocast(head.device.type, enabled=False):
             if wants_hidden:
                 hidden_gradients(head, pair.tiling("tokens"), gradient, results[1:2])

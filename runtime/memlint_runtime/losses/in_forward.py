@@ -27,7 +27,6 @@ from memlint_runtime.losses import cost
 from memlint_runtime.losses.passes import (
     PassOptions,
     backward_pass,
-    blanks,
     check_range,
     coefficients_of,
     counted_rows,
@@ -45,6 +44,7 @@ from memlint_runtime.losses.tile_ops import SoftmaxState
 from memlint_runtime.losses.tiles import (
     Head,
     add_product_,
+    blanks,
     spans,
     write_product,
     write_rows,
@@ -127,18 +127,19 @@ def _layout(head: Head, workspace_bytes: int) -> tuple[int, int, int, int]:
 def _takes_less(head: Head, plan: ChunkPlan, workspace_bytes: int) -> bool:
     """True if the chunks take less than four products, a tile at a time."""
     rates, shape = cost.rates_of(head.device), (head.token_count, head.vocabulary, head.widths[0])
-    left = workspace_bytes - sum(hidden.nbytes for hidden in head.hiddens)
     scratch = 1 if has_triton(head) else 2
     try:
         forward, backward = (
-            plan_tiling(head, left, outer, scratch=scratch) for outer in ("tokens", "vocabulary")
+            plan_tiling(head, workspace_bytes, outer, scratch=scratch)
+            for outer in ("tokens", "vocabulary")
         )
     except ValueError:
         return True
     tiles = [(tiling.tokens, tiling.vocabulary) for tiling in (forward, backward)]
     wide = plan.sums or head.weights[0].dtype == torch.float32
     seconds = cost.three(rates, *shape, rows=plan.rows, sums_bytes=4 if wide else 2)
-    return seconds < cost.four(rates, *shape, forward=tiles[0], backward=tiles[1])
+    kept = head.logit_dtype.itemsize
+    return seconds < cost.four(rates, *shape, kept, forward=tiles[0], backward=tiles[1])
 
 
 def summed_loss(
@@ -155,7 +156,7 @@ def summed_loss(
         return None
     options = PassOptions(
         given.transform, given.compute_dtype, given.workspace_bytes, logsumexp, False, mean_logit,
-        True, (False,) * len(given.hiddens),
+        True, (False,) * len(given.hiddens), True,
     )  # fmt: skip
     tensors = *given.hiddens, *given.weights
     head = make_head(tensors, given.bias, options, None)

@@ -2,8 +2,8 @@
 
 Why: traced, the loop over tiles would unroll into thousands of nodes. As an operator it is one
 node, with shapes known from the inputs; what runs is the same as in eager mode. Shapes may not
-depend on which tokens count, so the kept gradient travels at full length, and backward finds the
-tokens again.
+depend on which tokens count, so backward finds them again; and it may change no input, so that the
+kept gradient is copied.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from memlint_runtime.losses.passes import (
     backward_pass,
     counted_rows,
     forward_pass,
-    keeps_that_fit,
     spread_rows,
 )
 from memlint_runtime.losses.tile_ops import LogitTransform
@@ -32,7 +31,8 @@ def compiled_statistics(
     pairs = len(tensors) // 2
     hiddens, weights = tensors[:pairs], tensors[pairs:]
     transform = options.transform
-    keeps, _ = keeps_that_fit(hiddens, target.shape[0], options.workspace_bytes, options.keeps)
+    held = sum(hidden.nbytes for hidden, keep in zip(hiddens, options.keeps, strict=True) if keep)
+    keeps = [keep and held <= options.workspace_bytes for keep in options.keeps]
     logprob, logsumexp, entropy, mean, is_top, *_ = _forward_op(
         target,
         bias,
@@ -46,7 +46,7 @@ def compiled_statistics(
         options.logsumexp,
         options.entropy,
         options.mean_logit,
-        list(keeps),
+        keeps,
     )
     extras: tuple[Tensor | None, ...] = (
         logsumexp if options.logsumexp else None,
@@ -88,14 +88,11 @@ def _forward_op(
         None if expected is None else found.logsumexp - expected,
         found.mean_logit,
         found.is_top,
-        *kept,
     )
     count, empty = int(target.shape[0]), found.logprob
-    return [
-        # Outputs of an operator are tensors of their own: none is an input, none is another.
-        empty.new_empty(0) if value is None else spread_rows(value, rows, count)
-        for value in values
-    ]
+    # Outputs of an operator are tensors of their own: none is an input, none is another.
+    spread = [None if value is None else spread_rows(value, rows, count) for value in values]
+    return [empty.new_empty(0) if value is None else value for value in (*spread, *kept)]
 
 
 @_forward_op.register_fake
@@ -133,8 +130,8 @@ def _backward_op(
 ) -> list[Tensor]:
     """Gradients by bias, hiddens and weights, empty where not wanted; empty `upstream` is zero."""
     rows = counted_rows(target)
-    logprob, logsumexp, entropy, *kept = (
-        values[rows] if rows is not None and values.numel() else values for values in saved
+    logprob, logsumexp, entropy = (
+        values[rows] if rows is not None and values.numel() else values for values in saved[:3]
     )
     head = LogitTransform(scale, softcap, temperature), compute_dtype, workspace_bytes
     options = PassOptions(*head, False, bool(entropy.numel()), False, True, (False,) * len(hiddens))
@@ -147,9 +144,10 @@ def _backward_op(
         logprob,
         logsumexp,
         logsumexp - entropy if entropy.numel() else None,
-        [gradient if gradient.numel() else None for gradient in kept],
+        [gradient if gradient.numel() else None for gradient in saved[3:]],
         [by if by.numel() else None for by in upstream],
         wants,
+        owns_kept=False,
     )
     return [logsumexp.new_empty(0) if one is None else one for one in gradients]
 

@@ -10,7 +10,7 @@ Shapes: T tokens, T' those that count, D hidden size, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -22,7 +22,6 @@ from memlint_runtime.losses.statistics import (
     Statistics,
     gather_statistics,
     has_triton,
-    scale_kept,
     statistics_gradient,
 )
 from memlint_runtime.losses.tile_ops import GradientCoefficients, LogitTransform
@@ -30,14 +29,15 @@ from memlint_runtime.losses.tiles import (
     Axis,
     Head,
     Tiling,
+    blanks,
     hidden_gradients,
+    spans,
     weight_gradients,
 )
 
 # On CUDA half of what the gradients take themselves, and no less than the larger one of these.
 _TILES_BY_DEFAULT, _LEAST_ON_CUDA = 48 * 2**20, 256 * 2**20
 _SHARE_ON_CUDA = 1 / 2
-_COMFORTABLE_TILES = 16 * 2**20
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class PassOptions:
     """All about a pass that is not a tensor.
 
     `extras_differentiable`: whether log-sum-exp, entropy and mean logit carry gradients.
-    `keeps`: which hiddens' gradients may be kept.
+    `keeps`: which hiddens' gradients are kept. `half_logits`: whether tiles of logits may be in the
+    type of their factors, where Triton's kernels read them.
     """
 
     transform: LogitTransform
@@ -56,12 +57,13 @@ class PassOptions:
     mean_logit: bool
     extras_differentiable: bool
     keeps: tuple[bool, ...]
+    half_logits: bool = False
 
 
 def forward_pass(
     options: PassOptions, target_T: Tensor, bias: Tensor | None, tensors: Sequence[Tensor]
 ) -> tuple[Tensor | None, Tensor, Statistics, KeptGradients]:
-    """Rows and targets that count, their statistics, and the kept gradients `[T', D]`.
+    """Rows and targets that count, their statistics, and the kept gradients `[T, D]`.
 
     `tensors` are `(*hiddens, *weights)`.
     """
@@ -69,10 +71,8 @@ def forward_pass(
     rows = counted_rows(target_T)
     head = make_head(tensors, bias, options, rows)
     target = target_T if rows is None else target_T[rows]
-    keeps, left = keeps_that_fit(
-        head.hiddens, head.token_count, options.workspace_bytes, options.keeps
-    )
-    tiling = plan_tiling(head, left, "tokens", scratch=_scratch(head, slope=False))
+    scratch = _scratch(head, slope=False)
+    tiling = plan_tiling(head, options.workspace_bytes, "tokens", scratch=scratch)
     # The tiles are cast by hand; autocast would round their fp32 sums as well.
     with torch.autocast(head.device.type, enabled=False):
         found, kept = gather_statistics(
@@ -81,7 +81,7 @@ def forward_pass(
             tiling,
             expected_logit=options.entropy,
             mean_logit=options.mean_logit,
-            keep=keeps,
+            keep=options.keeps,
         )
     return rows, target, found, kept
 
@@ -98,11 +98,14 @@ def backward_pass(
     kept: Sequence[Tensor | None],
     upstream: Sequence[Tensor | None],
     wants: Sequence[bool],
+    *,
+    owns_kept: bool = True,
 ) -> list[Tensor | None]:
     """Gradients by `(bias, *hiddens, *weights)` where wanted.
 
     `logprob`, `logsumexp` and `expected_logit` are of the tokens that count. `upstream`: gradients
-    `[T]` by logprob, logsumexp, entropy and mean logit, or None for zero.
+    `[T]` by logprob, logsumexp, entropy and mean logit, or None for zero. The kept gradients become
+    the hidden states', in place with `owns_kept`.
     """
     head = make_head(tensors, bias, options, rows)
     pairs = len(tensors) // 2
@@ -113,27 +116,25 @@ def backward_pass(
     if coefficients is None:
         return [None] * len(wants)
     simple = by_logsumexp is None and by_entropy is None and by_mean is None
-    held = sum(gradient.nbytes for gradient in kept if gradient is not None)
     gradient = statistics_gradient(head, target, logprob, logsumexp, coefficients)
     scratch = _scratch(head, slope=coefficients.slope is not None)
-    workspace = options.workspace_bytes - held
 
-    # The hidden states' gradients come last: until then their room is free.
-    want_bias, want_hiddens, want_weights = wants[0], wants[1 : 1 + pairs], wants[1 + pairs :]
-    by_bias = blank_gradient(bias, head) if bias is not None and want_bias else None
-    by_weights = blanks(head.weights, want_weights, head)
+    # The hidden states' gradients come last: until then their room is that of the kept ones.
+    want_hiddens = wants[1 : 1 + pairs]
+    by_bias, *by_weights = blanks((bias, *head.weights), (wants[0], *wants[1 + pairs :]), head)
     by_hiddens: list[Tensor | None] = [None] * pairs
 
     def tiling(outer: Axis) -> Tiling:
-        return plan_tiling(head, workspace, outer, scratch=scratch)
+        return plan_tiling(head, options.workspace_bytes, outer, scratch=scratch)
 
     with torch.autocast(head.device.type, enabled=False):
-        if by_bias is not None or any(want_weights):
+        if by_bias is not None or any(by is not None for by in by_weights):
             weight_gradients(head, tiling("vocabulary"), gradient, by_weights, by_bias)
         if any(want_hiddens):
-            by_hiddens = blanks(head.hiddens, want_hiddens, head)
-            usable = kept if simple else [None] * pairs
-            todo = _take_kept(head, usable, by_logprob, tiling("tokens"), by_hiddens)
+            made = kept if owns_kept else [None if one is None else one.clone() for one in kept]
+            by_kept = by_logprob if simple else None
+            rows_of_tiles = tiling("tokens").tokens
+            by_hiddens, todo = _take_kept(head, made, want_hiddens, by_kept, rows_of_tiles)
             if any(result is not None for result in todo):
                 hidden_gradients(head, tiling("tokens"), gradient, todo)
     return [by_bias, *by_hiddens, *by_weights]
@@ -142,17 +143,23 @@ def backward_pass(
 def _take_kept(
     head: Head,
     kept: Sequence[Tensor | None],
+    wants: Sequence[bool],
     by_logprob: Tensor | None,
-    tiling: Tiling,
-    results: Sequence[Tensor | None],
-) -> list[Tensor | None]:
-    """Write the gradients that the forward pass kept. Returns the results still to be written."""
-    todo = list(results)
-    for pair, (known, result) in enumerate(zip(kept, results, strict=True)):
-        if known is not None and result is not None and by_logprob is not None:
-            scale_kept(head, known, by_logprob, tiling, result)
-            todo[pair] = None
-    return todo
+    step: int,
+) -> tuple[list[Tensor | None], list[Tensor | None]]:
+    """The hidden states' gradients, those that were kept multiplied in place, `step` tokens at
+    once; and those of them that are still to be written."""
+    new = [want and one is None for want, one in zip(wants, kept, strict=True)]
+    todo = blanks(head.hiddens, new, head)
+    results = [one if room is None else room for one, room in zip(kept, todo, strict=True)]
+    if by_logprob is None:
+        return results, results
+    for one in kept:
+        if one is not None:
+            by_all = spread_rows(by_logprob, head.rows, len(one))
+            for tokens in spans(len(one), step):
+                one[tokens].mul_(by_all[tokens, None])
+    return results, todo
 
 
 def _at_rows(by_T: Tensor | None, rows: Tensor | None) -> Tensor | None:
@@ -164,13 +171,6 @@ def _scratch(head: Head, *, slope: bool) -> int:
     return 1 if has_triton(head) else 3 if slope else 2
 
 
-def blanks(tensors: Sequence[Tensor], wants: Sequence[bool], head: Head) -> list[Tensor | None]:
-    return [
-        blank_gradient(tensor, head) if want else None
-        for tensor, want in zip(tensors, wants, strict=True)
-    ]
-
-
 def default_workspace_bytes(
     token_count: int,
     hidden_size: int,
@@ -179,15 +179,11 @@ def default_workspace_bytes(
     vocabulary: int = 0,
     device: torch.device | str = "cpu",
 ) -> int:
-    """48 MiB, and the T x D between forward and backward that saves a matmul.
-
-    On CUDA in half precision half of the size of both gradients, or 256 MiB and the T x D.
-    """
-    hidden = token_count * hidden_size * dtype.itemsize
+    """48 MiB; on CUDA in half precision half of the size of both gradients, or 256 MiB."""
     if torch.device(device).type == "cuda" and dtype in (torch.bfloat16, torch.float16):
-        gradients = vocabulary * hidden_size * dtype.itemsize + hidden
-        return max(int(gradients * _SHARE_ON_CUDA), _LEAST_ON_CUDA + hidden)
-    return _TILES_BY_DEFAULT + hidden
+        gradients = (vocabulary + token_count) * hidden_size * dtype.itemsize
+        return max(int(gradients * _SHARE_ON_CUDA), _LEAST_ON_CUDA)
+    return _TILES_BY_DEFAULT
 
 
 def counted_rows(target_T: Tensor) -> Tensor | None:
@@ -204,18 +200,8 @@ def make_head(
     """The head of `(*hiddens, *weights)`."""
     pairs = len(tensors) // 2
     hiddens, weights = tuple(tensors[:pairs]), tuple(tensors[pairs:])
-    return Head(hiddens, weights, bias, options.transform, options.compute_dtype, rows)
-
-
-def keeps_that_fit(
-    hiddens: Sequence[Tensor], token_count: int, workspace_bytes: int, keeps: Sequence[bool]
-) -> tuple[tuple[bool, ...], int]:
-    """`keeps`, or none of them where they would leave too little for tiles; and what they leave."""
-    kept = (hidden for hidden, keep in zip(hiddens, keeps, strict=True) if keep)
-    held = sum(token_count * hidden.shape[1] * hidden.element_size() for hidden in kept)
-    if workspace_bytes - held >= min(_COMFORTABLE_TILES, workspace_bytes // 2):
-        return tuple(keeps), workspace_bytes - held
-    return (False,) * len(keeps), workspace_bytes
+    head = Head(hiddens, weights, bias, options.transform, options.compute_dtype, rows)
+    return replace(head, half_logits=options.half_logits and has_triton(head))
 
 
 def coefficients_of(
@@ -253,14 +239,6 @@ def spread_rows(values: Tensor, rows: Tensor | None, count: int) -> Tensor:
     if rows is None:
         return values
     return values.new_zeros(count, *values.shape[1:]).index_copy_(0, rows, values)
-
-
-def blank_gradient(like: Tensor, head: Head) -> Tensor:
-    """Room for a gradient of the head's sweep."""
-    # Rows that are ignored get no gradient; where all are written, zeros would be wasted time.
-    if head.rows is None and head.token_count:
-        return torch.empty_like(like, memory_format=torch.contiguous_format)
-    return torch.zeros_like(like, memory_format=torch.contiguous_format)
 
 
 def multiply_dtype(hidden: Tensor, weight: Tensor) -> torch.dtype:

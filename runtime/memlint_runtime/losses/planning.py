@@ -16,12 +16,14 @@ from collections.abc import Sequence
 
 import torch
 
-from memlint_runtime.losses.tiles import PRODUCT_ROWS, Axis, Head, Tiling
+from memlint_runtime.losses.tiles import CHOSEN_ROWS, PRODUCT_ROWS, Axis, Head, Tiling
 
 _LARGEST_OUTER, _LARGEST_INNER = 1024, 4096
 # On tensor cores; a row of a tile is one block of the Triton kernels.
 _LARGEST_TOKENS, _LARGEST_VOCABULARY = 16384, 4096
 _SMALLEST = 8
+# Of tensor cores' tiles: the vendor's products are fast at these.
+_MULTIPLE = 256
 # Most bytes of logits, their logarithms and their gradient that are computed whole: of so few,
 # launching what works on tiles takes longer than computing them.
 WHOLE_BYTES = 48 * 2**20
@@ -56,13 +58,17 @@ def plan_tiling(
     def needed() -> int:
         return sum(sweep_bytes(each, tiling(), scratch) for each in (head, *beside))
 
+    def less(length: int) -> int:
+        fine = head.has_half_matmul and length > _MULTIPLE
+        return length * 3 // 4 // _MULTIPLE * _MULTIPLE if fine else length // 2
+
     while needed() > workspace_bytes:
         if long > 4 * short and long > _SMALLEST:
-            long //= 2
+            long = less(long)
         elif short > _SMALLEST:
-            short //= 2
+            short = less(short)
         elif long > _SMALLEST:
-            long //= 2
+            long = less(long)
         else:
             raise ValueError(
                 f"workspace_bytes leaves {max(workspace_bytes, 0)} for tiles, and the smallest "
@@ -77,16 +83,18 @@ def sweep_bytes(head: Head, tiling: Tiling, scratch: int) -> int:
     out = t if tiling.outer == "tokens" else v
     accumulate = head.accumulate_dtype.itemsize
     accumulators = out * sum(head.widths) * accumulate
-    grid = t * v * accumulate * scratch
-    if head.matmul_dtype != head.accumulate_dtype:
-        # The gradient in half precision, and a product waiting to be added.
-        grid += t * v * head.compute_dtype.itemsize
+    grid = t * v * head.logit_dtype.itemsize * scratch
+    if head.matmul_dtype != head.logit_dtype:
+        grid += t * v * head.compute_dtype.itemsize  # the gradient in half precision
+    if not head.adds_in_place:
         grid += min(out, PRODUCT_ROWS) * max(head.widths) * accumulate
     # A row of tiles ends with the targets' own weights, when its tiles are gone.
-    chosen = t * sum(
+    chosen = min(t, CHOSEN_ROWS) * sum(
         width * (accumulate + weight.element_size() + head.compute_dtype.itemsize)
         for width, weight in zip(head.widths, head.weights, strict=True)
     )
+    if head.rows is not None:
+        chosen = max(chosen, t * max(head.widths) * head.hiddens[0].element_size())
     # Running sums of a row of tiles; results, coefficients, targets and rows of all tokens.
     per_token = (t * 16 + head.token_count * 20) * accumulate
     return accumulators + max(input_bytes(head, t, v) + grid, chosen) + per_token

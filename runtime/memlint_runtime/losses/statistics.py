@@ -4,9 +4,9 @@ What: log-probability of a target, log-sum-exp, entropy and mean logit per token
 gradients, over the tiles of `tiles`. The log-probability's gradient by the hidden states does not
 depend on the loss that is made of it (`W[target] - E[W]`), so the forward pass gathers it beside
 the softmax, as attention gathers its values: two matmuls for a frozen head, four for a trained
-one, whatever the loss. It takes T x D of the workspace; where that does not fit, or where
-log-sum-exp, entropy or mean logit are differentiated, backward recomputes the tiles (three matmuls
-frozen; trained four where a T x D in fp32 fits, else five).
+one, whatever the loss. Backward turns it into the hidden states' gradient in place. Where
+log-sum-exp, entropy or mean logit are differentiated, or in a second backward, it recomputes the
+tiles (three matmuls frozen, five trained).
 The target's own entry never enters the sums: `1 - p` of a confident token would cancel.
 Source: Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018).
 
@@ -26,15 +26,17 @@ from torch import Tensor
 from memlint_runtime.losses import tile_ops
 from memlint_runtime.losses.tile_ops import GradientCoefficients, SoftmaxState
 from memlint_runtime.losses.tiles import (
+    CHOSEN_ROWS,
     Head,
     TileGradient,
     Tiling,
     Visit,
+    blanks,
     contract_,
     open_totals,
     raw_logits,
     ready_tiles,
-    sweep,
+    spans,
     write_rows,
 )
 
@@ -96,19 +98,13 @@ def gather_statistics(
     keep: Sequence[bool] = (),
 ) -> tuple[Statistics, KeptGradients]:
     """One sweep over the logits: the statistics, and for the hiddens named by `keep` the gradient
-    `[T, D]` of the log-probability.
+    `[T, D]` of the log-probability, zero where a token does not count.
 
     Weights that come from the host are read once, not once for each row of tiles; the rows' sums
     are then open together, `[T, D]` in the accumulation type beside the workspace.
     """
-    T = head.token_count
     found = blank_statistics(head, expected_logit=expected_logit, mean_logit=mean_logit)
-    kept: KeptGradients = tuple(
-        torch.empty(T, width, dtype=hidden.dtype, device=head.device) if kept else None
-        for width, hidden, kept in zip(
-            head.widths, head.hiddens, keep or [False] * len(head.hiddens), strict=True
-        )
-    )
+    kept = tuple(blanks(head.hiddens, keep or [False] * len(head.hiddens), head))
     keeping = any(gradient is not None for gradient in kept)
     open_rows: dict[int, tuple[list[Tensor | None], SoftmaxState]] = {}
     for visit, hiddens, weights in ready_tiles(head, tiling):
@@ -178,9 +174,11 @@ def _close(
     _shrink_(totals, -shrink_t)
     for pair, (total, gradient) in enumerate(zip(totals, kept, strict=True)):
         if total is not None and gradient is not None:
-            chosen = head.weight_rows(pair, target_t)
-            gradient[tokens] = total.addcmul_(chosen, share_t[:, None])
-            del chosen
+            for part in spans(len(target_t), CHOSEN_ROWS):
+                chosen = head.weight_rows(pair, target_t[part])
+                total[part].addcmul_(chosen, share_t[part, None])
+                del chosen
+            write_rows(head, gradient, tokens, total)
 
 
 def finish_rows(
@@ -208,16 +206,6 @@ def finish_rows(
     if found.mean_logit is not None and state.logit_sum is not None:
         found.mean_logit[tokens] = state.logit_sum / vocabulary
     return others / total, shrink / total
-
-
-def scale_kept(
-    head: Head, kept_TD: Tensor, by_logprob_T: Tensor, tiling: Tiling, result_TD: Tensor
-) -> None:
-    """Write `by_logprob * kept` into the rows of `result_TD`, a tile of tokens at a time."""
-    for visit in sweep(head.token_count, 1, tiling):
-        # Not in place: a graph that is retained runs this again.
-        tile = kept_TD[visit.tokens] * by_logprob_T[visit.tokens, None]
-        write_rows(head, result_TD, visit.tokens, tile)
 
 
 def statistics_gradient(

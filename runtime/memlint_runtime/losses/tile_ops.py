@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 # Nats below the largest logit at which the exponential is zero, also in double precision.
-_NO_PROBABILITY = 1000.0
+NO_PROBABILITY = 1000.0
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def _bound_masked_(logits_tv: Tensor, bias_v: Tensor | None, highest_t: Tensor) 
     Such logits come from a bias that masks entries. A soft cap is finite already.
     """
     if bias_v is not None:
-        torch.maximum(logits_tv, (highest_t - _NO_PROBABILITY)[:, None], out=logits_tv)
+        torch.maximum(logits_tv, (highest_t - NO_PROBABILITY)[:, None], out=logits_tv)
 
 
 def _locate(column_t: Tensor, width: int) -> tuple[Tensor, Tensor]:

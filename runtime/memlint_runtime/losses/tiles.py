@@ -30,6 +30,8 @@ Axis = Literal["tokens", "vocabulary"]
 
 # Rows of a product that waits to be added, where the matmul does not add it itself.
 PRODUCT_ROWS = 1024
+# Rows of the targets' own weights that are added at once.
+CHOSEN_ROWS = 256
 
 # (hiddens, weights, tokens, vocabulary) -> the loss's gradient by the raw logits of these ready
 # tiles, [t, v].
@@ -41,6 +43,7 @@ class Head:
     """Pairs `(hidden_TD, weight_VD)` that sum to raw logits, a bias `[V]`, and what follows.
 
     `rows` are the token positions that count, or None for all of them: T below is their number.
+    `half_logits`: whether tiles of logits are in the type of their factors, as plain logits are.
     """
 
     hiddens: tuple[Tensor, ...]
@@ -49,6 +52,7 @@ class Head:
     transform: LogitTransform
     compute_dtype: torch.dtype
     rows: Tensor | None = None
+    half_logits: bool = False
 
     @property
     def token_count(self) -> int:
@@ -83,6 +87,20 @@ class Head:
         if self.device.type == "cpu" and self.compute_dtype == torch.bfloat16:
             half = _cpu_multiplies_bfloat16()
         return self.compute_dtype if half else self.accumulate_dtype
+
+    @property
+    def logit_dtype(self) -> torch.dtype:
+        """The type of a tile of logits."""
+        return self.matmul_dtype if self.half_logits else self.accumulate_dtype
+
+    @property
+    def adds_in_place(self) -> bool:
+        """True if no product waits to be added to a sum."""
+        factors, total = self.matmul_dtype, self.accumulate_dtype
+        if factors == total:
+            return True
+        fake = isinstance(self.hiddens[0], FakeTensor)
+        return self.has_half_matmul and _adds_in_place(self.device.type, factors, total, fake)
 
     def hidden_tiles(self, tokens: slice) -> list[Tensor]:
         """Each `[t, D]`, ready to multiply."""
@@ -171,8 +189,8 @@ def spans(length: int, step: int) -> list[slice]:
 
 
 def raw_logits(head: Head, hiddens: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
-    """A tile `[t, v]` of hidden @ weight.T in the accumulation type, from ready tiles of both."""
-    raw = _matmul(hiddens[0], weights[0].T, head.accumulate_dtype)
+    """A tile `[t, v]` of hidden @ weight.T, from ready tiles of both."""
+    raw = _matmul(hiddens[0], weights[0].T, head.logit_dtype)
     for hidden, weight in zip(hiddens[1:], weights[1:], strict=True):
         add_product_(raw, hidden, weight.T)
     return raw
@@ -286,6 +304,18 @@ def write_rows(head: Head, result_TD: Tensor, tokens: slice, values_tD: Tensor) 
         result_TD[tokens] = values_tD
     else:
         result_TD.index_copy_(0, head.rows[tokens], values_tD.to(result_TD.dtype))
+
+
+def blanks(
+    tensors: Sequence[Tensor | None], wants: Sequence[bool], head: Head
+) -> list[Tensor | None]:
+    """Room for the gradients of the head's sweep that are wanted."""
+    # Rows that are ignored get no gradient; where all are written, zeros would be wasted time.
+    make = torch.empty_like if head.rows is None and head.token_count else torch.zeros_like
+    return [
+        make(tensor, memory_format=torch.contiguous_format) if want and tensor is not None else None
+        for tensor, want in zip(tensors, wants, strict=True)
+    ]
 
 
 def weight_gradients(

@@ -37,11 +37,8 @@ from memlint_runtime.losses.passes import (
 )
 from memlint_runtime.losses.planning import whole_fits
 from memlint_runtime.losses.remote_weights import is_remote
-from memlint_runtime.losses.tile_ops import LogitTransform
+from memlint_runtime.losses.tile_ops import NO_PROBABILITY, LogitTransform
 from memlint_runtime.single_backward import refuse_create_graph
-
-# Nats below which an entry adds nothing to an entropy, also in double precision.
-_NO_PROBABILITY = 1000.0
 
 _Apply = Callable[..., tuple[Tensor | None, ...]]
 
@@ -107,8 +104,8 @@ def token_logprobs(
         low_rank: `(hidden_TR, weight_VR)`, whose product is added to the raw logits: a LoRA head
             without merging it, `(scaling * hidden @ A.T, B)`.
         workspace_bytes: most memory to use beside inputs, results and gradients. By default
-            48 MiB and the size of `input`; on CUDA in half precision half of the size of both
-            gradients. Less is slower, never wrong.
+            48 MiB; on CUDA in half precision half of the size of both gradients, or 256 MiB.
+            Less is slower, never wrong.
 
     Under autocast the head multiplies in the autocast type, tile by tile.
     Raises ValueError for shapes that do not fit, targets that are no token ids, options that give
@@ -155,25 +152,36 @@ def token_statistics(
         input, linear_weight, target, bias=linear_bias, softcap=softcap, temperature=temperature,
         logit_scale=logit_scale, low_rank=low_rank, workspace_bytes=workspace_bytes,
     )  # fmt: skip
+    asked = logsumexp, entropy, mean_logit, extras_differentiable
+    return statistics_of(given, target.shape, asked)
+
+
+def statistics_of(
+    given: Inputs,
+    leading: torch.Size,
+    asked: tuple[bool, bool, bool, bool],
+    *,
+    half_logits: bool = False,
+) -> TokenStatistics:
+    """As `token_statistics`, of inputs that are read; `half_logits` as in `PassOptions`."""
     hiddens, weights = given.hiddens, given.weights
+    logsumexp, _, mean_logit, extras_differentiable = asked
     # With losses of these the kept gradient would go unused; entropies are mostly metrics.
     keeps: tuple[bool, ...] = (False,) * len(hiddens)
     if not (extras_differentiable and (logsumexp or mean_logit)):
         grown = torch.is_grad_enabled()
         keeps = tuple(grown and hidden.requires_grad for hidden in hiddens)
-    named = logsumexp, entropy, mean_logit, extras_differentiable
     if given.is_whole:
-        return _whole(given, target.shape, *named)
+        return _whole(given, leading, *asked)
     head = given.transform, given.compute_dtype, given.workspace_bytes
-    options = PassOptions(*head, *named, keeps)
+    options = PassOptions(*head, *asked, keeps, half_logits)
     if torch.compiler.is_compiling():
         from memlint_runtime.losses.operators import compiled_statistics as apply
     else:
         apply = cast("_Apply", _TokenStatistics.apply)
-    logprob, is_top, *others = apply(options, given.target, linear_bias, *hiddens, *weights)
+    logprob, is_top, *others = apply(options, given.target, given.bias, *hiddens, *weights)
     assert logprob is not None
     assert is_top is not None
-    leading = target.shape
     return TokenStatistics(
         logprob.reshape(leading),
         is_top.reshape(leading),
@@ -265,7 +273,7 @@ def _whole(
                 extras[0] = logits.logsumexp(-1)
             if entropy:
                 # Minus infinity, where a bias masks an entry, times zero would be NaN.
-                finite = logarithm.clamp(min=-_NO_PROBABILITY)
+                finite = logarithm.clamp(min=-NO_PROBABILITY)
                 extras[1] = -(logarithm.exp() * finite).sum(-1)
             if mean_logit:
                 extras[2] = logits.mean(-1)
@@ -326,6 +334,8 @@ class _TokenStatistics(torch.autograd.Function):
         ctx: Any, by_logprob: Tensor | None, _: None, *by_extras: Tensor | None
     ) -> tuple[Tensor | None, ...]:
         rows, target, bias, logprob, logsumexp, expected_logit, *tensors = ctx.saved_tensors
+        # The first backward gives them away.
+        kept, ctx.kept = ctx.kept, (None,) * len(ctx.kept)
         gradients = backward_pass(
             ctx.options,
             rows,
@@ -335,7 +345,7 @@ class _TokenStatistics(torch.autograd.Function):
             logprob,
             logsumexp,
             expected_logit,
-            ctx.kept,
+            kept,
             (by_logprob, *by_extras),
             ctx.needs_input_grad[2:],
         )

@@ -154,28 +154,11 @@ def _replace_chunks(handle: _TrlLosses) -> None:
 
         @staticmethod
         def apply(
-            hidden: Tensor,
-            weight: Tensor,
-            bias: Tensor | None,
-            targets: Tensor,
-            temperature: float,
-            chunk_size: int,
-            final_logit_softcapping: float | None,
-            logit_scale: float,
-            outputs: tuple[str, ...],
+            hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, *options: Any
         ) -> Any:
+            temperature, _, softcap, logit_scale, outputs = options
             if "log_sum_sq_probs" in outputs or not _COMPUTING.handles:
-                return chunked.apply(
-                    hidden,
-                    weight,
-                    bias,
-                    targets,
-                    temperature,
-                    chunk_size,
-                    final_logit_softcapping,
-                    logit_scale,
-                    outputs,
-                )
+                return chunked.apply(hidden, weight, bias, targets, *options)
             computing = _COMPUTING.handles[-1]
             computing.scored += 1
             found = token_statistics(
@@ -184,7 +167,7 @@ def _replace_chunks(handle: _TrlLosses) -> None:
                 targets,
                 linear_bias=bias,
                 temperature=temperature,
-                softcap=final_logit_softcapping,
+                softcap=softcap,
                 logit_scale=logit_scale,
                 entropy="entropy" in outputs,
                 mean_logit="mean_logits" in outputs,

@@ -223,5 +223,5 @@ def test_three_products_take_less_than_four() -> None:
     """Where logits have room: the model's own sum, on every GPU it knows."""
     for rates in cost.RATES:
         shape = rates, 8192, 128_256, 4096
-        four = cost.four(*shape, forward=(8192, 4096), backward=(8192, 4096))
+        four = cost.four(*shape, 2, forward=(8192, 4096), backward=(8192, 4096))
         assert cost.three(*shape, rows=8192, sums_bytes=2) < four

@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from memlint_runtime.losses import statistics, tile_ops, triton_ops
+from memlint_runtime.losses import planning, statistics, tile_ops, triton_ops
 from memlint_runtime.losses.tile_ops import GradientCoefficients, LogitTransform, SoftmaxState
 from torch import Tensor
 
@@ -131,6 +131,7 @@ def check_whole(device: str) -> None:
     tile_kernels = {"tile_operations": lambda _: (triton_ops.absorb_tile, triton_ops.tile_gradient)}
     _check_pass(device, tile_kernels)
     _check_chunks(device, tile_kernels)
+    _check_half_logits(device, tile_kernels)
 
 
 def _check_pass(device: str, kernels: dict[str, Any]) -> None:
@@ -163,7 +164,7 @@ def _check_pass(device: str, kernels: dict[str, Any]) -> None:
 
 def _check_chunks(device: str, kernels: dict[str, Any]) -> None:
     """Gradients made in the forward pass, in place over the logits of chunks."""
-    from memlint_runtime.losses import cross_entropy, in_forward, planning
+    from memlint_runtime.losses import cross_entropy, in_forward
 
     from tests.runtime.losses.plain import make_problem, plain_logits
 
@@ -183,6 +184,43 @@ def _check_chunks(device: str, kernels: dict[str, Any]) -> None:
         )
     assert "SummedLoss" in str(loss.grad_fn)
     judge((loss, torch.autograd.grad(loss, leaves)), plain(*leaves), in_float64(plain, *leaves))
+
+
+def _check_half_logits(device: str, kernels: dict[str, Any]) -> None:
+    """Tiles of logits in bf16, with what is made of them written over them: as exact as plain."""
+    from memlint_runtime.losses import cross_entropy, passes, tiles
+
+    from tests.runtime.losses.plain import make_problem
+
+    made = make_problem(150, 64, 700, dtype=torch.bfloat16)
+    leaves = [leaf.detach().to(device).requires_grad_() for leaf in (made.hidden, made.weight)]
+    target = made.target.to(device)
+    types: set[torch.dtype] = set()
+    absorb = kernels["tile_operations"](None)[0]
+
+    def watched(raw: Tensor, *rest: Any, **more: Any) -> Any:
+        types.add(raw.dtype)
+        found, rescale = absorb(raw, *rest, **more)
+        assert found is raw
+        return found, rescale
+
+    def plain(*leaves: Tensor) -> Any:
+        loss = torch.nn.functional.cross_entropy((leaves[0] @ leaves[1].T).float(), target)
+        return torch.autograd.grad(loss, leaves)
+
+    operations = watched, kernels["tile_operations"](None)[1]
+    with (
+        patch.multiple(statistics, tile_operations=lambda _: operations),
+        patch.object(passes, "has_triton", lambda _: True),
+        patch.object(tiles.Head, "has_half_matmul", True),
+        patch.object(planning, "WHOLE_BYTES", 0),
+    ):
+        loss = cross_entropy(*leaves, target, workspace_bytes=100_000)
+        ours = torch.autograd.grad(loss, leaves)
+    assert types == {torch.bfloat16}
+    truth = in_float64(plain, *leaves)
+    for mine, theirs, exact in zip(ours, plain(*leaves), truth, strict=True):
+        assert worst(mine.double(), exact) <= 1.3 * worst(theirs.double(), exact)
 
 
 def _grown(values: tuple[Tensor, ...], leaves: tuple[Tensor, ...]) -> Any:

@@ -111,9 +111,10 @@ def variants(*, every_width: bool = False) -> Iterator[Variant]:
             given = tuple(flag for flag, on in zip(flags, chosen, strict=True) if on)
             for half, width in itertools.product(halves, widths):
                 yield Variant(name, given, half, width)
-        # Where the logits of a chunk are kept in half precision.
+        # Logits in half precision: those of a chunk are kept, those of a tile written over.
         kept = tuple(flag for flag in flags if flag != "HAS_NUMERATORS")
-        yield Variant(name, kept, "bf16", widest, "bf16")
+        for given in dict.fromkeys((kept, tuple(flags))):
+            yield Variant(name, given, "bf16", widest, "bf16")
 
 
 def launch_of(variant: Variant, device: Device) -> dict[str, Any]:
