@@ -21,13 +21,13 @@ from typing import NamedTuple
 # From the lowest layer to the highest. A package may import those before it, and none after it.
 LAYERS = (
     ("source",), ("engine",), ("api",), ("flow",), ("script", "recipes"), ("runs",), ("rule",),
-    ("project", "fix", "memory"), ("run",), ("parallel",), ("reports",), ("adopt", "page", "proof"),
-    ("server", "trace"), ("cli",),
+    ("project", "fix", "memory"), ("run",), ("parallel", "profile"), ("reports",),
+    ("adopt", "page", "proof"), ("server", "trace"), ("cli",),
 )  # fmt: skip
 FOLDERS = {"memlint": "memlint", "memlint_rules": "rules/memlint_rules",
            "memlint_runtime": "runtime/memlint_runtime"}  # fmt: skip
 # What stands beside the linter: with a bound of its own.
-BESIDE = {"adopt", "page", "server", "proof", "parallel", "trace"}
+BESIDE = {"adopt", "page", "server", "proof", "parallel", "trace", "profile"}
 COMPLEX = 15
 RAW_WALKS = ("ast.walk", "ast.unparse", "ast.iter_child_nodes", "script.nodes")
 # Packages that read syntax by their nature: text, edits, extracted tables.

@@ -553,6 +553,31 @@ def oom(
     )
 
 
+@main.command(short_help="Show what was alive at the peak of a memory snapshot of torch.")
+@click.argument("snapshot", type=click.Path(), metavar="SNAPSHOT")
+@click.argument("script", required=False, type=click.Path(), metavar="[FILE]")
+@_assumptions("seq_len=4096")
+@_versions
+@_text_or_json
+def profile(
+    snapshot: str,
+    script: str | None,
+    assumptions: tuple[str, ...],
+    target: str | None,
+    output_format: str,
+) -> int:
+    """Show what was alive at the peak of SNAPSHOT, by kind and place, and what helps.
+
+    SNAPSHOT is what torch.cuda.memory._dump_snapshot wrote; nothing in it is run. FILE, as for
+    estimate, is the run: what the memory model says of it stands beside.
+    """
+    from memlint.cli.profile import profile_command
+
+    return profile_command(
+        snapshot, script, assumptions=assumptions, target=target, output_format=output_format
+    )
+
+
 @main.command(short_help="Show what the script model knows about a file.")
 @click.argument("path", type=click.Path(), metavar="FILE")
 @click.option("--target", metavar="VERSIONS", help="As for check.")

@@ -12,6 +12,8 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
+from mmap import ACCESS_READ, mmap
 from typing import Any, BinaryIO
 
 LIMIT = 8 << 20
@@ -43,6 +45,24 @@ def read_regular(path: str, limit: int = LIMIT) -> bytes:
     finally:
         os.close(file)
     return _require_small(data, limit, path)
+
+
+@contextmanager
+def mapped(path: str) -> Iterator[mmap]:
+    """Yield a regular file that the user named, of any size, as memory that is read by need.
+
+    Raises OSError for everything else, and for an empty file.
+    """
+    file = os.open(path, _FLAGS)
+    try:
+        status = os.fstat(file)
+        _require_regular(status.st_mode, path)
+        if not status.st_size:
+            raise OSError(errno.EINVAL, "is empty", path)
+        with mmap(file, 0, access=ACCESS_READ) as data:
+            yield data
+    finally:
+        os.close(file)
 
 
 def read_named(path: str, limit: int = LIMIT) -> tuple[bytes, os.stat_result]:

@@ -1,0 +1,1 @@
+"""Memory snapshots of torch: what was alive at the peak, and where it was allocated."""
