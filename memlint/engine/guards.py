@@ -24,17 +24,26 @@ def is_off_by_default(tree: Tree, node: ast.AST, python: Python) -> bool:
     """True if the defaults of a command line or a function keep ``node`` from running, by a
     condition around it: a run follows both arms of what a command line decides. python: the value
     of an expression, or UNSURE."""
+    return False in answers_around(tree, node, python)
+
+
+def answers_around(tree: Tree, node: ast.AST, python: Python) -> Iterator[bool | None]:
+    """Yield what the defaults say of each condition around ``node``: True where they let it run,
+    None where nobody can tell."""
     inner = node
     for around in tree.ancestors(node):
-        if isinstance(around, ast.If):
-            holds = _holds(python, around.test)
-            if (holds is False and inner in around.body) or (holds and inner in around.orelse):
-                return True
-        elif isinstance(around, ast.IfExp):
-            holds = _holds(python, around.test)
-            if (holds is False and inner is around.body) or (holds and inner is around.orelse):
-                return True
+        if isinstance(around, ast.If | ast.IfExp) and inner is not around.test:
+            then = around.body if isinstance(around.body, list) else [around.body]
+            if not _is_main_guard(around.test):
+                holds = _holds(python, around.test)
+                yield holds if inner in then else opposite(holds)
         inner = around
+
+
+def _is_main_guard(test: ast.expr) -> bool:
+    match test:
+        case ast.Compare(left=ast.Name(id="__name__")):
+            return True
     return False
 
 
@@ -51,6 +60,8 @@ def _holds(python: Python, test: ast.expr) -> bool | None:
             return _equal(python, left, right)
         case ast.Compare(left=left, ops=[ast.NotEq() | ast.IsNot()], comparators=[right]):
             return opposite(_equal(python, left, right))
+        case ast.Compare(left=left, ops=[ast.In()], comparators=[ast.List() | ast.Tuple() as many]):
+            return any_of(_equal(python, left, one) for one in many.elts)
         case ast.Name() | ast.Attribute() | ast.Constant():
             value = python(test)
             known = value is None or isinstance(value, bool | int | float | str)

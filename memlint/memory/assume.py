@@ -64,7 +64,7 @@ _PLAIN: tuple[tuple[str, Any, str], ...] = (
 
 
 # Settings that may be read wrongly where a note is beside them.
-_DOUBTED = ("checkpointing", "sharding", "trainer")
+_DOUBTED = ("checkpointing", "method", "sharding", "trainer")
 
 
 class _Completion:
@@ -105,6 +105,9 @@ class _Completion:
 
 def assume(settings: Settings, architecture: Architecture) -> Known:
     """Complete the settings."""
+    if settings.quantization is not None and settings.quantization.type == "none":
+        method = "lora" if settings.method == "qlora" else settings.method
+        settings = settings._replace(quantization=None, method=method)
     run = _Completion(settings, architecture)
     for name in architecture.unknown:
         reason = "not understood: read by the keys that most decoders share"
@@ -197,6 +200,9 @@ def _adapter(run: _Completion) -> None:
         narrow = run.method == "qlora" and run.is_trl and not prepares
         lora = settings.lora or Lora()
         run.changes["lora"] = _lora(lora, architecture, run.taken, narrow=narrow)
+    if (note := settings.notes.get("quantization.type")) is not None:
+        stored = settings.quantization.type if settings.quantization else None
+        run.taken.append(Assumption("quantization.type", stored or "none", note))
     if run.method == "qlora" or settings.quantization is not None:
         run.changes["quantization"] = _quantization(
             settings.quantization or Quantization(),

@@ -36,6 +36,7 @@ _OTHERS: dict[str, tuple[Any, ...]] = {
     "loss": ("full_logits", "chunked"),
     "optimizer": ("sgd", "adamw_torch"),
     "logits_copies": (0, 4),
+    "quantization.type": ("none", "nf4"),
     "quantization.kbit_preparation": (False, True),
     "sharding": ("ddp", "zero3"),
     "trainer": ("trl.SFTTrainer", "trl.DPOTrainer"),

@@ -133,6 +133,7 @@ _BITS = {
     "awq": (4,),
     **{name: (bits,) for name, (bits, _, _) in PACKED.items()},
     "hqq": (1, 2, 3, 4, 8),
+    "none": (1, 2, 3, 4, 8),
 }
 _LONGEST = 100  # characters of a value in a message
 _MOST = 10**9  # tokens, rows or GPUs of no run
@@ -146,7 +147,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "head": ("lm", "classes", "tokens", "none"),
     "offload": ("none", "activations", "optimizer", "parameters"),
     "sharding": ("none", "ddp", "fsdp", "fsdp2", "zero1", "zero2", "zero3"),
-    "quantization.type": QUANTIZATIONS,
+    "quantization.type": (*QUANTIZATIONS, "none"),
 }
 _ALIASES: Mapping[str, Mapping[str, str]] = {
     "attention": {

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memlint.engine.constants import python_value
@@ -63,14 +63,29 @@ _HEADS = {
     "CausalLM": "lm",
     "AutoModel": "none",
 }
+_EITHER = "a switch that is not known decides whether it is quantized"
 _FIXED = ("Image", "Audio", "Speech", "Video")  # rows of one length, by the processor
 
 
 def loading_of(script: Script, facts: ModelFacts) -> Options:
     """The settings that the load of a model decides."""
-    load = facts.load or next(iter(facts.loads), None)
-    if load is None:
+    loads = script.taken(facts.loads)
+    if not loads:
         return {"model": facts.name} if isinstance(facts.name, str) else {}
+    return _first_quantized([_loading_by(script, facts, load) for load in loads])
+
+
+def _first_quantized(several: Sequence[Options]) -> Options:
+    """The settings by which a model is loaded, where a switch that nobody knows takes one of
+    several: the first that quantizes it. A note says so."""
+    quantized = [one for one in several if "quantization" in one]
+    if not 0 < len(quantized) < len(several):
+        return several[0]
+    notes = {"quantization.type": _EITHER}
+    return {**quantized[0], "notes": {**quantized[0].get("notes", {}), **notes}}
+
+
+def _loading_by(script: Script, facts: ModelFacts, load: Call) -> Options:
     config = read.made_by_call(script, python_value(load.argument(0)))
     given = python_value((config or load).argument(0))
     name = facts.name if isinstance(facts.name, str) else given
@@ -100,8 +115,8 @@ def loading_by_name(script: Script, trainer: Trainer) -> Options:
     """The settings of a model that its trainer loads by name."""
     options = read.mapping_of(script, trainer.loading_options.value) or {}
     given = trainer.setting("quantization_config")
-    if given.given:
-        options.setdefault("quantization_config", read.plain(script, given.value))
+    if given.given is not False:
+        options.setdefault("quantization_config", read.settled(script, given))
     name = trainer.model.name
     values = {"model": name, **format_by_name(name), **_loaded(script, options)}
     written = {"dtype", "torch_dtype"} & set(options)
@@ -113,21 +128,36 @@ def loading_by_name(script: Script, trainer: Trainer) -> Options:
 def _loaded(script: Script, options: Options) -> Options:
     """What options of a load say of dtype, attention and quantization."""
     values, given = by_rows(options, _LOAD), options.get("quantization_config")
+    several = given.values if isinstance(given, read.Either) else (given,)
+    return _first_quantized([{**values, **_quantized(script, one, options)} for one in several])
+
+
+def _quantized(script: Script, given: object, options: Options) -> Options:
+    """What a configuration, or the options of a load beside it, say of quantization."""
+    values: Options = {}
     call = read.made_by_call(script, given)
     inner: Any = options_of(call) if call is not None else given
     if not isinstance(inner, Mapping):
         if isinstance(given, Object) or given == read.OPEN:
-            return {**values, "notes": {"quantization.type": "what quantizes it is out of sight"}}
+            return {"notes": {"quantization.type": "what quantizes it is out of sight"}}
         inner = options
     if call is not None and call.method in _FORMATS:
         values |= _format(call, inner)
-    if inner.get("load_in_8bit") is True:
+    eight, four = (_switch(inner.get(f"load_in_{bits}bit")) for bits in (8, 4))
+    if None in (eight, four):
+        values["notes"] = {"quantization.type": _EITHER}
+    if eight:
         values["quantization"] = {"bits": 8, "type": "int8"}
-    elif inner.get("load_in_4bit") is True:
+    elif four or None in (eight, four):
         # bitsandbytes takes fp4 and computes in float32 where nobody chooses.
         chosen = by_rows({"bnb_4bit_compute_dtype": "float32", **inner}, _FOUR_BITS)
         values["quantization"] = {"bits": 4, "type": "fp4", **chosen}
     return values
+
+
+def _switch(value: object) -> bool | None:
+    """Whether an option is on; None where nobody can tell."""
+    return None if value == read.OPEN or isinstance(value, read.Either) else value is True
 
 
 def _format(call: Call, options: Options) -> Options:

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from memlint.engine.values import Object, Symbol
-from memlint.script.call_settings import MISSING, UNSURE, setting_of
+from memlint.engine.values import ABSENT, Object, OneOf, Symbol, merge
+from memlint.script.call_settings import (
+    MISSING,
+    UNSURE,
+    Setting,
+    python_value,
+    setting_of,
+    unified,
+)
+from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.script.called import Call, Called
@@ -15,6 +23,14 @@ Options = dict[str, Any]
 # The option, the setting that it decides, and what reads its value; None: not understood.
 Rows = tuple[tuple[str, str, Callable[[Any], object]], ...]
 OPEN = "?"  # what nobody can tell
+
+
+class Either(NamedTuple):
+    """The values of which a switch that nobody knows takes one."""
+
+    values: tuple[Any, ...]
+
+
 _DTYPES = ("bfloat16", "float16", "float32")
 
 
@@ -26,15 +42,26 @@ def plain(script: Called, value: object) -> Any:
     if isinstance(value, Object) and value.type == "dict":
         items = script.final_bindings(value).items()
         return {
-            name: plain(script, setting_of(name, one, has_unknown_keywords=False).value)
+            name: settled(script, setting_of(name, one, has_unknown_keywords=False))
             for name, one in items
         }
     return value.name if isinstance(value, Symbol) else value
 
 
+def settled(script: Called, setting: Setting) -> Any:
+    """The plain value of a setting; of several that by the branches that defaults take."""
+    if setting.value is not UNSURE or not isinstance(setting.raw, OneOf):
+        return plain(script, setting.value)
+    left = unified(merge(script.taken(setting.raw.options)))
+    if not isinstance(left, OneOf):
+        return plain(script, MISSING if left is ABSENT else python_value(left))
+    values = [MISSING if one is ABSENT else python_value(one) for one in left.options]
+    return OPEN if UNSURE in values else Either(tuple(plain(script, one) for one in values))
+
+
 def options_of(call: Call) -> Options:
     """The options that a call gets by keyword."""
-    return {name: plain(call.script, call.setting(name).value) for name in call.keywords}
+    return {name: settled(call.script, call.setting(name)) for name in call.keywords}
 
 
 def mapping_of(script: Called, value: object) -> Options | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from memlint.engine.answers import any_of
 from memlint.engine.values import ABSENT, Object
 from memlint.runs.batches import batches_of_loop, batches_of_trainer
 from memlint.runs.companions import companions_of, frozen_loads, loss_of, reference_of
@@ -15,12 +16,14 @@ from memlint.runs.devices import SHORT, accelerated, devices_of
 from memlint.runs.loadings import adapter_of, loading_by_name, loading_of
 from memlint.runs.optimizer_names import optimizer_of_loop, optimizer_of_trainer
 from memlint.runs.plain_options import (
+    Either,
     Options,
     calls_anywhere,
     dtype_in,
     made_by_call,
     mapping_of,
     options_of,
+    settled,
 )
 from memlint.script.calls import Config
 from memlint.script.checkpointing import ARGUMENTS, ENABLERS, KBIT_PREPARATION
@@ -158,9 +161,12 @@ def _finished(
         effect = _RUNTIME.get(call.method, {})
         tiled = "loss" in effect and values["trainer"].startswith("trl.")
         values |= {**effect, "loss": "chunked"} if tiled else effect
-    adapted = peft is True or any(calls_anywhere(script, ".get_peft_model", ".add_adapter"))
-    values["method"] = "lora" if adapted else "full"
-    if adapted:
+    adapted = _is_adapted(script, peft, trainer)
+    values["method"] = "full" if adapted is False else "lora"
+    if adapted is None:
+        reason = "a switch that is not known decides whether adapters are trained"
+        values["notes"] = {**values.get("notes", {}), "method": reason}
+    if adapted is not False:
         values["lora"] = adapter_of(script, facts, given)
     if "quantization" in values:
         values |= _prepared(script, trainer, values["quantization"])
@@ -169,6 +175,20 @@ def _finished(
     if by_liger:
         values["versions"]["liger_kernel"] = "newest"
     return values
+
+
+def _is_adapted(script: Script, peft: bool | None, trainer: Trainer | None) -> bool | None:
+    """True if adapters are trained where defaults hold; None where a switch is not known."""
+    if peft is True:
+        return True
+    given = settled(script, trainer.setting("peft_config")) if trainer is not None else None
+    calls = [*calls_anywhere(script, ".get_peft_model", ".add_adapter")]
+    wrapped = any_of(script.runs_by_default(call.node) for call in calls)
+    if isinstance(given, Object) or wrapped:
+        return True
+    if wrapped is None:
+        return True if peft is False else None
+    return None if isinstance(given, Either) else False
 
 
 def _prepared(script: Script, trainer: Trainer | None, quantization: Options) -> Options:

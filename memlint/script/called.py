@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
 from functools import cached_property
-from typing import Self
+from typing import Self, TypeVar
 
 from memlint.api.lookup import Api
 from memlint.api.signatures import Expression
+from memlint.engine.answers import all_of
 from memlint.engine.constants import MISSING, UNSURE, unified
 from memlint.engine.forwards import ForwardRun
 from memlint.engine.groups import takes_all
 from memlint.engine.growth import stores_in
-from memlint.engine.guards import is_off_by_default
+from memlint.engine.guards import answers_around, is_off_by_default
 from memlint.engine.interpreter import Interpreter
 from memlint.engine.modes import in_evaluation_hook
 from memlint.engine.nodes import (
@@ -43,6 +44,8 @@ from memlint.flow.evaluated import Evaluated
 from memlint.script.call_settings import Setting, setting_of
 from memlint.script.launcher import Launcher
 from memlint.source import Source, Span
+
+Made = TypeVar("Made")
 
 
 class Call:
@@ -298,6 +301,21 @@ class Called(Evaluated):
     def is_off_by_default(self, node: Node) -> bool:
         """True if the defaults of a command line or a function keep a node from running."""
         return is_off_by_default(self, node, self.python)
+
+    def runs_by_default(self, node: Node) -> bool | None:
+        """True if a node runs where defaults hold; None where a switch is not known."""
+        return all_of(answers_around(self, node, self.python))
+
+    def taken(self, made: Iterable[Made]) -> list[Made]:
+        """What is made, of several values or calls, by the branches that run where defaults hold;
+        several where a switch is not known."""
+        left: list[tuple[Made, set[bool | None]]] = []
+        for one in made:
+            node = getattr(one, "node", None)
+            answers = answers_around(self, node, self.python) if node is not None else ()
+            left.append((one, set(answers)))
+        decided = [one for one, answers in left if answers == {True}]
+        return decided or [one for one, answers in left if False not in answers]
 
     def loop_ends(self, loop: Node) -> list[dict[str, Binding]]:
         """For each run of a loop, the names that a turn leaves bound to outputs or tensors."""

@@ -49,6 +49,79 @@ Trainer(model=model, args=TrainingArguments("out"), train_dataset=data).train()
     assert (found["method"], found["lora"]) == ("lora", {"r": 32})
 
 
+QUANTIZED = """\
+import argparse
+import torch
+from transformers import BitsAndBytesConfig
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--four_bit", {argument})
+args = parser.parse_args()
+{body}
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B", quantization_config=stored)
+model = get_peft_model(model, DeloraConfig(r=32))
+Trainer(model=model, args=TrainingArguments("out"), train_dataset=data).train()
+"""
+CONFIG = "BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type='nf4')"
+BODIES = (
+    f"stored = None\nif args.four_bit:\n    stored = {CONFIG}",
+    f"stored = {CONFIG} if args.four_bit else None",
+    f"""
+def choose(args):
+    if not args.four_bit:
+        return None
+    return {CONFIG}
+
+stored = choose(args)
+""",
+    f"stored = {CONFIG}\nif not args.four_bit:\n    stored = None",
+    "stored = BitsAndBytesConfig(load_in_4bit=args.four_bit, bnb_4bit_quant_type='nf4')",
+)
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize(
+    ("argument", "quantized"),
+    [
+        ("type=bool, default=True", True),
+        ("action='store_true'", False),
+        ("type=bool, required=True", None),
+    ],
+)
+def test_a_switch_decides_whether_weights_are_quantized(
+    body: str, argument: str, quantized: bool | None
+) -> None:
+    found = settings(QUANTIZED.format(argument=argument, body=body))
+    assert ("quantization" in found) is (quantized is not False)
+    result = estimate(found)
+    doubted = [one for one in result.assumptions if one.name == "quantization.type"]
+    assert bool(doubted) is (quantized is None)
+    if doubted:
+        plain = estimate(with_assumption(result.settings, "quantization.type", "none"))
+        assert doubted[0].other == "none"
+        assert result.allocated.high >= plain.allocated.estimate > result.allocated.estimate
+
+
+@pytest.mark.parametrize(
+    ("default", "method"), [("default=True", "lora"), ("default=False", "full"), ("", None)]
+)
+@pytest.mark.parametrize("by_trainer", [False, True])
+def test_a_switch_decides_whether_adapters_are_trained(
+    default: str, method: str | None, by_trainer: bool
+) -> None:
+    made = "if args.lora:\n    model = get_peft_model(model, DeloraConfig(r=32))\n"
+    trainer = "Trainer(model=model, args=TrainingArguments('out'), train_dataset=data).train()"
+    if by_trainer:
+        made = "from trl import SFTTrainer\nadapter = DeloraConfig(r=32) if args.lora else None\n"
+        trainer = "SFTTrainer(model=model, peft_config=adapter, train_dataset=data).train()"
+    parse = f"parser.add_argument('--lora', type=bool, {default or 'required=True'})\n"
+    parser = f"import argparse\nparser = argparse.ArgumentParser()\n{parse}"
+    found = settings(f"{parser}args = parser.parse_args()\n{made}{trainer}\n")
+    assert found["method"] == (method or "lora")
+    doubted = [one for one in estimate(found).assumptions if one.name == "method"]
+    assert [one.other for one in doubted] == ([] if method else ["full"])
+
+
 def test_without_mixed_precision_the_weights_dtype_computes() -> None:
     found = settings("""
 args = TrainingArguments("out", bf16=False, fp16=False)
