@@ -27,6 +27,26 @@ if TYPE_CHECKING:
     from memlint.engine.interpreter import Interpreter
     from memlint.engine.values import Invocation
 
+# What makes a list whose items are written where it is made.
+_DISPLAYS = (ast.List, ast.Tuple, ast.Constant)
+
+
+def default_of_field(run: Interpreter, maker: Invocation) -> Value:
+    """What ``field(default=...)`` or ``field(default_factory=lambda: [...])`` gives a field."""
+    if "default" in maker.keywords:
+        return maker.keywords["default"].value
+    factory = maker.keywords.get("default_factory")
+    made = factory.value if factory is not None else None
+    if not isinstance(made, Function) or not isinstance(made.node, ast.Lambda):
+        return UNKNOWN
+    if not isinstance(made.node.body, _DISPLAYS):
+        return UNKNOWN
+    outer, run.scope = run.scope, made.scope
+    value = run.eval(made.node.body)
+    run.scope = outer
+    return value
+
+
 # -- what a call gives -----------------------------------------------------------------------------
 
 

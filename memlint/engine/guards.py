@@ -80,9 +80,17 @@ def _equal(python: Python, left: ast.expr, right: ast.expr) -> bool | None:
 
 
 def conditions_of_calls(loop: Turn, method: str) -> Iterator[ast.expr]:
-    """Yield the conditions in a loop under which a method of that name is called."""
+    """Yield the conditions in a loop under which a method of that name is called, those of a count
+    (``if (i + 1) % 4: continue``) that pass over it too."""
+    calls = (one for one in walk(loop.body) if isinstance(one, ast.Call))
+    last = max((one.lineno for one in calls if called_name(one) == method), default=0)
     for node in walk(loop.body):
-        if isinstance(node, ast.If) and any(called_name(one) == method for one in calls_in(node)):
+        if not isinstance(node, ast.If):
+            continue
+        skips = isinstance(node.body[-1], ast.Continue) and node.lineno < last
+        if (skips and any(moduli_in(node.test))) or any(
+            called_name(one) == method for one in calls_in(node)
+        ):
             yield node.test
 
 

@@ -15,6 +15,7 @@ import ast
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
+from memlint.engine.arguments import default_of_field
 from memlint.engine.binding import set_bindings
 from memlint.engine.command_line import CommandLine
 from memlint.engine.expressions import EXPRESSIONS
@@ -483,8 +484,7 @@ class Interpreter:
             if isinstance(value, Object) and value.made_by is not None:
                 maker = value.made_by
                 if maker.name.rsplit(".", 1)[-1] in ("field", "Field", "HfArg"):
-                    binding = maker.keywords.get("default")
-                    value = binding.value if binding is not None else UNKNOWN
+                    value = default_of_field(self, maker)
             if isinstance(value, Constant):
                 value = Constant(value.value, value.node, origin)
             elif isinstance(value, Symbol):

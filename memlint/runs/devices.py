@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from memlint.engine.constants import python_value
+from memlint.engine.values import Object
 from memlint.runs import plain_options as read
 from memlint.runs.plain_options import Options, calls_anywhere, count_in, mapping_of, options_of
 
@@ -152,12 +153,22 @@ def _wrapped(script: Script) -> Options:
         if size := _gpus_of(script, call.setting("mesh").value):
             values["world_size"] = size
     for call in calls_anywhere(script, ".DeepSpeedPlugin", "deepspeed.initialize"):
-        options = options_of(call)
-        file = mapping_of(script, options.get("hf_ds_config", options.get("config")))
-        host = {key: options[key] for key in options if key.startswith("offload_")}
-        plugin = {"zero_optimization": {"stage": options.get("zero_stage"), **host}}
-        values = by_deepspeed(file or plugin, accelerated(script))
+        values = _by_engine(script, options_of(call))
     return values
+
+
+def _by_engine(script: Script, options: Options) -> Options:
+    """By the options of DeepSpeed's engine or plugin: a configuration, the parsed arguments that
+    name its file, or a stage."""
+    given, parsed = options.get("hf_ds_config", options.get("config")), options.get("args")
+    if given is None and isinstance(parsed, Object):
+        given = script.item(parsed, "deepspeed_config")
+    file = mapping_of(script, given)
+    if file is None and "zero_stage" not in options:
+        return by_file_name(given if isinstance(given, str) else "", accelerated(script), "zero2")
+    host = {key: options[key] for key in options if key.startswith("offload_")}
+    plugin = {"zero_optimization": {"stage": options.get("zero_stage"), **host}}
+    return by_deepspeed(file or plugin, accelerated(script))
 
 
 def _policy(call: Call) -> Options:

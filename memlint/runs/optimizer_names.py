@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from memlint.engine.values import Symbol
 from memlint.runs.plain_options import Options, calls_anywhere, made_by_call, options_of
 from memlint.script.setups import trainer_overrides
+from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from memlint.script.called import Call
@@ -37,6 +38,8 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
     # A compensation for the rounding of 16-bit weights comes on top of its states.
     "optimi": {"Adam": "optimi_adamw", "AdamW": "optimi_adamw", "Lion": "optimi_lion"},
 }
+# Of the Trainer's ``optim_args``: a momentum that is not zero.
+_MOMENTUM = lazy_pattern(r"\bmomentum\s*=\s*(?!0(\.0*)?\s*(,|$))")
 _OFFLOADED = "CPUOffloadOptimizer"
 _TABLES = ("embed", "lm_head")  # what Muon leaves to another optimizer, where a script names it
 
@@ -69,7 +72,11 @@ def optimizer_of_trainer(script: Script, trainer: Trainer, config: Config | None
     if first is not None or by_class.given is not False or own:
         return {"notes": {"optimizer": "it is made by the script's own code"}}
     name = config.settled("optim").value if config is not None else None
-    return _said(name, f"`optim={name}`") if isinstance(name, str) else {}
+    if config is None or not isinstance(name, str):
+        return {}
+    more = config.setting("optim_args").value
+    keeps = isinstance(more, str) and _MOMENTUM.search(more) is not None
+    return _said("sgd_momentum" if name == "sgd" and keeps else name, f"`optim={name}`")
 
 
 def optimizer_of_loop(script: Script) -> Options:

@@ -27,6 +27,7 @@ from memlint.runs.plain_options import (
 )
 from memlint.script.calls import Config
 from memlint.script.checkpointing import ARGUMENTS, ENABLERS, KBIT_PREPARATION
+from memlint.script.forward_passes import all_steps_of
 from memlint.script.loaded_models import model_facts
 from memlint.script.owners import Owner
 from memlint.source.patterns import lazy_pattern
@@ -110,9 +111,18 @@ def settings_of_loop(script: Script) -> Options:
         batches_of_loop(script),
         optimizer_of_loop(script),
         {"compile": True} if compiled else {},
+        {} if _holds_outputs(script) else {"held_outputs": False},
         _precision_of_loop(script),
     )
     return _finished(script, values, facts, None, facts.peft, None)
+
+
+def _holds_outputs(script: Script) -> bool:
+    """False if no step certainly keeps the logits of its forward passes for the next one:
+    ``loss = model(**batch).loss``, ``del outputs``, a function that returns the loss."""
+    steps = [step for step in all_steps_of(script) if step.all_forwards]
+    held = [one for step in steps for one in step.held]
+    return not steps or any(one.holds_logits is not False for one in held)
 
 
 def _recomputed(script: Script, facts: ModelFacts) -> Options:
@@ -249,7 +259,9 @@ def _trained_load(script: Script) -> Call | None:
 
 
 def _precision_of_loop(script: Script) -> Options:
-    mixed = {forward.autocast for one in script.loop_models for forward in one.forwards}
+    models = [forward for one in script.loop_models for forward in one.forwards]
+    steps = [forward for forward in script.all_forwards if forward.in_training_step]
+    mixed = {forward.autocast for forward in models or steps}
     name = dtype_in(str(next(iter(mixed)))) if len(mixed) == 1 else None
     name = accelerated(script) or name
     if name:

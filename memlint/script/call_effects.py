@@ -40,7 +40,13 @@ from memlint.engine.values import (
     options,
 )
 from memlint.script.parsers import PARSERS
-from memlint.script.written_settings import composed, document_at, to_container
+from memlint.script.written_settings import (
+    composed,
+    document_at,
+    merged,
+    of_command_line,
+    to_container,
+)
 
 # -- containers ------------------------------------------------------------------------------------
 
@@ -204,6 +210,14 @@ def _variable(run: Interpreter, invocation: Invocation) -> Value:
     return UNKNOWN
 
 
+def _listed(run: Interpreter, invocation: Invocation) -> Value | None:
+    """``list(config.targets)``: the same items."""
+    given = invocation.arguments[0] if invocation.arguments else None
+    if not isinstance(given, Sequence) or given.kind == "set":
+        return None
+    return Sequence(given.items, "list", invocation.node, given.open)
+
+
 def _isinstance(run: Interpreter, invocation: Invocation) -> Value:
     """``isinstance(model, str)``: what a library made is no text, number, list or dict."""
     if len(invocation.arguments) != 2:
@@ -253,6 +267,7 @@ def _exit(run: Interpreter, invocation: Invocation) -> Value:
 
 _EFFECTS: dict[str, CallEffect] = {
     "dict": _dict,
+    "list": _listed,
     "collections.OrderedDict": _dict,
     "vars": about_first(_vars),
     "dataclasses.asdict": about_first(_vars),
@@ -268,6 +283,8 @@ _EFFECTS: dict[str, CallEffect] = {
     "bool": _convert,
     **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load"), document_at),
     "omegaconf.OmegaConf.load": document_at,
+    "omegaconf.OmegaConf.from_cli": of_command_line,
+    "omegaconf.OmegaConf.merge": merged,
     "hydra.main": composed,
     "omegaconf.OmegaConf.to_container": to_container,
     "omegaconf.OmegaConf.to_object": to_container,

@@ -128,6 +128,18 @@ def _argument_group(run: Interpreter, invocation: Invocation, parser: Object) ->
     return run.new_object(type=parser.type, made_by=invocation, base=parser)
 
 
+def _deepspeed_arguments(run: Interpreter, invocation: Invocation) -> Value | None:
+    """``deepspeed.add_config_arguments(parser)``: the same parser, with DeepSpeed's options."""
+    parser = invocation.first_object
+    if parser is None:
+        return None
+    for name in ("deepspeed", "deepspeed_config"):
+        default = settled(run.command_line, Constant(None, None, Provenance.ARGPARSE))
+        value = _launched(run, invocation, [f"--{name}"]) or default
+        run.set_binding(parser.root, name, Binding(value, How.ARGPARSE, invocation.node))
+    return parser
+
+
 def _set_defaults(run: Interpreter, invocation: Invocation, parser: Object) -> Value | None:
     if parser.type is None or "ArgumentParser" not in parser.type:
         return None
@@ -312,6 +324,7 @@ PARSERS: dict[str, CallEffect] = {
     ".add_argument_group": about_receiver(_argument_group),
     ".add_mutually_exclusive_group": about_receiver(_argument_group),
     ".set_defaults": about_receiver(_set_defaults),
+    "deepspeed.add_config_arguments": _deepspeed_arguments,
     ".parse_args": about_receiver(_parse_args),
     ".parse_known_args": about_receiver(_parse_args),
     ".parse_args_into_dataclasses": about_receiver(_parse_dataclasses),

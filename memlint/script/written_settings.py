@@ -76,6 +76,37 @@ def to_container(run: Interpreter, invocation: Invocation) -> Value | None:
     return _plain(run, thing) if thing is not None and thing.type in (_CONFIG, "dict") else None
 
 
+def of_command_line(run: Interpreter, invocation: Invocation) -> Value:
+    """``OmegaConf.from_cli()``: what a command sets is added where its words are read."""
+    return run.new_object(type=_CONFIG, made_by=invocation, node=invocation.node)
+
+
+def merged(run: Interpreter, invocation: Invocation) -> Value | None:
+    """``OmegaConf.merge(base, overrides)``: the later ones count, key by key."""
+    parts = invocation.arguments
+    if not all(isinstance(one, Object) and one.type in (_CONFIG, "dict") for one in parts):
+        return None
+    made = run.new_object(type=_CONFIG, made_by=invocation, node=invocation.node)
+    for part in parts:
+        if isinstance(part, Object):
+            _merge_into(run, made, part)
+    return made
+
+
+def _merge_into(run: Interpreter, made: Object, other: Object, depth: int = 0) -> None:
+    made.open |= other.open
+    before = run.bindings(made)
+    for name, binding in run.bindings(other).items():
+        old, new = before[name].value if name in before else UNKNOWN, binding.value
+        if isinstance(new, Object) and new.type in (_CONFIG, "dict") and depth < _MOST_DEPTH:
+            value = run.new_object(type=_CONFIG, made_by=new.made_by, node=new.node)
+            for part in (old, new):
+                if isinstance(part, Object) and part.type in (_CONFIG, "dict"):
+                    _merge_into(run, value, part, depth + 1)
+            binding = Binding(value, binding.how, binding.owner)
+        run.set_binding(made, name, binding)
+
+
 def _plain(run: Interpreter, thing: Object) -> Object:
     made = run.new_dict(thing.node)
     for name, binding in run.bindings(thing).items():

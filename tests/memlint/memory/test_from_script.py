@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memlint.api.lookup import Api
 from memlint.api.target_versions import newest, parse_target
+from memlint.cli.runs_of_file import runs_of_file
 from memlint.memory import estimate
 from memlint.memory.settings import parse_assumption, read_settings, with_assumption
 from memlint.runs.run_settings import settings_of
@@ -120,6 +122,79 @@ def test_a_switch_decides_whether_adapters_are_trained(
     assert found["method"] == (method or "lora")
     doubted = [one for one in estimate(found).assumptions if one.name == "method"]
     assert [one.other for one in doubted] == ([] if method else ["full"])
+
+
+STEP = """
+import torch
+from torch.utils.data import DataLoader
+
+optimizer = torch.optim.AdamW(model.parameters())
+model.train()
+{before}
+for number, batch in enumerate(DataLoader(rows, batch_size=4)):
+    with torch.autocast(device_type="cuda", dtype=torch.float16):
+        {forward}
+    loss.backward()
+    {after}
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+KEEPING = "outputs = model(**batch)\n        loss = outputs.loss"
+HELPER = """
+def loss_of(batch):
+    outputs = model(**batch)
+    return outputs.loss
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "forward", "after", "held"),
+    [
+        ("", KEEPING, "", None),
+        ("", "loss = model(**batch).loss / 4", "", False),
+        ("", "loss = model(**batch)['loss']", "", False),
+        ("", KEEPING, "del outputs", False),
+        (HELPER, "loss = loss_of(batch)", "", False),
+    ],
+)
+def test_outputs_that_no_name_keeps_are_not_held(
+    before: str, forward: str, after: str, held: bool | None
+) -> None:
+    found = settings(STEP.format(before=before, forward=forward, after=after))
+    assert found.get("held_outputs") is held
+    assert (found["compute_dtype"], found["autocast"]) == ("float16", True)
+
+
+def test_a_step_that_most_turns_pass_over_accumulates() -> None:
+    passes = "if (number + 1) % 8:\n        continue"
+    found = settings(STEP.format(before="", forward=KEEPING, after=passes))
+    assert found["gradient_accumulation"] == 8
+
+
+def test_a_field_made_by_a_lambda_names_adapted_modules() -> None:
+    found = settings("""
+from dataclasses import dataclass, field
+from peft import LoraConfig
+
+@dataclass
+class Options:
+    targets: list = field(default_factory=lambda: ["o_proj", "up_proj"])
+
+adapter = LoraConfig(r=4, target_modules=Options().targets)
+model = get_peft_model(model, adapter)
+Trainer(model=model, args=TrainingArguments("out"), train_dataset=data).train()
+""")
+    assert found["lora"]["target_modules"] == ["o_proj", "up_proj"]
+
+
+@pytest.mark.parametrize(
+    ("options", "optimizer"),
+    [("momentum=0.9", "sgd_momentum"), ("momentum=0.0", "sgd"), ("nesterov=False", "sgd")],
+)
+def test_momentum_among_the_optimizers_arguments_is_read(options: str, optimizer: str) -> None:
+    made = f"TrainingArguments('out', optim='sgd', optim_args='{options}')"
+    found = settings(f"Trainer(model=model, args={made}, train_dataset=data).train()")
+    assert found["optimizer"] == optimizer
 
 
 def test_without_mixed_precision_the_weights_dtype_computes() -> None:
@@ -308,3 +383,60 @@ def test_arguments_that_trl_once_gave_its_trainers_are_read() -> None:
         assert found is not None
         assert expected.items() <= found.items()
         assert found["micro_batch"] == 2
+
+
+ENGINE = """
+import argparse
+import deepspeed
+from transformers import AutoModelForCausalLM
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--base", default="Qwen/Qwen2.5-0.5B")
+{more}
+args = parser.parse_args()
+model = AutoModelForCausalLM.from_pretrained(args.base)
+engine, *_ = deepspeed.initialize(args=args, model=model, model_parameters=model.parameters())
+for batch in rows:
+    loss = engine(**batch).loss
+    engine.backward(loss)
+    engine.step()
+"""
+OPTIONS = (
+    "parser = deepspeed.add_config_arguments(parser)",
+    "parser.add_argument('--deepspeed_config', default=None)",
+)
+
+
+@pytest.mark.parametrize("more", OPTIONS)
+def test_the_engine_takes_the_file_that_the_command_names(tmp_path: Path, more: str) -> None:
+    (tmp_path / "zero.json").write_text('{"zero_optimization": {"stage": 3}}')
+    (tmp_path / "engine.py").write_text(ENGINE.format(more=more))
+    start = tmp_path / "start.sh"
+    start.write_text("deepspeed --num_gpus 4 engine.py --deepspeed_config zero.json\n")
+    (run,) = runs_of_file(str(start), None, None)
+    assert (run.settings["sharding"], run.settings["world_size"]) == ("zero3", 4)
+    start.write_text("deepspeed --num_gpus 4 engine.py --deepspeed_config elsewhere.json\n")
+    (run,) = runs_of_file(str(start), None, None)
+    assert "out of sight" in run.settings["notes"]["sharding"]
+
+
+def test_merged_configurations_are_read(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text("model: {name: gpt2, bits: 4}\nrows: 3\nnames: [c_attn]\n")
+    (tmp_path / "train.py").write_text(
+        HEAD
+        + """
+import sys
+from omegaconf import OmegaConf
+from peft import LoraConfig
+
+more = {"model": {"name": "gpt2-large"}}
+cfg = OmegaConf.merge(OmegaConf.load("base.yaml"), more, OmegaConf.from_cli(sys.argv[1:]))
+model = AutoModelForCausalLM.from_pretrained(cfg.model.name, load_in_4bit=cfg.model.bits == 4)
+model = get_peft_model(model, LoraConfig(target_modules=list(cfg.names)))
+args = TrainingArguments("out", per_device_train_batch_size=cfg.rows)
+Trainer(model=model, args=args, train_dataset=data).train()
+"""
+    )
+    (run,) = runs_of_file(str(tmp_path / "train.py"), None, None)
+    assert (run.settings["model"], run.settings["micro_batch"]) == ("gpt2-large", 3)
+    assert run.settings["lora"]["target_modules"] == ["c_attn"]
