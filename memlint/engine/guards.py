@@ -56,16 +56,23 @@ def _holds(python: Python, test: ast.expr) -> bool | None:
             return all_of(_holds(python, one) for one in values)
         case ast.BoolOp(op=ast.Or(), values=values):
             return any_of(_holds(python, one) for one in values)
-        case ast.Compare(left=left, ops=[ast.Eq() | ast.Is()], comparators=[right]):
-            return _equal(python, left, right)
-        case ast.Compare(left=left, ops=[ast.NotEq() | ast.IsNot()], comparators=[right]):
-            return opposite(_equal(python, left, right))
-        case ast.Compare(left=left, ops=[ast.In()], comparators=[ast.List() | ast.Tuple() as many]):
-            return any_of(_equal(python, left, one) for one in many.elts)
+        case ast.Compare(left=left, ops=[sign], comparators=[right]):
+            return _compared(python, left, sign, right)
         case ast.Name() | ast.Attribute() | ast.Constant():
             value = python(test)
             known = value is None or isinstance(value, bool | int | float | str)
             return bool(value) if known else None
+    return None
+
+
+def _compared(python: Python, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> bool | None:
+    match sign, right:
+        case ((ast.Eq() | ast.Is()), _):
+            return _equal(python, left, right)
+        case ((ast.NotEq() | ast.IsNot()), _):
+            return opposite(_equal(python, left, right))
+        case ast.In(), ast.List() | ast.Tuple():
+            return any_of(_equal(python, left, one) for one in right.elts)
     return None
 
 
@@ -92,6 +99,28 @@ def conditions_of_calls(loop: Turn, method: str) -> Iterator[ast.expr]:
             called_name(one) == method for one in calls_in(node)
         ):
             yield node.test
+
+
+def words_tested(tree: Tree, statement: ast.AST, loop: ast.AST) -> Iterator[tuple[list[str], bool]]:
+    """Yield, for each condition in a loop under which a statement runs, the texts that it compares,
+    and whether it holds where they are not there; no texts where it is about something else. What
+    is assigned may be such a condition, of the contrary."""
+    tests = []
+    for around in tree.ancestors(statement):
+        if around is loop:
+            break
+        if isinstance(around, ast.If):
+            tests.append((around.test, False))
+    value = getattr(statement, "value", None)
+    if isinstance(value, ast.Compare | ast.UnaryOp | ast.BoolOp):
+        tests.append((value, True))
+    for test, negated in tests:
+        while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test, negated = test.operand, not negated
+        negated ^= isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotIn)
+        written = [one.value for one in walk([test]) if isinstance(one, ast.Constant)]
+        words = [one.strip(".") for one in written if isinstance(one, str)]
+        yield words if len(words) == len(written) else [], negated
 
 
 def moduli_in(test: ast.expr) -> Iterator[ast.expr]:

@@ -51,6 +51,7 @@ class Known(Record):
 _PLAIN: tuple[tuple[str, Any, str], ...] = (
     ("gradient_accumulation", 1, "the Trainer's default"),
     ("packed", False, "no packing was named"),
+    ("frozen", "none", "all weights are trained"),
     ("fixed_length", False, "rows of several lengths"),
     ("logits_copies", 0, "the library's loss"),
     ("longest_first", False, "batches in any order"),
@@ -105,9 +106,7 @@ class _Completion:
 
 def assume(settings: Settings, architecture: Architecture) -> Known:
     """Complete the settings."""
-    if settings.quantization is not None and settings.quantization.type == "none":
-        method = "lora" if settings.method == "qlora" else settings.method
-        settings = settings._replace(quantization=None, method=method)
+    settings = _unquantized(settings)
     run = _Completion(settings, architecture)
     for name in architecture.unknown:
         reason = "not understood: read by the keys that most decoders share"
@@ -146,6 +145,14 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
     _adapter(run)
     _frozen(run)
     return Known(settings._replace(**run.changes), tuple(run.taken))
+
+
+def _unquantized(settings: Settings) -> Settings:
+    """The settings without a quantization of the type ``none``, which a flag may name."""
+    if settings.quantization is None or settings.quantization.type != "none":
+        return settings
+    method = "lora" if settings.method == "qlora" else settings.method
+    return settings._replace(quantization=None, method=method)
 
 
 def _frozen(run: _Completion) -> None:

@@ -41,6 +41,7 @@ _OTHERS: dict[str, tuple[Any, ...]] = {
     "sharding": ("ddp", "zero3"),
     "trainer": ("trl.SFTTrainer", "trl.DPOTrainer"),
     "method": ("full", "lora"),
+    "frozen": ("none", "embeddings", "backbone"),
 }
 _COUNTS = (
     *("micro_batch", "seq_len", "label_len", "prompt_len", "completion_len", "group_size"),

@@ -23,7 +23,9 @@ class Saved(OfRun):
         return self.settings.offload == "activations"
 
     def kept(self, stack: Stack) -> int:
-        """Bytes that one layer leaves for backward."""
+        """Bytes that one layer leaves for backward: none where the head alone is trained."""
+        if self.holding.head_alone:
+            return 0
         mode = self.settings.checkpointing
         if mode in ("full", "reentrant"):
             return stack.input
@@ -55,6 +57,8 @@ class Saved(OfRun):
     def upto(self, upto: int | None = None) -> list[Tensor]:
         """What all layers (or the first ``upto``) have saved when the next one runs."""
         tensors: list[Tensor] = []
+        if self.holding.head_alone:
+            return tensors
         left = self.architecture.depth if upto is None else upto
         names: dict[str, tuple[int, str]] = {}
         for stack in self.recording.stacks:

@@ -43,8 +43,10 @@ class Quantization(Record):
 class Settings(Record):
     """All inputs of the memory model; ``None`` for those that are not specified.
 
-    head: what the last layer's states go into; labels: outputs of a classifier. label_len: tokens
-    of a row of labels, where a decoder has its own. fixed_length: whether all rows have one length.
+    frozen: what a run that trains weights in full leaves out: ``embeddings``, or the ``backbone``,
+    so that the head alone is trained. head: what the last layer's states go into; labels: outputs
+    of a classifier. label_len: tokens of a row of labels, where a decoder has its own.
+    fixed_length: whether all rows have one length.
     logits_copies: float32 tensors as large as the logits that a loss of the script's own keeps
     beside what the library's would. held_outputs: False where a loop deletes its outputs once they
     are read. copies: of all weights, on the GPU. eval_rows: rows whose logits an evaluation keeps,
@@ -56,6 +58,7 @@ class Settings(Record):
     head: str | None = None
     labels: int | None = None
     method: str | None = None
+    frozen: str | None = None
     lora: Lora | None = None
     quantization: Quantization | None = None
     weights_dtype: str | None = None
@@ -140,6 +143,7 @@ _MOST = 10**9  # tokens, rows or GPUs of no run
 _NESTED: dict[str, type[Record]] = {"lora": Lora, "quantization": Quantization}
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "method": ("full", "lora", "qlora"),
+    "frozen": ("none", "embeddings", "backbone"),
     "checkpointing": ("none", "full", "reentrant", "selective"),
     "attention": ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"),
     "loss": ("full_logits", "fused", "chunked", "liger"),

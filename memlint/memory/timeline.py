@@ -252,7 +252,10 @@ class Timeline(OfRun):
         return int(whole * self.sharding.gradients / self.sharding.tensor)
 
     def _layer_tensors(self, stack: Stack, accumulating: bool) -> list[Tensor]:
-        """The tensors of one layer's backward, its recompute included."""
+        """The tensors of one layer's backward, its recompute included: none below a head that is
+        trained alone."""
+        if self.holding.head_alone:
+            return []
         tensors = list(stack.replay.backward.tensors)
         whole = stack.replay.weight_gradients
         if self.sharding.gradients < 1:
@@ -284,7 +287,7 @@ class Timeline(OfRun):
 
     def _layer_backward(self, stack: Stack, accumulating: bool) -> int:
         peak = sum(tensor.bytes for tensor in self._layer_tensors(stack, accumulating))
-        if self.settings.checkpointing in ("full", "reentrant"):
+        if not self.holding.head_alone and self.settings.checkpointing in ("full", "reentrant"):
             again = stack.replay.forward.bytes + stack.replay.output
             return max(peak, again)
         return peak

@@ -144,15 +144,17 @@ class Holding:
         # Sharded weights are gathered in the compute dtype.
         sharded = settings.sharding in ("fsdp", "fsdp2", "zero3")
         self.working = min(self.width, self.compute) if sharded else self.width
-        self.full = settings.method == "full"
-        self.lora: Lora | None = settings.lora if not self.full else None
+        whole = settings.method == "full"
+        self.full = whole and settings.frozen != "backbone"
+        self.head_alone = whole != self.full
+        self.lora: Lora | None = settings.lora if not whole else None
         self.quantization = settings.quantization
         self.prepared = not sharded and self._asks_for_preparation()
         # PEFT's preparation casts every 16-bit parameter that is not quantized to float32.
         self.other_width = 4 if self.prepared else self.width
         self.adapter_width = dtype_width((self.lora.dtype if self.lora else None) or "float32")
         self.dora = bool(self.lora and self.lora.dora)
-        self.adapter_dropout = (self.lora.dropout or 0.0) if self.lora else 0.0
+        self.adapter_dropout = getattr(self.lora, "dropout", None) or 0.0
         self.keeps_input = not facts.reaches(settings.versions, facts.DROPS_INPUT)
         self.computes = self._asked_width()
         self.dequantized = self._dequantized_width()
@@ -309,7 +311,7 @@ class Holding:
         other = architecture.other_parameters + architecture.norm_parameters
         width = self.other_width
         base = (table + other) * width
-        trainable = table + other if self.full else 0
+        trainable = table + other if self.trains_tables else 0
         streams = 0 if trainable or (architecture.tied and self.saves_head) else table * width
         adapter = 0
         if self.lora is not None and matches("embed_tokens", self.lora.target_modules or ()):
@@ -342,7 +344,7 @@ class Holding:
         if self.quantizes_head and self.quantization is not None:
             matrix = Linear("lm_head", architecture.hidden, architecture.vocabulary)
             base = quantized_bytes(matrix, self.quantization)
-        trainable = numel if self.full or architecture.head != "lm" else 0
+        trainable = numel if self._trains_head() else 0
         if self.saves_head and not architecture.tied:
             trainable = numel
             base += numel * width
@@ -354,6 +356,17 @@ class Holding:
             shapes=self._head_shapes(numel) if trainable else (),
             streams=0 if trainable or self.quantizes_head else base,
         )
+
+    @property
+    def trains_tables(self) -> bool:
+        """True if the embeddings are trained with the layers."""
+        return self.full and self.settings.frozen != "embeddings"
+
+    def _trains_head(self) -> bool:
+        """True if the output matrix is trained with the model, or alone."""
+        tied = self.architecture.tied and not self.trains_tables
+        alone = self.head_alone or self.architecture.head != "lm"
+        return (self.full or alone) and (self.architecture.head != "lm" or not tied)
 
     def _head_rank(self) -> int:
         """The rank of the output matrix's adapter; 0 without one. Patterns leave the matrix out."""
@@ -371,7 +384,7 @@ class Holding:
     def head_weight(self) -> Weight:
         """The output matrix as the loss sees it."""
         weight = Weight(
-            trainable=self.full or self.saves_head or self.architecture.head != "lm",
+            trainable=self._trains_head() or self.saves_head,
             rank=self._head_rank(),
             adapter_width=self.adapter_width,
             adapter_dropout=self.adapter_dropout,

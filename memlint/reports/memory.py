@@ -11,6 +11,12 @@ if TYPE_CHECKING:
 _GIB = 2**30
 _KINDS = 6
 _HOLES = 1.2  # reserved over allocated from which on it is worth a word
+_TRAINED = {
+    None: "all weights trained",
+    "none": "all weights trained",
+    "embeddings": "all but the embeddings trained",
+    "backbone": "the head alone trained",
+}
 
 
 def as_text(estimate: Estimate) -> str:
@@ -84,7 +90,7 @@ def words_of_settings(estimate: Estimate) -> Iterator[str]:
     yield weights + (f", base {quantization.type}" if quantization is not None else "")
     targets = lora.target_modules if lora is not None else ()
     names = targets if isinstance(targets, str) else ",".join(targets or ())
-    yield f"adapters r={lora.r} on {names}" if lora is not None else "all weights trained"
+    yield f"adapters r={lora.r} on {names}" if lora is not None else _TRAINED[settings.frozen]
     yield shown("optimizer")
     yield f"loss {shown('loss')}"
     yield f"checkpointing {shown('checkpointing')}"

@@ -13,6 +13,7 @@ from memlint.engine.values import ABSENT, Object
 from memlint.runs.batches import batches_of_loop, batches_of_trainer
 from memlint.runs.companions import companions_of, frozen_loads, loss_of, reference_of
 from memlint.runs.devices import SHORT, accelerated, devices_of
+from memlint.runs.frozen import frozen_of
 from memlint.runs.loadings import adapter_of, loading_by_name, loading_of
 from memlint.runs.optimizer_names import optimizer_of_loop, optimizer_of_trainer
 from memlint.runs.plain_options import (
@@ -171,13 +172,7 @@ def _finished(
         effect = _RUNTIME.get(call.method, {})
         tiled = "loss" in effect and values["trainer"].startswith("trl.")
         values |= {**effect, "loss": "chunked"} if tiled else effect
-    adapted = _is_adapted(script, peft, trainer)
-    values["method"] = "full" if adapted is False else "lora"
-    if adapted is None:
-        reason = "a switch that is not known decides whether adapters are trained"
-        values["notes"] = {**values.get("notes", {}), "method": reason}
-    if adapted is not False:
-        values["lora"] = adapter_of(script, facts, given)
+    values = _trained(script, values, facts, trainer, peft, given)
     if "quantization" in values:
         values |= _prepared(script, trainer, values["quantization"])
     target = script.api.target
@@ -185,6 +180,24 @@ def _finished(
     if by_liger:
         values["versions"]["liger_kernel"] = "newest"
     return values
+
+
+def _trained(
+    script: Script,
+    values: Options,
+    facts: ModelFacts,
+    trainer: Trainer | None,
+    peft: bool | None,
+    given: object,
+) -> Options:
+    """The settings with what is trained: adapters, all weights, or those that nothing freezes."""
+    adapted = _is_adapted(script, peft, trainer)
+    if adapted is False:
+        return joined(values, {"method": "full"}, frozen_of(script, facts))
+    more: Options = {"method": "lora", "lora": adapter_of(script, facts, given)}
+    if adapted is None:
+        more["notes"] = {"method": "a switch that is not known decides whether it has adapters"}
+    return joined(values, more)
 
 
 def _is_adapted(script: Script, peft: bool | None, trainer: Trainer | None) -> bool | None:

@@ -440,3 +440,59 @@ Trainer(model=model, args=args, train_dataset=data).train()
     (run,) = runs_of_file(str(tmp_path / "train.py"), None, None)
     assert (run.settings["model"], run.settings["micro_batch"]) == ("gpt2-large", 3)
     assert run.settings["lora"]["target_modules"] == ["c_attn"]
+
+
+CLASSIFIER = """
+import argparse
+from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--freeze", {freeze})
+args = parser.parse_args()
+model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased", num_labels=3)
+{switch}
+Trainer(model=model, args=TrainingArguments("out", bf16=True), train_dataset=data).train()
+"""
+BY_NAME = """
+for name, weight in model.named_parameters():
+    if {test}:
+        weight.requires_grad = False
+"""
+PART = "a part"
+
+
+@pytest.mark.parametrize(
+    ("switch", "frozen"),
+    [
+        ("for weight in model.bert.parameters():\n    weight.requires_grad = False", "backbone"),
+        ("for weight in model.base_model.parameters(): weight.requires_grad_(False)", "backbone"),
+        ("model.bert.requires_grad_(False)", "backbone"),
+        ("model.requires_grad_(False)\nmodel.classifier.requires_grad_(True)", "backbone"),
+        (BY_NAME.format(test="not name.startswith('classifier')"), "backbone"),
+        (BY_NAME.format(test="'classifier' not in name"), "backbone"),
+        (BY_NAME.format(test="name.startswith('bert')"), "backbone"),
+        (BY_NAME.format(test="'embeddings' in name"), "embeddings"),
+        ("model.bert.embeddings.requires_grad_(False)", "embeddings"),
+        (BY_NAME.format(test="'layer.11' not in name"), PART),
+        ("model.requires_grad_(False)\nmodel.bert.encoder.layer[-1].requires_grad_(True)", PART),
+        ("model.bert.encoder.layer[:6].requires_grad_(False)", PART),
+        ("if args.freeze:\n    model.bert.requires_grad_(False)", PART),
+        ("other = model.config\nother.requires_grad_(False)", None),
+    ],
+)
+def test_frozen_weights_are_read(switch: str, frozen: str | None) -> None:
+    found = settings(CLASSIFIER.format(freeze="type=bool, required=True", switch=switch))
+    result = estimate(found)
+    doubted = [one for one in result.assumptions if one.name == "frozen"]
+    if frozen == PART:
+        assert doubted[0].other == "backbone"
+        assert result.allocated.low < 0.5 * result.allocated.estimate
+    else:
+        assert (found.get("frozen"), doubted) == (frozen, [])
+
+
+@pytest.mark.parametrize(("default", "frozen"), [("True", "backbone"), ("False", None)])
+def test_a_switch_decides_whether_weights_are_frozen(default: str, frozen: str | None) -> None:
+    switch = "if args.freeze:\n    model.bert.requires_grad_(False)"
+    found = settings(CLASSIFIER.format(freeze=f"type=bool, default={default}", switch=switch))
+    assert (found.get("frozen"), "frozen" in found["notes"]) == (frozen, False)

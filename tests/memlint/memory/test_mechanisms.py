@@ -9,6 +9,7 @@ import pytest
 from memlint.memory import Estimate, SettingsError, estimate
 from memlint.memory.config_reader import read_config
 from memlint.memory.sharding import fullest_part, plain_options, unread
+from memlint.reports.memory import as_text
 
 RUN: dict[str, Any] = {
     "model": "Qwen/Qwen2.5-1.5B",
@@ -32,6 +33,21 @@ def test_a_loop_holds_its_logits_through_the_step() -> None:
     loop = estimate({**RUN, "trainer": "loop"})
     trainer = estimate(RUN)
     assert _phase(loop, "optimizer step") - _phase(trainer, "optimizer step") == 2 * LOGITS
+
+
+def test_a_head_that_is_trained_alone_keeps_no_layer_for_backward() -> None:
+    run = {**RUN, "model": "bert-base-uncased", "head": "classes", "labels": 4, "seq_len": 256}
+    whole = estimate(run)
+    alone, tables = (estimate({**run, "frozen": part}) for part in ("backbone", "embeddings"))
+    assert alone.trainable == 4 * 768 + 4
+    words = 30522 * 768
+    assert words <= whole.trainable - tables.trainable < 1.1 * words
+    # Gradients and two states of what is frozen are gone.
+    gone = _phase(whole, "optimizer step") - _phase(alone, "optimizer step")
+    assert gone == pytest.approx(6 * (whole.trainable - alone.trainable), rel=0.01)
+    weights = _phase(alone, "load")
+    assert _phase(alone, "backward") < 1.2 * weights
+    assert "the head alone trained" in as_text(alone)
 
 
 def test_the_longest_batch_first_has_no_gradients_beside_it() -> None:
