@@ -159,9 +159,12 @@ class Command(Record):
 
     @property
     def num_processes(self) -> int | None:
-        """Processes that it starts on a machine, where a number is given."""
-        names = ("num_processes", "nproc_per_node", "num_gpus")
-        text = _text(self.launcher_setting(*names)) or ""
+        """Processes that it starts on a machine, where a number is given: LLaMA-Factory takes it
+        from the environment."""
+        given = self.launcher_setting("num_processes", "nproc_per_node", "num_gpus")
+        if self.program == "llamafactory":
+            given = given or _last(self.environment, "NPROC_PER_NODE")
+        text = _text(given) or ""
         return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else None
 
 

@@ -39,13 +39,17 @@ def launcher_of(command: Command, files: Files) -> Launcher:
     if command.program == "deepspeed":
         return _of_deepspeed(command, files)
     processes = _machines(command, command.num_processes)
-    sharding = "ddp" if command.program in ("torchrun", "tune") else "none"
+    several = command.program in ("torchrun", "tune")
+    several = several or (command.program == "llamafactory" and processes is not None)
+    sharding = "ddp" if several else "none"
     return Launcher("none" if processes == 1 else sharding, processes=processes)
 
 
 def _machines(command: Command, here: int | None) -> int | None:
     """The processes of all machines: those of this one where no other is spoken of."""
+    machines = [flag for flag in command.environment if flag.name == "NNODES"]
     flag = command.launcher_setting("nnodes", "num_nodes", "hostfile", "H")
+    flag = flag or (machines[-1] if machines and command.program == "llamafactory" else None)
     return here if flag is None or flag.value == "1" else None
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlint.runs.plain_options import Options, Rows, by_rows, count_in, flag_in
+from memlint.runs.plain_options import (
+    Options,
+    Rows,
+    by_rows,
+    calls_anywhere,
+    count_in,
+    flag_in,
+    options_of,
+)
 from memlint.script.lengths import Lengths
 from memlint.script.purpose import Purpose
 
@@ -50,8 +58,24 @@ def batches_of_loop(script: Script) -> Options:
         rows = dataset.batch_size.value if dataset.batch_size is not None else None
         if dataset.loader is not None and count_in(rows) and dataset.is_trained_on:
             values["micro_batch"] = rows
+    if "micro_batch" not in values:
+        loaders = calls_anywhere(script, "torch.utils.data.DataLoader")
+        sizes = {count_in(options_of(one).get("batch_size")) for one in loaders}
+        values |= {"micro_batch": sizes.pop()} if len(sizes) == 1 and None not in sizes else {}
+    if "seq_len" in values and (sampled := _sampled(script)):
+        values["seq_len"] += sampled
     more = script.accumulation
     return values | ({"gradient_accumulation": more} if more else {})
+
+
+def _sampled(script: Script) -> int:
+    """How many tokens a step adds to its prompts: it generates what it is trained on."""
+    turns = {loop for step in script.steps for loop in (step.node, *step.epochs)}
+    for call in script.method_calls("generate"):
+        every = script.runs_by_default(call.node) is True
+        if every and not turns.isdisjoint(script.flow.loops_around(call.node)):
+            return count_in(options_of(call).get("max_new_tokens")) or 0
+    return 0
 
 
 def _generation(config: Config) -> Options:

@@ -8,6 +8,7 @@ from memlint.engine.constants import python_value
 from memlint.engine.values import Object, options
 from memlint.runs.loadings import loading_of
 from memlint.runs.plain_options import Options, calls_anywhere, options_of
+from memlint.script.forward_passes import all_steps_of
 from memlint.script.loaded_models import chain_of, model_facts
 from memlint.script.setups import trainer_overrides
 
@@ -89,13 +90,17 @@ def frozen_loads(script: Script) -> tuple[Call, ...]:
     """What loads the models that steps, or a trainer's own loss, run and nothing trains."""
     idle = {id(one.run) for one in script.frozen_passes}
     trained = {one.model.load for one in script.training}
+    turns = {loop for step in all_steps_of(script) for loop in (step.node, *step.epochs)}
     passes: dict[Call, list[bool]] = {}
-    for forward in script.all_forwards:
-        load = forward.facts.load
-        if load is None or forward.own or load in trained:
+    # A function of the script may run several models, one after the other.
+    runs = ((one, run) for one in script.all_forwards if not one.own for run in one.runs)
+    for forward, run in runs:
+        load = model_facts(script, run.module).load
+        if load is None or load in trained:
             continue
-        frozen = all(run.gradients is False or id(run) in idle for run in forward.runs)
-        if forward.in_training_step or (trained and frozen and forward.training is not True):
+        frozen = run.gradients is False or id(run) in idle
+        beside = forward.in_training_step or not turns.isdisjoint(run.loops)
+        if beside or (trained and frozen and forward.training is not True):
             passes.setdefault(load, []).append(frozen)
     return tuple(load for load, frozen in passes.items() if all(frozen))
 
@@ -108,7 +113,9 @@ def loss_of(script: Script, trainer: Trainer | None, run: Options) -> Options:
         return {}
     uses = [one for one in script.tensor_uses if one[0].as_large_as_logits]
     if any(name.rpartition(".")[2] in _LOSSES for _, name, _ in uses):
-        narrow = not run.get("autocast", True) and run.get("weights_dtype") != "float32"
+        wide = run.get("weights_dtype", "float32") == "float32"
+        # Who loads weights in 16 bits and names no mixed precision has none.
+        narrow = not wide and not run.get("autocast", False)
         return _copies_of_logits([tensor for tensor, _, _ in uses], narrow=narrow)
     reason = "the script has a loss of its own, which nobody can read"
     return {"notes": {"logits_copies": reason}} if trainer is not None else {}

@@ -446,6 +446,7 @@ Trainer(model=model, args=args, train_dataset=rows).train()
         {
             "model": "meta-llama/Llama-3.2-1B",
             "trainer": "loop",
+            "held_outputs": False,
             **_MIXED,
             "micro_batch": 4,
             "seq_len": 2048,
@@ -467,6 +468,7 @@ Trainer(model=model, args=args, train_dataset=rows).train()
         {
             "model": "Qwen/Qwen2.5-0.5B",
             "trainer": "loop",
+            "held_outputs": False,
             **_BF16,
             "autocast": False,
             "micro_batch": 2,
@@ -510,6 +512,7 @@ Trainer(model=model, args=args, train_dataset=rows).train()
         {
             "model": "Qwen/Qwen2.5-1.5B",
             "trainer": "loop",
+            "held_outputs": False,
             **_BF16,
             "autocast": False,
             "micro_batch": 2,
@@ -531,6 +534,7 @@ Trainer(model=model, args=args, train_dataset=rows).train()
         {
             "model": "Qwen/Qwen2.5-3B",
             "trainer": "loop",
+            "held_outputs": False,
             **_BF16,
             "autocast": False,
             "micro_batch": 2,
@@ -770,6 +774,7 @@ Trainer(model=model, args=args, train_dataset=rows).train()
         {
             "model": "Qwen/Qwen2.5-7B",
             "trainer": "loop",
+            "held_outputs": False,
             **_BF16,
             "autocast": False,
             "micro_batch": 1,

@@ -496,3 +496,105 @@ def test_a_switch_decides_whether_weights_are_frozen(default: str, frozen: str |
     switch = "if args.freeze:\n    model.bert.requires_grad_(False)"
     found = settings(CLASSIFIER.format(freeze=f"type=bool, default={default}", switch=switch))
     assert (found.get("frozen"), "frozen" in found["notes"]) == (frozen, False)
+
+
+ROLLOUTS = """
+from torch.utils.data import DataLoader
+from transformers import AutoModelForSequenceClassification
+
+STUDENT
+TEACHER
+judge = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased").eval()
+judge.requires_grad_(False)
+teacher.requires_grad_(False)
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+optimizer = torch.optim.AdamW(student.parameters())
+
+def collate(rows):
+    return tokenizer(rows, truncation=True, max_length=100, padding="max_length")
+
+def chances(model, ids):
+    return torch.log_softmax(model(input_ids=ids).logits, -1)
+
+for batch in DataLoader(load_dataset("a", split="train"), batch_size=2, collate_fn=collate):
+    with torch.no_grad():
+        ids = student.generate(**batch, max_new_tokens=60)
+        plain = chances(teacher, ids)
+        reward = judge(ids).logits
+    for turn in range(4):
+        ratio = (chances(student, ids) - plain).exp() * reward
+        optimizer.zero_grad()
+        ratio.mean().backward()
+        optimizer.step()
+"""
+
+
+def test_a_loop_of_rollouts_counts_completions_and_the_models_beside_it() -> None:
+    teacher = TEACHER.format(name="Qwen/Qwen3-1.7B")
+    text = ROLLOUTS.replace("STUDENT", STUDENT).replace("TEACHER", teacher)
+    found = settings(f"import torch\n{text}")
+    assert (found["model"], found["micro_batch"], found["seq_len"]) == ("Qwen/Qwen3-0.6B", 2, 160)
+    assert set(found["frozen_models"]) == {"Qwen/Qwen3-1.7B", "distilbert-base-uncased"}
+    # A sample that is only printed now and then is not trained on.
+    shown = text.replace("        ids = student", "        if turns % 50 == 0: ids = student")
+    assert settings(f"import torch\n{shown}")["seq_len"] == 100
+
+
+@pytest.mark.parametrize(("dtype", "copies"), [("bfloat16", 1), ("float32", 5)])
+def test_a_distillations_copies_have_the_dtype_of_its_logits(dtype: str, copies: int) -> None:
+    loop = """
+import torch.nn.functional as F
+from accelerate import Accelerator
+
+def gap(logits, wanted, heat):
+    logits, wanted = F.log_softmax(logits / heat, dim=-1), F.softmax(wanted / heat, dim=-1)
+    return F.kl_div(logits, wanted, reduction="batchmean")
+
+accelerator = Accelerator()
+optimizer = torch.optim.AdamW(student.parameters())
+student.train()
+for batch in loader:
+    with torch.no_grad():
+        wanted = teacher(**batch)
+    found = student(**batch)
+    accelerator.backward(found.loss + gap(found.logits, wanted.logits, 2.0))
+    optimizer.step()
+"""
+    text = IMPORTS + STUDENT + TEACHER.format(name="Qwen/Qwen3-1.7B") + loop
+    text = text.replace("bfloat16", dtype)
+    read = settings_of(build_script(Source("a.py", text), Api(newest())))
+    assert read is not None
+    assert read["logits_copies"] == copies
+
+
+def test_a_loader_of_another_file_takes_what_its_function_is_given(tmp_path: Path) -> None:
+    (tmp_path / "feed.py").write_text(
+        "from torch.utils.data import DataLoader\n\n"
+        "def feed(rows, size):\n    return DataLoader(rows, batch_size=size, drop_last=True)\n"
+    )
+    step = STEP.format(before="from feed import feed", forward=KEEPING, after="")
+    step = step.replace("DataLoader(rows, batch_size=4)", "feed(rows, size=6)")
+    (tmp_path / "train.py").write_text(HEAD + step)
+    (run,) = runs_of_file(str(tmp_path / "train.py"), None, None)
+    assert run.settings["micro_batch"] == 6
+
+
+@pytest.mark.parametrize(
+    ("start", "count"),
+    [
+        ("NPROC_PER_NODE=4 llamafactory-cli train tune.yaml", 4),
+        ("export NPROC_PER_NODE=2\nllamafactory-cli train tune.yaml", 2),
+        ("NNODES=2 NPROC_PER_NODE=4 llamafactory-cli train tune.yaml", None),
+        ("llamafactory-cli train tune.yaml", None),
+    ],
+)
+def test_llama_factory_takes_its_processes_from_the_environment(
+    tmp_path: Path, start: str, count: int | None
+) -> None:
+    (tmp_path / "zero.json").write_text('{"zero_optimization": {"stage": 2}}')
+    recipe = "model_name_or_path: Qwen/Qwen2.5-0.5B\nstage: sft\ntemplate: qwen\n"
+    recipe += "finetuning_type: full\ndo_train: true\ndataset: a\noutput_dir: out\n"
+    (tmp_path / "tune.yaml").write_text(f"{recipe}deepspeed: zero.json\n")
+    (tmp_path / "start.sh").write_text(f"{start}\n")
+    (run,) = runs_of_file(str(tmp_path / "start.sh"), None, None)
+    assert (run.settings["sharding"], run.settings.get("world_size")) == ("zero2", count)
