@@ -55,6 +55,7 @@ nav:
   - Memory:
       - Prices: prices.md
       - The memory model: memory-model.md
+      - Settings of a run: settings.md
       - Accuracy: accuracy.md
       - Model types: model-types.md
   - The runtime:

@@ -29,7 +29,14 @@ def runs_of_file(
     from memlint.run.described import Described
 
     if settings_file is not None and script is None:
-        return [Described(settings_file, read_json(settings_file))]
+        from memlint.memory.settings import SettingsError, check_inner_names
+
+        values = read_json(settings_file)
+        try:
+            check_inner_names(values)
+        except SettingsError as error:
+            raise click.ClickException(str(error)) from None
+        return [Described(settings_file, values)]
     if script is None or settings_file is not None:
         raise click.UsageError("give a SCRIPT, or --settings FILE.json, and not both")
     path, row = _placed(script)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from memlint.memory.sharding import SHARDING_OPTIONS, unread
 from memlint.memory.trainer_kinds import KINDS
 from memlint.source.record import Record
 
@@ -112,6 +113,11 @@ PACKED: Mapping[str, tuple[int, int, int]] = {
     "mxfp4": (4, 1, 32),
     "fp8": (8, 4, 128 * 128),
 }
+# Libraries whose releases change what a run needs.
+LIBRARIES = (
+    *("torch", "transformers", "trl", "peft", "accelerate", "bitsandbytes", "deepspeed"),
+    *("liger_kernel", "litgpt", "torchtune"),
+)
 QUANTIZATIONS = ("nf4", "fp4", "int8", "gptq", "awq", *PACKED)
 WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4, "float8": 1}
 _DTYPES = {
@@ -138,6 +144,7 @@ _BITS = {
     "hqq": (1, 2, 3, 4, 8),
     "none": (1, 2, 3, 4, 8),
 }
+_MANY = 50  # names that a message does not list
 _LONGEST = 100  # characters of a value in a message
 _MOST = 10**9  # tokens, rows or GPUs of no run
 _NESTED: dict[str, type[Record]] = {"lora": Lora, "quantization": Quantization}
@@ -195,8 +202,24 @@ def parse_assumption(text: str) -> tuple[str, Any]:
     key, sign, raw = text.partition("=")
     if not sign:
         raise SettingsError(f"--assume takes KEY=VALUE, such as seq_len=4096; got {text!r}")
-    _check_name(key.partition(".")[0], "")
+    head, _, tail = key.strip().partition(".")
+    _check_name(head, "")
+    check_inner_names({head: {tail: None}} if tail else {})
     return key.strip(), _literal(raw.strip())
+
+
+def check_inner_names(values: Mapping[str, Any]) -> None:
+    """Check the keys of what other libraries' options are written in by hand.
+
+    Raises:
+        SettingsError: a library or an option that the model does not read.
+    """
+    options = values.get("sharding_options")
+    for name in unread(options) if isinstance(options, Mapping) else ():
+        _check_name(name, "sharding_options.")
+    versions = values.get("versions")
+    for name in versions if isinstance(versions, Mapping) else ():
+        _check_name(name, "versions.")
 
 
 def with_assumption(settings: Settings, key: str, value: Any) -> Settings:
@@ -265,6 +288,7 @@ def _check_name(name: str, prefix: str) -> None:
 
     near = difflib.get_close_matches(name, names, 1, 0.5)
     hint = f": do you mean {prefix + near[0]!r}?" if near else f"; known: {', '.join(names)}"
+    hint = hint if near or len(names) < _MANY else "; docs/settings.md lists those that are known"
     raise SettingsError(f"unknown setting {_shown(prefix + name)}{hint}")
 
 
@@ -425,6 +449,8 @@ _BY_NAME: Mapping[str, Callable[[str, Any], Any]] = {
 _TYPES: Mapping[str, Mapping[str, str]] = {
     "": Settings.__annotations__,
     **{f"{name}.": record.__annotations__ for name, record in _NESTED.items()},
+    "sharding_options.": dict.fromkeys(SHARDING_OPTIONS, ""),
+    "versions.": dict.fromkeys(LIBRARIES, ""),
     "generation.": dict.fromkeys(
         ("vllm", "vllm_gpu_memory_utilization", "steps_per_generation"), ""
     ),

@@ -90,6 +90,8 @@ _WITHOUT_EFFECT = frozenset(
     )
 )  # fmt: skip
 
+SHARDING_OPTIONS = tuple(sorted({*_READ, *_WITHOUT_EFFECT, "zero_optimization"}))
+
 
 def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options by one name each: accelerate's prefixes gone, DeepSpeed's sections opened."""

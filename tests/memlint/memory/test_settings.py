@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memlint.cli.main import run
 from memlint.memory import (
     SettingsError,
     estimate,
@@ -14,6 +17,8 @@ from memlint.memory import (
     replace,
     with_assumption,
 )
+from memlint.memory.settings import Lora, Quantization, Settings, check_inner_names
+from tests import settings_page
 
 
 @pytest.mark.parametrize(
@@ -99,3 +104,41 @@ def test_long_values_are_cut_in_messages() -> None:
         with pytest.raises(SettingsError) as error:
             read_settings(settings)
         assert len(str(error.value)) < 1000
+
+
+def test_the_page_of_settings_is_what_the_record_says() -> None:
+    assert settings_page.PAGE.read_text(encoding="utf-8") == settings_page.page()
+    keys = {*Settings.__annotations__}
+    keys |= {f"lora.{name}" for name in Lora.__annotations__}
+    keys |= {f"quantization.{name}" for name in Quantization.__annotations__}
+    assert set(settings_page.MEANINGS) == keys
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"sharding_options": {"reduce_bucket_siz": 1}}, "'sharding_options.reduce_bucket_size'"),
+        ({"sharding_options": {"colour": "red"}}, "docs/settings.md"),
+        ({"versions": {"torsh": "2.8"}}, "do you mean 'versions.torch'"),
+    ],
+)
+def test_names_that_nothing_reads_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: dict[str, Any], said: str
+) -> None:
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps({"model": "gpt2", **more}))
+    assert run(["estimate", "--settings", str(file)]) == 2
+    error = capsys.readouterr().err
+    assert "unknown setting" in error
+    assert said in error
+    assert error.count("\n") == 1
+    ((section, inner),) = more.items()
+    ((name, value),) = inner.items()
+    with pytest.raises(SettingsError, match="unknown setting"):
+        parse_assumption(f"{section}.{name}={value}")
+
+
+def test_names_that_something_reads_are_taken() -> None:
+    options = {"zero_optimization": {"overlap_comm": True}, "fsdp_cpu_ram_efficient_loading": True}
+    check_inner_names({"sharding_options": options, "versions": {"trl": "1.0"}})
+    assert parse_assumption("sharding_options.cp_size=2") == ("sharding_options.cp_size", 2)
