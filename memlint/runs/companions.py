@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from memlint.engine.constants import python_value
@@ -88,21 +89,27 @@ def reference_of(trainer: Trainer, config: Config | None) -> Options:
 
 def frozen_loads(script: Script) -> tuple[Call, ...]:
     """What loads the models that steps, or a trainer's own loss, run and nothing trains."""
-    idle = {id(one.run) for one in script.frozen_passes}
     trained = {one.model.load for one in script.training}
-    turns = {loop for step in all_steps_of(script) for loop in (step.node, *step.epochs)}
     passes: dict[Call, list[bool]] = {}
-    # A function of the script may run several models, one after the other.
+    for load, frozen, beside in _passes(script):
+        if load not in trained and (beside or trained):
+            passes.setdefault(load, []).append(frozen)
+    return tuple(load for load, frozen in passes.items() if all(frozen))
+
+
+def _passes(script: Script) -> Iterator[tuple[Call, bool, bool]]:
+    """Yield the models' loads by their passes, in steps and without training: whether a pass
+    certainly trains nothing, and whether a step runs it. A function of the script may run several
+    models, one after the other."""
+    idle = {id(one.run) for one in script.frozen_passes}
+    turns = {loop for step in all_steps_of(script) for loop in (step.node, *step.epochs)}
     runs = ((one, run) for one in script.all_forwards if not one.own for run in one.runs)
     for forward, run in runs:
         load = model_facts(script, run.module).load
-        if load is None or load in trained:
-            continue
         frozen = run.gradients is False or id(run) in idle
         beside = forward.in_training_step or not turns.isdisjoint(run.loops)
-        if beside or (trained and frozen and forward.training is not True):
-            passes.setdefault(load, []).append(frozen)
-    return tuple(load for load, frozen in passes.items() if all(frozen))
+        if load is not None and (beside or (frozen and forward.training is not True)):
+            yield load, frozen, beside
 
 
 def loss_of(script: Script, trainer: Trainer | None, run: Options) -> Options:
