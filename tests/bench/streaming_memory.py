@@ -11,8 +11,10 @@ top.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +26,7 @@ from memlint_runtime import (
     stream_frozen_weights,
 )
 from memlint_runtime.fake_memory import track_memory
+from memlint_runtime.streaming import StreamedWeights
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import LlamaConfig
@@ -123,10 +126,11 @@ def adapt(model: Any, *, quantized: bool, rank: int = 8) -> None:
                 setattr(layer.get_submodule(path), last, Adapted(base, rank))
 
 
-def footprint(
-    name: str, tokens: int, *, quantized: bool, layers: int | None = None, buffers: int = 2
-) -> Footprint:
-    """A later step of AdamW, its states made before; all tensors on the card count."""
+@contextlib.contextmanager
+def streamed_step(
+    name: str, *, quantized: bool, layers: int | None = None, buffers: int = 2
+) -> Iterator[tuple[Any, torch.optim.Optimizer, StreamedWeights, CardCopies]]:
+    """A model whose frozen base is streamed to the card, AdamW with its states, and what copies."""
     sizes = {**CONFIGS[name], **_LLAMA}
     if layers is not None:
         sizes["num_hidden_layers"] = layers
@@ -142,14 +146,22 @@ def footprint(
             streamed = stream_frozen_weights(model, copies=copies, buffers=buffers)
             carry(model, CARD, stays=streamed.is_streamed)
             trained = [p for p in model.parameters() if p.requires_grad]
-            optimizer = _optimizer_with_states(trained)
-            ids = torch.zeros(1, tokens, dtype=torch.long, device=CARD)
-            with track_memory(model, optimizer, device=CARD) as tracker:
-                model(input_ids=ids, labels=ids, use_cache=False).loss.backward()
-                optimizer.step()
-                gradients = sum(p.nbytes for p in trained)
-                optimizer.zero_grad()
-                stays = tracker.current.total + gradients
+            yield model, _optimizer_with_states(trained), streamed, copies
+
+
+def footprint(
+    name: str, tokens: int, *, quantized: bool, layers: int | None = None, buffers: int = 2
+) -> Footprint:
+    """A later step of AdamW, its states made before; all tensors on the card count."""
+    with streamed_step(name, quantized=quantized, layers=layers, buffers=buffers) as step:
+        model, optimizer, streamed, copies = step
+        ids = torch.zeros(1, tokens, dtype=torch.long, device=CARD)
+        with track_memory(model, optimizer, device=CARD) as tracker:
+            model(input_ids=ids, labels=ids, use_cache=False).loss.backward()
+            optimizer.step()
+            gradients = sum(p.nbytes for p in model.parameters() if p.requires_grad)
+            optimizer.zero_grad()
+            stays = tracker.current.total + gradients
         return Footprint(
             host=sum(slot.num_bytes for slot in streamed._slots()),
             peak=tracker.peak.total,

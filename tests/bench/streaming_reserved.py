@@ -1,0 +1,141 @@
+"""What torch's allocator reserves for a streamed base, beside what is allocated: no GPU.
+
+Run: python -m tests.bench.streaming_reserved [--model 8B] [--layers N] [--blocks bf16]
+
+The steps of `streaming_memory` with lengths that change, each storage handed to a model of torch's
+caching allocator with segments of fixed size (`memlint.memory.allocator`) at the moment when it is
+made, resized or dropped. Once as on a GPU, where the ring has a pool of its own; once with the
+ring's blocks among everything else, whose memory is split as soon as they leave.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from memlint_runtime.fake_memory import Kind, MemoryTracker
+from memlint_runtime.streaming.blocks import RingMemory
+from torch import Tensor
+
+from memlint.memory.allocator import CachingAllocator
+from tests.bench.streaming_memory import CONFIGS, GIB, streamed_step
+from tests.fake_card import CARD, install_card
+
+LENGTHS = (4096, 640, 3072, 1500, 4096, 2200)
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """Bytes at their peaks."""
+
+    allocated: int
+    reserved: int
+
+    @property
+    def ratio(self) -> float:
+        return self.reserved / self.allocated
+
+
+class _Allocations(MemoryTracker):
+    """Hands every storage on the card to an allocator, the ring's to one of its own if `apart`."""
+
+    def __init__(self, models: Any, optimizers: Any, *, apart: bool) -> None:
+        super().__init__(models, optimizers, device=CARD)
+        self.main = CachingAllocator()
+        self.ring = CachingAllocator() if apart else self.main
+        self.in_ring = False
+        self.peak_allocated = 0
+        self._seen: dict[int, tuple[Any, int, CachingAllocator]] = {}
+
+    def _book(self, tensor: Tensor, kind: Kind, *, force: bool = False) -> None:
+        super()._book(tensor, kind, force=force)
+        if tensor.device.type != CARD:
+            return
+        storage = self._live.get(tensor.untyped_storage()._cdata)
+        if storage is None:
+            return
+        _, before, allocator = self._seen.get(id(storage), (None, 0, None))
+        if before == storage.num_bytes:
+            return
+        if allocator is None:
+            allocator = self.ring if self.in_ring else self.main
+        allocator.release(id(storage))
+        if storage.num_bytes:
+            allocator.allocate(id(storage), storage.num_bytes)
+        self._seen[id(storage)] = storage, storage.num_bytes, allocator
+        both = {id(one): one.allocated for one in (self.main, self.ring)}
+        self.peak_allocated = max(self.peak_allocated, sum(both.values()))
+
+    def _book_freed(self) -> None:
+        for storage in self._freed:
+            _, _, allocator = self._seen.pop(id(storage), (None, 0, self.main))
+            allocator.release(id(storage))
+        super()._book_freed()
+
+    def reserved(self) -> Reserved:
+        both = {id(one): one.peak_reserved for one in (self.main, self.ring)}
+        return Reserved(self.peak_allocated, sum(both.values()))
+
+    @contextmanager
+    def watching_ring(self) -> Iterator[None]:
+        """Know what lies in the ring's memory."""
+        own = RingMemory.on
+
+        @contextmanager
+        def on(memory: RingMemory, device: torch.device) -> Iterator[None]:
+            with own(memory, device):
+                self.in_ring = True
+                try:
+                    yield
+                finally:
+                    self.in_ring = False
+
+        RingMemory.on = on  # type: ignore[method-assign,assignment]
+        try:
+            yield
+        finally:
+            RingMemory.on = own  # type: ignore[method-assign]
+
+
+def reserved(name: str, *, quantized: bool, layers: int | None, apart: bool) -> Reserved:
+    """Of AdamW steps of all LENGTHS."""
+    with streamed_step(name, quantized=quantized, layers=layers) as (model, optimizer, *_):
+        tracker = _Allocations([model], [optimizer], apart=apart)
+        with tracker.watching_ring(), tracker:
+            for tokens in LENGTHS:
+                ids = torch.zeros(1, tokens, dtype=torch.long, device=CARD)
+                model(input_ids=ids, labels=ids, use_cache=False).loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        return tracker.reserved()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=[*CONFIGS])
+    parser.add_argument("--layers", type=int)
+    parser.add_argument("--blocks", choices=["nf4", "bf16"])
+    args = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    install_card()
+    print("| model | blocks | allocated GiB | reserved | of it | without a pool | of it |")
+    print("| --- " * 7 + "|")
+    for name in [args.model] if args.model else CONFIGS:
+        for kind in [args.blocks] if args.blocks else ("bf16", "nf4"):
+            own, shared = (
+                reserved(name, quantized=kind == "nf4", layers=args.layers, apart=apart)
+                for apart in (True, False)
+            )
+            cells = [f"{own.allocated / GIB:.2f}"]
+            for one in (own, shared):
+                cells += [f"{one.reserved / GIB:.2f}", f"{one.ratio:.3f}"]
+            print("| " + " | ".join([name, kind, *cells]) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
