@@ -113,10 +113,11 @@ PACKED: Mapping[str, tuple[int, int, int]] = {
     "mxfp4": (4, 1, 32),
     "fp8": (8, 4, 128 * 128),
 }
-# Libraries whose releases change what a run needs.
+# Libraries whose releases change what a run needs, and those that people name beside them.
 LIBRARIES = (
     *("torch", "transformers", "trl", "peft", "accelerate", "bitsandbytes", "deepspeed"),
-    *("liger_kernel", "litgpt", "torchtune"),
+    *("liger_kernel", "litgpt", "torchtune", "torchao", "lightning", "pytorch_lightning"),
+    *("unsloth", "axolotl", "llamafactory", "vllm", "datasets", "flash_attn", "xformers", "triton"),
 )
 QUANTIZATIONS = ("nf4", "fp4", "int8", "gptq", "awq", *PACKED)
 WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4, "float8": 1}

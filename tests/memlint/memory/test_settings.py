@@ -141,4 +141,5 @@ def test_names_that_nothing_reads_are_refused(
 def test_names_that_something_reads_are_taken() -> None:
     options = {"zero_optimization": {"overlap_comm": True}, "fsdp_cpu_ram_efficient_loading": True}
     check_inner_names({"sharding_options": options, "versions": {"trl": "1.0"}})
+    check_inner_names({"versions": {"lightning": "2.5", "flash_attn": "2.7"}})
     assert parse_assumption("sharding_options.cp_size=2") == ("sharding_options.cp_size", 2)
