@@ -25,6 +25,7 @@ _MOST_KNOWN = 1 << 22  # elements of a twin
 _MOST_FLOATS = 1 << 12
 _aten = torch.ops.aten
 _READS = (_aten._local_scalar_dense.default, _aten.item.default)
+_BACKWARD = ("gradient", "retain_graph", "create_graph", "inputs")  # arguments of a tensor's
 # What CUDA's autocast computes in float32 and the CPU's does not.
 _IN_FLOAT32 = frozenset(
     ["layer_norm", "softmax", "log_softmax", "cross_entropy", "nll_loss", "mse_loss", "group_norm",
@@ -232,12 +233,18 @@ class GpuCalls(TorchFunctionMode):
                 args = tuple(_widened(each) for each in args)
                 with torch.autocast("cpu", enabled=False):
                     return func(*args, **kwargs)
-        elif _is_gpu(kwargs.get("device")):
+        elif _is_gpu(kwargs.get("device")) or isinstance(kwargs.get("device"), torch.device):
             kwargs["device"] = "cpu"
             with self._gpu.loading():
                 made = func(*args, **kwargs)
             return self._gpu.put(made) if isinstance(made, Tensor) else made
         return func(*args, **kwargs)
+
+    def _backward(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """What a backward pass calls goes to the fakes, too: recomputed layers, own functions."""
+        said = {**dict(zip(_BACKWARD, args[1:], strict=False)), **kwargs}
+        with self:
+            torch.autograd.backward(args[0], grad_tensors=said.pop("gradient", None), **said)
 
     def _to(self, func: Any, args: Any, kwargs: Any) -> Any:
         devices = [*args[1:2], kwargs.get("device")]

@@ -80,7 +80,7 @@ def _find(name: str) -> dict[str, Any] | None:
 
     try:
         return dict(find_config(name))
-    except ValueError:
+    except (KeyError, ValueError):
         return None
 
 
@@ -102,7 +102,23 @@ def _config(name: str, kind: Any, real: Any, assumed: list[str]) -> Any:
             raise ValueError(f"{name}: no model of that name is known, so its size is not")
         assumed.append(f"{name}: the size that {kind.__name__} has where nobody says it")
         return kind()
-    return transformers.AutoConfig.for_model(str(values.pop("model_type")), **values)
+    made = transformers.AutoConfig.for_model(str(values.pop("model_type")), **values)
+    for mapping in (
+        transformers.MODEL_FOR_CAUSAL_LM_MAPPING,
+        transformers.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+    ):
+        if type(made) in mapping and not made.architectures:
+            made.architectures = [mapping[type(made)].__name__]
+    return made
+
+
+def _read_masks() -> None:
+    """Let transformers drop masks that mask nothing, as it does on a GPU: a twin tells."""
+    from transformers import masking_utils
+
+    for name in ("is_tracing", "is_fake_tensor"):
+        if hasattr(masking_utils, name):
+            setattr(masking_utils, name, lambda *a, **k: False)
 
 
 def _load_models(gpu: FakeGpu, assumed: list[str]) -> None:
@@ -111,6 +127,7 @@ def _load_models(gpu: FakeGpu, assumed: list[str]) -> None:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
     real_config = transformers.AutoConfig.from_pretrained
+    _read_masks()
 
     def load(make: Any, name: Any, kind: Any, kw: dict[str, Any]) -> Any:
         if kw.get("quantization_config") is not None or kw.get("load_in_4bit"):
@@ -128,6 +145,7 @@ def _load_models(gpu: FakeGpu, assumed: list[str]) -> None:
             wanted = getattr(config, "dtype", None) if wanted == "auto" else None
         if isinstance(wanted, str):
             wanted = getattr(torch, wanted)
+        config._name_or_path = str(name)
         with gpu.loading():
             model = make(config, wanted or torch.float32)
         model.name_or_path = str(name)
