@@ -15,6 +15,8 @@ from memlint_rules.sequences.padding import share_of_padding
 
 def check(run: TrainingRun) -> Iterator[Finding]:
     packed, rows = run.packed, run.micro_batch.number
+    if rows is not None and rows < 1:
+        return  # no trainer takes such a batch
     if packed.is_value(False):
         yield Finding(
             packed.span,
