@@ -234,20 +234,12 @@ def logits_of_head(run: Interpreter, invocation: Invocation, head: Object) -> Te
     A linear layer is a head where a table of the script embeds as many words. None where it gets a
     part of the positions, or may.
     """
-    words = _size(head, 1, "out_features") if head.type in _HEADS else None
-    if words is None or not run.own_passes:
-        return None
-    number = words.value if isinstance(words, Constant) else _FEWEST_WORDS
-    if type(number) is not int or number < _FEWEST_WORDS:
-        return None
-    tables = (one for one in run.objects if one.type in _TABLES)
-    if words != VOCABULARY and all(_size(one, 0, "num_embeddings") != words for one in tables):
-        return None
-    if _may_be_cut(run.function, invocation.node):
+    words = _words(run, head) if head.type in _HEADS and run.own_passes else None
+    if words is None or _may_be_cut(run.function, invocation.node):
         return None
     run.has_tensors = True
     for passing in run.own_passes:
-        passing.words = number
+        passing.words = words
     return Tensor(
         Role.LOGITS,
         Width.LOGITS,
@@ -260,16 +252,26 @@ def logits_of_head(run: Interpreter, invocation: Invocation, head: Object) -> Te
     )
 
 
-def _size(layer: Object, place: int, name: str) -> Value | None:
-    """A size that a layer is made with: a number that is the only one written for it, though
-    something may give another (``size or 50304``); or that of a tokenizer's vocabulary."""
+def _words(run: Interpreter, head: Object) -> int | None:
+    """The fewest words that a head may have, where a table of the script has as many."""
+    sizes = _sizes(head, 1, "out_features")
+    numbers = [one.value if isinstance(one, Constant) else _FEWEST_WORDS for one in sizes]
+    words = [number for number in numbers if type(number) is int and number >= _FEWEST_WORDS]
+    if not words or len(words) < len(numbers):
+        return None
+    tables = (_sizes(one, 0, "num_embeddings") for one in run.objects if one.type in _TABLES)
+    return min(words) if VOCABULARY in sizes or sizes in tables else None
+
+
+def _sizes(layer: Object, place: int, name: str) -> frozenset[Value]:
+    """The sizes that a layer may be made with: the numbers that are written for it, though
+    something else may give another (``size or 50304``), or that of a tokenizer's vocabulary."""
     made = layer.made_by
     if made is None:
-        return None
+        return frozenset()
     given = made.keywords.get(name)
-    values = [given.value] if given is not None else list(made.arguments[place : place + 1])
-    sizes = {one for value in values for one in options(value) if not _says_nothing(one)}
-    return sizes.pop() if len(sizes) == 1 else None
+    values = [given.value] if given is not None else made.arguments[place : place + 1]
+    return frozenset(one for value in values for one in options(value) if not _says_nothing(one))
 
 
 def _says_nothing(value: Value) -> bool:

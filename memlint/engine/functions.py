@@ -376,17 +376,24 @@ def _instantiate(run: Interpreter, cls: Class, invocation: Invocation) -> Value:
         for name, value in zip(names, invocation.arguments, strict=False):
             run.set_binding(made, name, Binding(value, How.POSITIONAL, invocation.node))
         set_bindings(run, made, invocation.keywords)
-    init = run.class_binding(cls, "__init__")
-    if init is not None and isinstance(init.value, Function) and can_follow(run, init.value):
-        function = init.value
+    init = run.attribute(made, "__init__")
+    if isinstance(init, Function) and can_follow(run, init):
         # Its own constructor decides what becomes of the keywords.
         made.open = invocation.open_keywords or library is not None
-        call_function(
-            run, Function(function.node, function.scope, made, function.owner), invocation
-        )
+        call_function(run, init, invocation)
         invocation.open_keywords = made.open
+    if cls.is_dataclass and not library:
+        _finish(run, made, invocation)
     _run_loss_elsewhere(run, cls)
     return made
+
+
+def _finish(run: Interpreter, made: Object, invocation: Invocation) -> None:
+    """Run the ``__post_init__`` of a dataclass."""
+    after = run.attribute(made, "__post_init__")
+    if isinstance(after, Function) and can_follow(run, after):
+        call = ast.copy_location(ast.Call(invocation.node.func, [], []), invocation.node)
+        call_function(run, after, Invocation(call, "", run._order))
 
 
 def can_follow(run: Interpreter, function: Function) -> bool:

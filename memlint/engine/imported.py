@@ -100,19 +100,30 @@ def _value_elsewhere(run: Interpreter, name: str, depth: int = 3) -> Value | Non
     first, _, rest = path.partition(".")
     binding = run.state.get((scope, first)) if scope is not None else None
     if binding is None or scope is None:
-        return None
+        return _by_star(run, scope, path, depth) if scope is not None else None
     value = binding.value
     if isinstance(value, Symbol) and depth:
-        # Imported there from a third file.
-        before, run.scope = run.scope, scope
         full = f"{value.name}.{rest.partition('.')[0]}" if rest else value.name
-        third = _value_elsewhere(run, full, depth - 1)
-        run.scope = before
-        return third
+        return _from_there(run, scope, full, depth)
     if isinstance(value, Class) and rest:
         method = run.class_binding(value, rest)
         return method.value if method is not None else None
     return value if not rest else None
+
+
+def _by_star(run: Interpreter, scope: int, name: str, depth: int) -> Value | None:
+    """What a name stands for that another file imports with all others of a third."""
+    stars = run.stars_of.get(scope, ()) if depth else ()
+    values = (_from_there(run, scope, f"{star}.{name}", depth) for star in reversed(stars))
+    return next((one for one in values if one is not None), None)
+
+
+def _from_there(run: Interpreter, scope: int, name: str, depth: int) -> Value | None:
+    """What a name stands for that another file imports from a third."""
+    before, run.scope = run.scope, scope
+    third = _value_elsewhere(run, name, depth - 1)
+    run.scope = before
+    return third
 
 
 def _scope_of(run: Interpreter, module: Module) -> int | None:
@@ -170,6 +181,7 @@ def _run_module(run: Interpreter, module: Module) -> int:
         run.state.unreachable = False
         run.run_uncalled(lengths[0])
     run.module_depth -= not is_script
+    run.stars_of[scope] = tuple(run.stars)
     del run.defined[lengths[0] :], run.classes[lengths[1] :], run.imports[lengths[2] :]
     return_to(run, frame)
     run.state.unreachable = unreachable

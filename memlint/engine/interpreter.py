@@ -144,6 +144,8 @@ class Interpreter:
         self.generators: set[ast.AST] = set()
         # Modules whose names were all imported (``from trl import *``).
         self.stars: list[str] = []
+        # Those of the files that have run, by their scope.
+        self.stars_of: dict[int, tuple[str, ...]] = {}
         # The instance that methods which nothing calls are run on.
         self.selves: dict[ast.ClassDef, Object] = {}
         # What each loop's body binds: a function's loops are met at each of its runs.
@@ -412,6 +414,9 @@ class Interpreter:
 
     def _member(self, value: Symbol, node: ast.Attribute) -> Value:
         """What a library's module, class or function has under a name."""
+        if value.name == "object":
+            # It stands for a library that may be missing: ``except ImportError: Trainer = object``.
+            return UNKNOWN
         name = f"{value.name}.{node.attr}"
         before = self.values.get(node)
         # One value a place: the same again is no news.

@@ -45,6 +45,7 @@ _NEUTRAL = frozenset(
         *("disable_adapter", "unwrap_model_for_generation", "summon_full_params", "Timer"),
         *("GatheredParameters", "ThreadPoolExecutor", "ProcessPoolExecutor", "Pool", "timer"),
         *("save_on_cpu", "saved_tensors_hooks", "offload_activations", "SummaryWriter", "init"),
+        "no_backward_sync",
     }
 )
 _NEUTRAL_DECORATORS = frozenset(

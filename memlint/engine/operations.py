@@ -250,6 +250,12 @@ def _softmax(invocation: Invocation, name: str, tensor: Tensor, arguments: Argum
     return {"role": _SOFTMAX[name] if over_words else Role.UNKNOWN, "copy": True, "dtype": cast}
 
 
+def _logged(_invocation: Invocation, _name: str, tensor: Tensor, _rest: Arguments) -> Changes:
+    """``softmax(logits).log()``: a log-softmax in two steps."""
+    shares = tensor.role is Role.PROBABILITIES
+    return {"role": Role.LOG_PROBABILITIES if shares else tensor.role, "copy": True}
+
+
 def _picked(invocation: Invocation, _name: str, tensor: Tensor, arguments: Arguments) -> Changes:
     """``gather``: one entry a position, where the index has one column."""
     last = _is_last(_dimension(invocation, arguments), tensor)
@@ -328,6 +334,7 @@ _OPERATIONS: dict[
     "detach": {"graph": False},
     "detach_": {"graph": False},
     **{name: {"copy": True} for name in _COPIES},
+    "log": _logged,
     "numpy": {"copy": True, "graph": False},
     **dict.fromkeys(_CASTS, _cast_by_name),
     **dict.fromkeys(("to", "type"), _cast),

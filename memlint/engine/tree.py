@@ -336,8 +336,16 @@ class Tree:
             isinstance(one.func, ast.Name)
             and one.func.id in ("globals", "locals")
             and (one.lineno >= first or self.function(one) is not None)
+            and self._asked_for(one) in (None, name)
             for one in self.nodes(ast.Call)
         )
+
+    def _asked_for(self, names: ast.Call) -> str | None:
+        """The one name that is looked for: ``"loss" in locals()``; None for any other use."""
+        match self.parent(names):
+            case ast.Compare(left=ast.Constant(value=str(name)), ops=[ast.In() | ast.NotIn()]):
+                return name
+        return None
 
     def _is_of_comprehension(self, node: ast.AST) -> bool:
         return any(

@@ -27,6 +27,10 @@ _IMAGES = {
     Kind.AXOLOTL: ("processor_type",),
     Kind.LLAMA_FACTORY: ("image_max_pixels", "video_max_pixels", "media_dir"),
 }
+# Models of LLaMA-Factory that see, by their names and those of their templates.
+_SEEING = lazy_pattern(
+    r"(?i)vision|mllama|llava|gemma_?3\b|pixtral|[-_]vl\b|vl[-_\d]|omni|minicpm_[ov]"
+)
 # What a pack or a row may hold where a recipe names no length.
 DEFAULT_LENGTH = 2048
 _TEXT_COLLATOR = "torchtune.data.padded_collate_sft"
@@ -82,7 +86,9 @@ def takes_images(recipe: Recipe) -> bool:
     """True if images may go into the model."""
     if recipe.kind is not Kind.TORCHTUNE:
         keys = _IMAGES.get(recipe.kind, ())
-        return any(recipe.has(key) for key in keys) or is_on(recipe, "is_multimodal", "mm")
+        given = any(recipe.has(key) for key in keys) or is_on(recipe, "is_multimodal", "mm")
+        named = [str(recipe.option(key).value) for key in ("template", "model_name_or_path")]
+        return given or (recipe.kind is Kind.LLAMA_FACTORY and any(map(_SEEING.search, named)))
     model = f"{recipe.component('model')} {recipe.config}"
     return (
         "vision" in model

@@ -79,6 +79,9 @@ def read_load(script: Script, load: Call, *, frozen: bool) -> Field:
         return Field()
     if not frozen and (may_lack_bf16(script) or script.is_sharded):
         return Field()
+    if not frozen and load.method != "from_pretrained":
+        # Weights that begin at random learn from small steps, which bfloat16 rounds away.
+        return Field()
     setting = script.given_dtype(load)
     if setting is None:
         plain = script.api.behaviour("load-dtype") == "float32" and not load.has_unknown_keywords

@@ -191,7 +191,8 @@ def _readings(
             continue
         if short in _TOLD_APART and not _TOLD_APART[short](script, call):
             continue
-        if tensor.as_large_as_logits and tensor.role is Role.LOGITS:
+        read = Role.PROBABILITIES if short == "log" else Role.LOGITS
+        if tensor.as_large_as_logits and tensor.role is read:
             given[call, form].append((short, tensor))
     for (call, form), uses in given.items():
         yield call, form, {short for short, _ in uses}, tuple(tensor for _, tensor in uses)
@@ -237,7 +238,7 @@ _AT_ONCE = TOKEN_LOGPROBS | {_BY_CLASS}
 _FORMS = {
     _BY_CLASS: LossForm.GATHERED,
     "cross_entropy": LossForm.CROSS_ENTROPY,
-    "log_softmax": LossForm.GATHERED,
+    **dict.fromkeys(("log_softmax", "log"), LossForm.GATHERED),
     "logsumexp": LossForm.LOGSUMEXP,
     **dict.fromkeys(TOKEN_LOGPROBS, LossForm.GATHERED),
 }

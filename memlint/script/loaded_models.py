@@ -146,7 +146,8 @@ def model_facts(script: Called, value: Value) -> ModelFacts:
         by_name=False,
         peft=agreed(_wrapped(chain, _PEFT) for chain in chains),
         kbit=agreed(_wrapped(chain, _KBIT) for chain in chains),
-        quantized=is_quantized(load) if load is not None else None,
+        # What an unknown function loads it may quantize.
+        quantized=is_quantized(load) if load is not None and objects[-1].type else None,
         objects=objects,
         loads=loads,
     )

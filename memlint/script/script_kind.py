@@ -112,11 +112,14 @@ def _loads_on_cpu(script: Host) -> bool:
 
 
 def _moves_off_cuda(script: Host) -> bool:
-    """True if a loop moves each model that it runs to a device other than a CUDA one."""
-    models = [forward.facts for step in all_steps_of(script) for forward in step.all_forwards]
-    moves = [calls_on(script, facts, "to", "cpu", "cuda") for facts in models]
+    """True if each model that a loop runs was moved to a device other than a CUDA one before."""
+    forwards = [forward for step in all_steps_of(script) for forward in step.all_forwards]
+    last = max((run.order for one in forwards for run in one.runs), default=0)
+    moves = [calls_on(script, one.facts, "to", "cpu", "cuda") for one in forwards]
     return bool(moves) and all(
-        calls and all(_is_off_cuda(script, call) for call in calls) for calls in moves
+        any(call.order < last for call in calls)
+        and all(_is_off_cuda(script, call) for call in calls)
+        for calls in moves
     )
 
 

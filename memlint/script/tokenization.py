@@ -81,6 +81,8 @@ class Tokenization(Record):
         script, function = self.script, self.function
         if not trains(script) or script.is_off_by_default(self.call.node):
             return False
+        if _is_only_counted(script, self.call.node):
+            return False
         if self.call.node in _rows_trained_on(script):
             return True
         if self.from_text and are_trained_on(script, self.call.node):
@@ -205,6 +207,16 @@ def _pads_in_other_files(script: Host) -> bool:
 
 
 # -- preparation of training sets ------------------------------------------------------------------
+
+
+def _is_only_counted(script: Host, node: Node) -> bool:
+    """True if nothing is read of tokens but how many they are: ``len(tokenizer.encode(text))``."""
+    uses = list(uses_of(script, node))
+    return bool(uses) and all(
+        (use.way is Way.GIVEN and use.name == "len")
+        or (use.way in (Way.ITEM, Way.READ) and _is_only_counted(script, use.around))
+        for use in uses
+    )
 
 
 def _is_handed_over(script: Host, function: FunctionNode) -> bool:

@@ -120,8 +120,8 @@ SETS: tuple[tuple[str, ...], ...] = (
         "Categorical",
         "CrossEntropyLoss",
         "cross_entropy",
-        "log_softmax",
         "logsumexp",
+        "softmax",
     ),
     (
         ".backward",

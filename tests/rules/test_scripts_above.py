@@ -513,12 +513,16 @@ STARRED = {
         ("from settings import *; from libraries import *; SLOW = False", False),
         ("from settings import *; from libraries import *; from later import *", False),
         ("from later import *; from libraries import *; from settings import *", True),
+        ("from libraries import *; from bundle import SLOW", True),
+        ("from libraries import *; from bundle import EAGER as SLOW", False),
     ],
 )
 def test_stars_bring_in_what_a_file_imports_and_the_last_decides(
     stars: str, is_eager: bool, tmp_path: Path
 ) -> None:
     files = {**STARRED, "later.py": "SLOW = False\n"}
+    files["bundle/__init__.py"] = "from .choices import *\nEAGER = False\n"
+    files["bundle/choices.py"] = "SLOW = EAGER = True\n"
     files["go.py"] = STARRED["go.py"].format(stars=stars)
     found = codes(reported(tmp_path, files)["go.py"])
     assert "MEM201" in found

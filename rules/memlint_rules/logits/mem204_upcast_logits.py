@@ -72,7 +72,7 @@ RULE = Rule(
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
     triggers=(
         frozenset({"logits"}),
-        frozenset({"log_softmax", "logsumexp", "cross_entropy", "CrossEntropyLoss", "Categorical"}),
+        frozenset({"softmax", "logsumexp", "cross_entropy", "CrossEntropyLoss", "Categorical"}),
         frozenset({".backward", "Trainer", "optim", "gather", "kl_div", "KLDivLoss"}),
     ),
     effect={"loss": "no_logits"},

@@ -29,7 +29,7 @@ from memlint.rule import (
 
 _OPTION = "torch_empty_cache_steps"
 _FLUSHES = ("torch.cuda.empty_cache", "gc.collect", "torch.cuda.memory.empty_cache")
-_MORE = r"generat|rollout|evaluat|sampl|encode_image|decode"
+_MORE = r"generat|rollout|evaluat|sampl|encode_image|\bdecode"
 _MEASURES = frozenset({"memory_allocated", "memory_reserved", "reset_peak_memory_stats"})
 
 

@@ -46,8 +46,13 @@ def _beside_adapter(script: Script, trainer: Trainer) -> Iterator[Finding]:
     made = setting.value
     if setting.given is not True or not isinstance(made, Object) or made.made_by is None:
         return
-    call = script.call_at(made.node)
+    # ``get_peft_model`` and its like wrap the copy.
+    call = script.call_at(made.root.node)
     if call is None or call.conditional or call.method not in _COPIES:
+        return
+    names = [one.name for one in (trainer.model, script.model_facts(made)) if one.name]
+    if all(isinstance(name, str) for name in names) and len({*names}) > 1:
+        # Other weights than the policy's base.
         return
     keyword = trainer.keyword_node("ref_model")
     yield Finding(
