@@ -50,8 +50,8 @@ def _beside_adapter(script: Script, trainer: Trainer) -> Iterator[Finding]:
     call = script.call_at(made.root.node)
     if call is None or call.conditional or call.method not in _COPIES:
         return
-    names = [one.name for one in (trainer.model, script.model_facts(made)) if one.name]
-    if all(isinstance(name, str) for name in names) and len({*names}) > 1:
+    names = {one.checkpoint for one in (trainer.model, script.model_facts(made))} - {""}
+    if len(names) > 1:
         # Other weights than the policy's base.
         return
     keyword = trainer.keyword_node("ref_model")

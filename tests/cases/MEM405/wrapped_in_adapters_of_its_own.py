@@ -20,4 +20,4 @@ class Tuning:
         ).train()
 
 
-Tuning("Qwen/Qwen3-4B").run(pairs)
+Tuning(settings.base).run(pairs)
