@@ -51,6 +51,7 @@ def may_lack_bf16(script: Script) -> bool:
     return script.matches(_OLDER_GPU)
 
 
+@query
 def trains_without_bf16(script: Script) -> bool:
     """True if the GPU may have no bf16, or the script trains in fp16 or writes bf16 off."""
     scaled = any(

@@ -20,6 +20,10 @@ _LIBRARIES = ("transformers.", "trl.", "memlint_runtime.")
 _NOT_TRAINING = frozenset({"trl.ModelConfig", "trl.ScriptArguments", "trl.DatasetMixtureConfig"})
 
 
+# Trainers and configurations that are looked at: rules hold each against all others.
+_MOST = 300
+
+
 @query
 def configs_of(script: Host) -> tuple[Config, ...]:
     """Training configurations, those that a parser fills in included."""
@@ -43,7 +47,7 @@ def all_configs_of(script: Host) -> tuple[Config, ...]:
         invocations = script._invocations_by_node.get(node)
         if invocations:
             found.extend(Config(script, invocations, objects) for objects in by_kind.values())
-    return tuple(found)
+    return tuple(found[:_MOST])
 
 
 def _is_config(script: Host, name: str | None) -> bool:
@@ -77,7 +81,7 @@ def all_trainers_of(script: Host) -> tuple[Trainer, ...]:
     nodes = [node for name in names for node in by_name[name]]
     return tuple(
         Trainer(script, call.invocations, call.name)
-        for call in script._in_order(nodes)
+        for call in script._in_order(nodes)[:_MOST]
         if call.receiver is None or isinstance(call.receiver, Symbol)
     )
 

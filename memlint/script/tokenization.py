@@ -197,6 +197,7 @@ def _rows_trained_on(script: Host) -> frozenset[CallNode]:
     )
 
 
+@query
 def _pads_in_other_files(script: Host) -> bool:
     """True if another file of the project pads rows, or may."""
     return any(

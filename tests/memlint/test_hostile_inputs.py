@@ -16,6 +16,7 @@ from memlint.rule.findings import Finding
 from memlint.run.engine import MOST_FINDINGS, unsuppressed
 from memlint.run.jobs import Job
 from memlint.run.session import FixWork, Session
+from memlint.script.setups import _MOST
 from memlint.source import Source
 from memlint.source.diagnostics import ReadError
 from memlint.source.parsing import MAX_TOKENS, too_much_code
@@ -123,6 +124,17 @@ def test_a_rule_finds_so_much_in_a_file() -> None:
     line = "TrainingArguments('o', evaluation_strategy='no')\n"
     text = "from transformers import TrainingArguments\n" + line * (MOST_FINDINGS + 100)
     assert len(Session().check(job, text.encode()).findings) == MOST_FINDINGS
+
+
+def test_more_trainers_than_people_write_are_not_looked_at(tmp_path: Path) -> None:
+    line = "SFTTrainer('gpt2', args=SFTConfig('o', max_seq_length=8), train_dataset=d).train()\n"
+    path = tmp_path / "train.py"
+    path.write_text("from trl import SFTConfig, SFTTrainer\n" + line * (_MOST + 40))
+    output = tmp_path / "out.json"
+    options = ["--isolated", "--no-cache", "--no-prices", "--target", TARGET, "--select", "MEM103"]
+    written = ["--output-format", "json", "--output-file", str(output)]
+    assert run(["check", str(path), *options, *written]) == 1
+    assert len(json.loads(output.read_text())) == _MOST
 
 
 def test_memory_that_is_not_there_is_not_called_nesting(monkeypatch: pytest.MonkeyPatch) -> None:
