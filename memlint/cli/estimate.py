@@ -84,15 +84,20 @@ def trace_command(
     """Print what a traced run of the script comes to, beside what is read of it."""
     from memlint.trace.beside import traced_beside
 
-    if os.name == "nt" or not script.endswith(".py") or not os.path.isfile(script):
+    if os.name == "nt" or not script.endswith(".py"):
         raise click.UsageError(f"{script}: --trace runs a Python script, on Linux or macOS")
+    if not os.path.isfile(script):
+        raise click.ClickException(f"{script} cannot be read: no such file")
 
     def read() -> Estimate:
         settings = configured(script, target, gpu, assumptions)
         asked = Asked(Pricing(settings.gpu or "", settings.assume), False, 0)
         return cast("Estimate", results(runs_of_file(script, None, target)[:1], asked)[0][1])
 
-    status, said = traced_beside(script, arguments, read, seconds=seconds, as_json=as_json)
+    try:
+        status, said = traced_beside(script, arguments, read, seconds=seconds, as_json=as_json)
+    except SyntaxError as error:
+        raise click.ClickException(f"{script} does not parse: {error}") from None
     click.echo(said, err=status == 2 or (status == 1 and "\n" not in said))
     return status
 

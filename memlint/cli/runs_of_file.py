@@ -45,8 +45,9 @@ def runs_of_file(
     runs = _read(path, target)
     chosen = [run for run in runs if row in (0, run.row)]
     if not chosen:
-        places = ", ".join(run.place for run in runs)
-        raise click.ClickException(f"no run begins at {script}: {path} has {places}")
+        places = ", ".join(run.place for run in runs if run.row)
+        has = f"{path} has {places}" if places else f"name {path} without a line"
+        raise click.ClickException(f"no run begins at {script}: {has}")
     return chosen
 
 

@@ -208,6 +208,21 @@ def test_json_with_arguments_of_the_script(
     assert "does not say which model" in told["unread"] or told["unread"]
 
 
+@pytest.mark.parametrize(
+    ("text", "said"), [("def f(:\n", "does not parse"), (None, "cannot be read: no such file")]
+)
+def test_a_script_that_is_none_is_told_in_a_line(
+    text: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "learn.py"
+    if text is not None:
+        script.write_text(text)
+    assert main(["estimate", "--trace", str(script)]) in (1, 2)
+    error = capsys.readouterr().err
+    assert said in error
+    assert len(error.splitlines()) == 1
+
+
 def test_nothing_stays_behind(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
@@ -219,6 +234,8 @@ def test_nothing_stays_behind(tmp_path: Path) -> None:
         [sys.executable, "-m", "memlint", "estimate", "--trace", str(script)],
         env={**os.environ, "TMPDIR": str(scratch)}, cwd=project,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        # Whoever runs the tests may ignore interrupts, which is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     limit = time.monotonic() + 120
     while not list(scratch.rglob("left.txt")) and time.monotonic() < limit:
