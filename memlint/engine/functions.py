@@ -171,7 +171,7 @@ def apply(run: Interpreter, callee: Value, invocation: Invocation) -> Value:
         case Class():
             return _instantiate(run, callee, invocation)
         case Function():
-            invocation.name = _function_name(callee)
+            invocation.name = getattr(callee.node, "name", "<lambda>")
             run.invocations.append(invocation)
             return _call_followed(run, callee, invocation)
         case Partial(callee=inner, made_by=made):
@@ -463,15 +463,11 @@ def _enter_uncalled(run: Interpreter, function: Function) -> None:
     if function.owner is not None:
         name = getattr(function.node, "name", "")
         modes.enter_hook(run, name)
-        if name in TRAINING_HOOKS and _is_of_trainer(function.owner):
+        if name in TRAINING_HOOKS and (library_base(function.owner) or "").endswith("Trainer"):
             # A library calls it, whoever else does.
             run.guessed = False
     if _is_run_each_step(function):
         run.loop_nest, run.loops = (function.node,), 1
-
-
-def _is_of_trainer(owner: Class) -> bool:
-    return (library_base(owner) or "").endswith("Trainer")
 
 
 def _is_run_each_step(function: Function) -> bool:
@@ -499,7 +495,3 @@ def _run_body(run: Interpreter, node: FunctionNode) -> None:
         run.returns.append(Constant(None))
     if node in run.generators:
         run.returns = [UNKNOWN]
-
-
-def _function_name(function: Function) -> str:
-    return getattr(function.node, "name", "<lambda>")

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # Beyond so many statements no other script is run for a file: it has some of its own.
 MAX_STEPS_ABOVE = 10_000
+# What a script trains with, made by another file: dicts, and a library's models and configurations.
+_FOLLOWED = ("dict", "transformers.", "trl.", "peft.")
 
 
 def project_value(run: Interpreter, name: str) -> Value | None:
@@ -41,7 +43,8 @@ def project_constant(run: Interpreter, symbol: Symbol) -> Value:
     """What a name of another file stands for where that is plain data; else the name.
 
     ``from config import BATCH_SIZE``, ``config.SFT_OPTIONS``: numbers, strings, lists, dicts,
-    instances of data classes; and classes of arguments and trainers.
+    instances of data classes; models and configurations of a library; and classes of arguments
+    and trainers.
     """
     if run.project is None or "." not in symbol.name:
         return symbol
@@ -73,14 +76,12 @@ def starred(run: Interpreter, name: str) -> Value:
 
 
 def _is_plain(value: Value) -> bool:
-    match value:
-        case Constant() | Sequence():
-            return True
-        case Class():
-            return _is_argument_or_trainer(value)
-        case Object(type=kind, cls=cls):
-            return kind == "dict" or (cls is not None and cls.is_dataclass)
-    return False
+    if isinstance(value, Class):
+        return _is_argument_or_trainer(value)
+    if isinstance(value, Object):
+        own, kind = value.cls, value.type or ""
+        return own.is_dataclass if own is not None else kind.startswith(_FOLLOWED)
+    return isinstance(value, Constant | Sequence)
 
 
 def _is_argument_or_trainer(cls: Class) -> bool:
@@ -139,10 +140,9 @@ def _scope_of(run: Interpreter, module: Module) -> int | None:
 
 
 def run_scripts_above(run: Interpreter) -> None:
-    """Run the scripts that lead to the file, until they have called all that it defines."""
-    if run.project is None or all(one.node in run.runs for one in run.defined):
-        return
-    if not run.project.scripts_above:
+    """Run the scripts that lead to the file, until they have called all that it defines; of a file
+    that only makes models or configurations the nearest."""
+    if run.project is None or (run.defined and _is_called(run)) or not run.project.scripts_above:
         return
     run.project.lead_to(run.trees[0])
     assert run.project.own is not None
@@ -151,13 +151,18 @@ def run_scripts_above(run: Interpreter) -> None:
         module = run.project.script(path)
         if module is None or path in run.module_scopes:
             continue
-        if run.steps > MAX_STEPS_ABOVE or all(one.node in run.runs for one in run.defined):
+        if run.steps > MAX_STEPS_ABOVE or (run.led_by and _is_called(run)):
             return
         first = run._order
         run.scripts.add(path)
         run.module_scopes[path] = None
         run.module_scopes[path] = _run_module(run, module)
         run.led_by.append((path, first, run._order))
+
+
+def _is_called(run: Interpreter) -> bool:
+    """True if all that the file defines was called."""
+    return all(one.node in run.runs for one in run.defined)
 
 
 def _run_module(run: Interpreter, module: Module) -> int:

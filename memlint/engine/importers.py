@@ -25,7 +25,11 @@ _IMPORT = re.compile(
     r"|import[ \t]++([\w., ]++))"
 )
 _NAME = re.compile(r"\b(\w++)(?:\s++as\s++\w++)?+\s*+(?:,|$|\))")
-_DEFINITION = re.compile(r"^(?:class|def)[ \t]++(\w++)", re.MULTILINE)
+# A class, a function, or a model or configuration that is made as the module is imported.
+_DEFINITION = re.compile(
+    r"^(?:(?:class|def)[ \t]++(\w++)|(\w++) = [\w.]*?(?:from_pretrained|Arguments|Config)\()",
+    re.MULTILINE,
+)
 _WORD = re.compile(r"\w++")
 _TRAINS = re.compile(r"Trainer\(|\.backward\(|\btrain\w*+\(")
 _MAIN = "__main__"
@@ -73,7 +77,7 @@ class Importers:
         such a script: a package may hand all of its modules to each."""
         seen, level = {path}, [path]
         leading: dict[str, set[str]] = {}
-        defined = set(_DEFINITION.findall(_text(path)))
+        defined = set(map("".join, _DEFINITION.findall(_text(path))))
         # What is named of the module on the way to each file.
         named: dict[str, set[str]] = {}
         for _ in range(_MAX_HOPS):

@@ -212,7 +212,8 @@ class _Recipe:
         if data[start : entry.key.span.start].strip():
             raise FixError("the key shares its line with another value")
         end = entry.key.span.start + len(data[entry.key.span.start : end].rstrip())
-        if _COMMENT.search(data, entry.key.span.end, end) and _is_block(entry.value):
+        is_block = isinstance(entry.value, MappingNode | SequenceNode)
+        if is_block and _COMMENT.search(data, entry.key.span.end, end):
             raise FixError("comments stand in the value")
         line_end = _line_end(data, end)
         comment = data.find(b"#", end, line_end)
@@ -329,10 +330,6 @@ def _path(root: Node, span: Span) -> list[Any]:
         elif isinstance(node, SequenceNode):
             waiting += [(item, [*path, at]) for at, item in enumerate(node.items)]
     raise FixError("there is no value at the place of the fix")
-
-
-def _is_block(value: Node) -> bool:
-    return isinstance(value, MappingNode | SequenceNode)
 
 
 def _is_anchored(root: Node) -> bool:

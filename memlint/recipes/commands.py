@@ -109,7 +109,8 @@ def recipe_of(source: Source, command: Command, base: Recipe | None) -> Recipe |
     base: None where it is not at hand: what the command does not say is unknown.
     """
     kind = kind_of_command(command)
-    if kind is None or (base is not None and base.kind is not kind and not _is_trl(base, kind)):
+    readers = {Kind.TRL, Kind.ALIGNMENT_HANDBOOK} if kind is Kind.TRL else {kind}
+    if kind is None or (base is not None and base.kind not in readers):
         return None
     document = document_of(command, kind)
     if not document.root.entries:
@@ -117,7 +118,3 @@ def recipe_of(source: Source, command: Command, base: Recipe | None) -> Recipe |
     complete = command.recipe is None and not command.has_unknown_arguments
     config = command.recipe or "" if base is None else ""
     return Recipe(source, document, kind, base, complete, name_of(command), config, command)
-
-
-def _is_trl(base: Recipe, kind: Kind) -> bool:
-    return kind is Kind.TRL and base.kind is Kind.ALIGNMENT_HANDBOOK

@@ -14,7 +14,7 @@ from memlint.engine.growth import binds_as_target
 from memlint.engine.modes import module_root
 from memlint.engine.nodes import CallNode, Definition, called_name, calls_in, holder_of
 from memlint.engine.project import is_elsewhere
-from memlint.engine.values import Class, Object, Value, options
+from memlint.engine.values import Object, Value, options
 from memlint.runs.references import reference_to
 from memlint.runs.run import Change
 from memlint.source.edits import Edit, ReplaceExpression
@@ -115,10 +115,10 @@ def _is_in_sight(made: Value) -> bool:
     """True if what a call makes is of a class of this file, or of torch."""
     return all(
         isinstance(one, Object)
-        and ((one.type or "").startswith("torch.") if one.cls is None else _is_here(one.cls))
+        and (
+            (one.type or "").startswith("torch.")
+            if one.cls is None
+            else not is_elsewhere(one.cls.node)
+        )
         for one in options(made)
     )
-
-
-def _is_here(cls: Class) -> bool:
-    return not is_elsewhere(cls.node)

@@ -322,11 +322,6 @@ def known_effects() -> dict[str, CallEffect]:
 # -- wrappers of models ----------------------------------------------------------------------------
 
 
-def _wraps(run: Interpreter, invocation: Invocation, inner: Object) -> Value | None:
-    """A function that returns its model in another coat (PEFT, compile, k-bit preparation)."""
-    return wrapped(run, invocation, inner)
-
-
 _NOTHING = Constant(None)
 
 
@@ -420,6 +415,6 @@ WRAPPERS: dict[str, CallEffect] = {
     ".train": _train_mode,
     "deepspeed.initialize": _deepspeed,
     ".merge_and_unload": about_receiver(_merge_adapter),
-    **dict.fromkeys(_WRAPPING, about_first(_wraps)),
+    **dict.fromkeys(_WRAPPING, about_first(wrapped)),
     **dict.fromkeys(_MOVING, _same),
 }

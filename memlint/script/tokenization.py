@@ -18,7 +18,6 @@ from memlint.engine.nodes import (
     targets_of,
 )
 from memlint.engine.project import is_elsewhere
-from memlint.engine.rows import Rows
 from memlint.engine.usage import Usage, Way
 from memlint.engine.values import FunctionNode, Object
 from memlint.flow.callables import EVALUATES, GENERATES, MAPS, RETURNS_ROWS, SHOWS, STEPS
@@ -357,7 +356,7 @@ def purpose_of(script: Host, node: Expression) -> Purpose:
     readers = {
         dataset.purpose
         for dataset in all_datasets_of(script)
-        if any(_made_at(rows, node) for rows in dataset.rows)
+        if any(rows.made_by and rows.made_by.node is node for rows in dataset.rows)
     }
     uses = _uses(script, node)
     if Purpose.TRAINING in readers | uses:
@@ -372,10 +371,6 @@ def are_trained_on(script: Host, node: Expression) -> bool:
     """True if what an expression makes becomes rows that are trained on: in a list, a dict, a
     generator, or what a function returns."""
     return Purpose.TRAINING in _uses(script, node, holds=True)
-
-
-def _made_at(rows: Rows, node: Expression) -> bool:
-    return rows.made_by is not None and rows.made_by.node is node
 
 
 # -- uses of an expression -------------------------------------------------------------------------

@@ -813,3 +813,60 @@ def test_what_a_script_decides_for_a_trainer_of_a_third_file_is_told_at_the_call
     start = dedent(DECIDES["decide.py"]).format(imports="from works import work")
     found = reported(tmp_path, DECIDES | {"decide.py": start, "works.py": WORKS})
     assert codes(found["parts.py"]) >= {"MEM301", "MEM401", "MEM402"}
+
+
+MADE = """
+    from transformers import AutoModelForCausalLM, TrainingArguments
+    student = AutoModelForCausalLM.from_pretrained("google/gemma-2-2b", dtype="float32")
+    plan = TrainingArguments("runs", per_device_train_batch_size=8)
+"""
+TRAINS_WHAT_IS_MADE = {
+    "names": "from made import plan, student",
+    "module": "import made\n    plan, student = made.plan, made.student",
+    "package": "from parts.made import plan\n    import parts.made as it\n    student = it.student",
+}
+
+
+@pytest.mark.parametrize("shape", TRAINS_WHAT_IS_MADE)
+def test_models_and_arguments_that_another_file_makes_as_it_is_imported(
+    shape: str, tmp_path: Path
+) -> None:
+    made = "parts/made.py" if shape == "package" else "made.py"
+    script = f"""
+    from transformers import Trainer
+    {TRAINS_WHAT_IS_MADE[shape]}
+    def main():
+        Trainer(model=student, args=plan, train_dataset=rows).train()
+    main()
+    """
+    files = {made: MADE, "train.py": script, "pyproject.toml": ""}
+    if shape == "package":
+        files["parts/__init__.py"] = ""
+    found = reported(tmp_path, files)
+    assert {"MEM301", "MEM401", "MEM402"} <= codes(found[made])
+    assert {"MEM201", "MEM501"} <= codes(found["train.py"])
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        'plan = TrainingArguments("runs")\n    plan.bf16 = plan.gradient_checkpointing = True',
+        'if LARGE:\n        plan = TrainingArguments("runs", bf16=True)\n'
+        '    else:\n        plan = TrainingArguments("tiny")',
+        'def fetch():\n        return 1\n    plan = REGISTRY["plan"]',
+    ],
+)
+def test_arguments_of_another_file_that_are_not_certain(plan: str, tmp_path: Path) -> None:
+    made = f"""
+    from transformers import TrainingArguments
+    from elsewhere import LARGE, REGISTRY
+    {plan}
+    """
+    script = """
+    from transformers import AutoModelForCausalLM, Trainer
+    from made import plan
+    net = AutoModelForCausalLM.from_pretrained("google/gemma-2-2b", dtype="bfloat16")
+    Trainer(net, plan, train_dataset=rows).train()
+    """
+    found = reported(tmp_path, {"made.py": made, "train.py": script, "pyproject.toml": ""})
+    assert not codes(found["made.py"] | found["train.py"]) & {"MEM301", "MEM402"}

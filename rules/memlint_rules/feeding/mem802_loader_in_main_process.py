@@ -38,17 +38,14 @@ def check(script: Script) -> Iterator[Finding]:
                 yield _finding(script, loader, workers, "num_workers")
     for config in script.configs:
         workers = config.setting("dataloader_num_workers")
-        if _none(workers) and script.training_with(config) and _is_torch(config):
+        is_torch = config.has_option("dataloader_num_workers")
+        if is_torch and _none(workers) and script.training_with(config):
             yield _finding(script, config, workers, "dataloader_num_workers")
 
 
 def _none(workers: Setting) -> bool:
     """True if it is certain that there are none, and no command line decides."""
     return workers.given is False or (workers.value == 0 and not workers.is_overridable_default)
-
-
-def _is_torch(config: Config) -> bool:
-    return config.has_option("dataloader_num_workers")
 
 
 def _finding(script: Script, call: Call, workers: Setting, option: str) -> Finding:

@@ -92,7 +92,8 @@ def _upcast_tables(script: Script) -> Iterator[Finding]:
         return
     words = models[0].facts.words
     for call in script.calls_to(_PREPARE):
-        if words is not None and words >= _LARGE and _prepares(call, models[0]):
+        prepares = any(made.node is call.node for made in models[0].facts.objects)
+        if words is not None and words >= _LARGE and prepares:
             yield Finding(
                 script.span(call.node.func),
                 f"k-bit preparation casts embeddings and head ({words:,} words each) to float32: 2 "
@@ -103,10 +104,6 @@ def _upcast_tables(script: Script) -> Iterator[Finding]:
                     {"upcast_tables": False},
                 ),
             )
-
-
-def _prepares(call: Call, one: facts.Trained) -> bool:
-    return any(made.node is call.node for made in one.facts.objects)
 
 
 def _keeps_float32(script: Script, one: facts.Trained) -> bool:
