@@ -382,10 +382,9 @@ class LoopRun(StepRun):
     def read_weights_dtype(self) -> Field:
         """That of the load, where nothing casts it and no trainer has it."""
         script, model = self.script, self.model
-        narrow = [name for name in script.casts_of(model.facts) if name != FLOAT32]
         if (
             not script.on_gpu
-            or narrow
+            or script.casts_of(model.facts)
             or script.may_use("GradScaler")
             or model.facts.load is None
             or is_trained(script, model.load)

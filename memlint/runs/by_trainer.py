@@ -280,7 +280,7 @@ class TrainerRun(TrainerWithLoss):
             return Field()
         if load is not None:
             scaled = any(map(_scales_losses, self._trainers_of_load))
-            if scaled:
+            if scaled or script.casts_of(trainer.model):
                 return Field()
             read = read_load(script, load, frozen=self._is_frozen)
             setting = script.given_dtype(load)

@@ -96,7 +96,7 @@ def _loading_by(script: Script, facts: ModelFacts, load: Call) -> Options:
         | _head(load.name.rpartition(".")[0], options)
         | _loaded(script, options)
     )
-    for dtype in filter(None, map(dtype_in, script.casts_of(facts))):
+    for dtype in filter(None, (dtype_in(name) for _, name in script.casts_of(facts))):
         values["weights_dtype"] = dtype
     undecided = not load.has_unknown_keywords and "quantization" not in values
     if config is not None or (undecided and script.api.behaviour("load-dtype") == "float32"):

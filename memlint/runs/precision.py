@@ -239,7 +239,8 @@ def _dtype(script: Script, load: Call) -> str | None:
     quantized = script.is_quantized(load)
     if quantized is not False:
         return "quantized" if quantized else None
-    casts = script.casts_of(script.model_facts(script.value(load.node)))
+    facts = script.model_facts(script.value(load.node))
+    casts = [name for _, name in script.casts_of(facts)]
     if casts:
         return None if FLOAT32 in casts else casts[-1]
     setting = script.given_dtype(load)

@@ -84,12 +84,9 @@ def loaded_dtype(script: Host, model: ModelFacts) -> str | None:
     load = model.load
     if load is None or is_quantized(load) is not False:
         return None
-    calls = calls_on(script, model, *_CASTS)
-    casts = [_cast(script, call) for call in calls]
-    if any(call.conditional and name for call, name in zip(calls, casts, strict=True)):
-        return None
-    if any(casts):
-        return casts[0] if len(casts) == 1 else None
+    casts = casts_of(script, model)
+    if casts:
+        return casts[0][1] if len(casts) == 1 and not casts[0][0].conditional else None
     setting = given_dtype(load)
     if setting is not None and not setting.is_none:
         return _certain(dtype_name(setting))
@@ -107,23 +104,24 @@ def loads_float32(script: Host, trainer: Trainer) -> bool:
     return holds_float32(script, model)
 
 
-def casts_of(script: Host, model: ModelFacts) -> list[str]:
-    """The dtypes that methods cast a model's weights to (``torch.float32``)."""
-    casts = [_cast(script, call) for call in calls_on(script, model, *_CASTS)]
-    return [name for name in casts if name is not None]
+def casts_of(script: Host, model: ModelFacts) -> list[tuple[Call, str]]:
+    """The methods that cast a model's weights, each with the dtype (``torch.float32``)."""
+    casts = ((call, _cast(script, call)) for call in calls_on(script, model, *_CASTS))
+    return [(call, name) for call, name in casts if name is not None]
 
 
 def holds_float32(script: Host, model: ModelFacts) -> bool:
     """True if a loaded model definitely holds float32 weights, by its checkpoint too."""
     load = model.load
-    if any(name != FLOAT32 for name in casts_of(script, model)):
+    casts = casts_of(script, model)
+    if any(name != FLOAT32 for _, name in casts):
         return False
     stored = model.family.has("stored_float32")
     if load is None or is_quantized(load) is not False:
         return False
     if not (stored or is_language_model(load)):
         return False
-    if any(not call.conditional for call in calls_on(script, model, "float")):
+    if any(not call.conditional for call, _ in casts):
         return True
     setting = given_dtype(load)
     if setting is not None and not setting.is_none:

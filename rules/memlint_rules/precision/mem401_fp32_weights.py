@@ -20,9 +20,8 @@ from memlint.rule import (
     advise,
     by_change,
     is_elsewhere,
+    trains_without_bf16,
 )
-
-_HALF = ("torch.bfloat16", "torch.float16")
 
 
 def of_run(run: TrainingRun) -> Iterator[Finding]:
@@ -33,20 +32,19 @@ def of_run(run: TrainingRun) -> Iterator[Finding]:
 
 
 def check(script: Script) -> Iterator[Finding]:
-    """``model.float()`` of weights that a loop trains."""
-    for model in script.loop_models if script.on_gpu else ():
-        loaded = script.given_dtype(model.load)
-        casts = {*script.casts_of(model.facts)} - {"torch.float32"}
-        if casts or loaded is None or script.dtype_name(loaded) not in _HALF:
+    """``model.float()``, ``model.to(torch.float32)`` of weights that are trained."""
+    for one in script.trained:
+        lacking = trains_without_bf16(script) or script.is_sharded
+        if one.dtype != "torch.float32" or (one.trainer is None and not script.on_gpu):
             continue
-        if script.may_use("GradScaler"):
+        if one.load is None or (lacking and one.peft is not True):
             continue
-        for call in script.calls_on(model.facts, "float"):
-            if model.facts.quantized is False and not (call.conditional or is_elsewhere(call.node)):
+        for call, _ in script.casts_of(one.facts):
+            if not is_elsewhere(call.node):
                 yield Finding(
                     call.span,
                     "casts the weights to float32: 4 bytes a parameter where bfloat16 needs 2",
-                    advise("Leave the weights as they are loaded, and compute under autocast"),
+                    advise("Load them in bfloat16, leave them so, and compute under autocast"),
                 )
 
 
