@@ -47,6 +47,7 @@ from memlint.script.loaded_models import (
 )
 from memlint.script.loop_models import frozen_passes, loop_models_of
 from memlint.script.owners import (
+    attention_setters_of,
     avoids_logits,
     owner_of_attention,
     owner_of_checkpointing,
@@ -212,6 +213,7 @@ class Script(Host):
     avoids_logits = cached_property(avoids_logits)
     owner_of_loss = owner_of_loss
     owner_of_attention = owner_of_attention
+    attention_setters = cached_property(attention_setters_of)
     sets_attention = cached_property(sets_attention)
     owner_of_checkpointing = owner_of_checkpointing
 

@@ -6,6 +6,7 @@ TRL from some release on and the runtime do not make them; Unsloth and remote co
 
 from __future__ import annotations
 
+import ast
 from enum import StrEnum
 
 from memlint.engine.definitions import defines_method
@@ -382,3 +383,24 @@ def sets_attention(script: Host) -> bool:
     if script.method_calls_anywhere(*ATTENTION_SETTERS):
         return True
     return any(_IMPLEMENTATION in name for name in script.attribute_names)
+
+
+@query
+def attention_setters_of(script: Host) -> tuple[tuple[ast.expr, ast.expr], ...]:
+    """What certainly changes the attention of a model, or of a configuration, after it is made:
+    the attention, and the model or configuration."""
+    found: list[tuple[ast.expr, ast.expr]] = []
+    for call in script.method_calls("set_attn_implementation"):
+        given = (*call.node.args, *(one.value for one in call.node.keywords))
+        if given and isinstance(call.node.func, ast.Attribute) and not call.conditional:
+            found.append((given[0], call.node.func.value))
+    for target in script.attributes(_IMPLEMENTATION):
+        assigned, holder = script.parent(target), target.value
+        if isinstance(holder, ast.Attribute) and holder.attr == "config":
+            # Since transformers has it, every pass reads the option.
+            is_read = script.api.exists("transformers.AttentionInterface")
+            holder = holder.value if is_read else target
+        tried = any(isinstance(one, ast.If | ast.Try) for one in script.ancestors(target))
+        if isinstance(assigned, ast.Assign) and not tried:
+            found.append((assigned.value, holder))
+    return tuple(found)

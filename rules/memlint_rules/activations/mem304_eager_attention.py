@@ -34,6 +34,8 @@ _MESSAGE = (
     "eager attention keeps some 6 bytes for every head and pair of tokens until backward: 3 GiB a "
     "row and layer at 4,096 tokens and 32 heads"
 )
+# The load of a model, where eager attention is asked for, and edits that take that back.
+_Asked = tuple[Call, ast.expr, tuple[edits.Edit, ...] | None]
 # What needs the scores: reading them, or differentiating twice, which sdpa cannot.
 _NEEDS = ("output_attentions", "head_mask", "create_graph", "attentions")
 
@@ -41,44 +43,40 @@ _NEEDS = ("output_attentions", "head_mask", "create_graph", "attentions")
 def check(script: Script) -> Iterator[Finding]:
     if script.is_named(*_NEEDS) or script.may_use(*_NEEDS):
         return
-    for load in script.model_loads:
-        setting = load.setting(_OPTION)
-        if setting.value == "eager" and script.trains_model(load):
-            changes = (
-                None if load.loads_own_code else edits.set_option(script, load, _OPTION, '"sdpa"')
-            )
-            node = setting.node if setting.node is not None else load.node.func
-            yield from _finding(script, node, script.model_facts(script.value(load.node)), changes)
-        yield from _in_its_config(script, load)
+    for load, node, changes in (*_at_loads(script), *_afterwards(script)):
+        if script.trains_model(load):
+            model = script.model_facts(script.value(load.node))
+            yield from _finding(script, node, model, None if load.loads_own_code else changes)
     for config in script.configs:
         yield from _in_config(script, config)
-    for call in script.method_calls("set_attn_implementation"):
-        yield from _in_setter(script, call)
 
 
-def _in_its_config(script: Script, load: Call) -> Iterator[Finding]:
-    """``AutoConfig.from_pretrained(..., attn_implementation="eager")``, given to the load."""
-    config = script.call_at(getattr(load.setting("config").value, "node", None))
-    if config is None or config.method != "from_pretrained" or load.setting(_OPTION).given:
-        return
-    setting, model = config.setting(_OPTION), script.model_facts(script.value(load.node))
-    if setting.value == "eager" and script.trains_model(load):
-        change = (
-            None if load.loads_own_code else edits.set_option(script, config, _OPTION, '"sdpa"')
+def _at_loads(script: Script) -> Iterator[_Asked]:
+    """``attn_implementation="eager"`` of a load, or of the ``AutoConfig`` that is given to it."""
+    for load in script.model_loads:
+        config = script.call_at(getattr(load.setting("config").value, "node", None))
+        is_plain = config is not None and config.method == "from_pretrained"
+        call = config if config and is_plain and not load.setting(_OPTION).given else load
+        setting = call.setting(_OPTION)
+        if setting.value == "eager":
+            changes = edits.set_option(script, call, _OPTION, '"sdpa"')
+            yield load, setting.node or call.node.func, changes
+
+
+def _afterwards(script: Script) -> Iterator[_Asked]:
+    """``model.set_attn_implementation("eager")``, ``config._attn_implementation = "eager"``."""
+    for node, holder in script.attention_setters:
+        made = script.value(holder)
+        loads = (
+            one
+            for one in script.model_loads
+            if one.setting("config").value is made and not one.setting(_OPTION).given
         )
-        yield from _finding(script, setting.node or config.node.func, model, change)
-
-
-def _in_setter(script: Script, call: Call) -> Iterator[Finding]:
-    """``model.set_attn_implementation("eager")``."""
-    node = next(iter((*call.node.args, *(one.value for one in call.node.keywords))), call.node)
-    model = script.model_facts(call.receiver) if call.receiver is not None else None
-    if script.python(node) != "eager" or call.conditional or model is None or model.load is None:
-        return
-    if script.trains_model(model.load):
-        own = isinstance(node, ast.Constant) and not model.load.loads_own_code
-        change = (edits.ReplaceExpression(script.span(node), '"sdpa"'),) if own else None
-        yield from _finding(script, node, model, change)
+        load = next(loads, script.model_facts(made).load)
+        if script.python(node) == "eager" and load is not None:
+            own = isinstance(node, ast.Constant)
+            change = edits.ReplaceExpression(script.span(node), '"sdpa"')
+            yield load, node, (change,) if own else None
 
 
 def _in_config(script: Script, config: Config) -> Iterator[Finding]:
