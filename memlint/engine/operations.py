@@ -201,10 +201,6 @@ def _laid_out(_invocation: Invocation, _name: str, tensor: Tensor, _rest: Argume
     return {"copy": True if cut else None if tensor.sources else False}
 
 
-def _cast_by_name(_invocation: Invocation, name: str, tensor: Tensor, _rest: Arguments) -> Changes:
-    return _cast_to(tensor, _CASTS[name])
-
-
 def _cast_to(tensor: Tensor, dtype: str) -> Changes:
     """A copy, but of a tensor that has that type already."""
     return {"dtype": dtype, "copy": None if tensor.dtype is None else tensor.dtype != dtype}
@@ -336,7 +332,7 @@ _OPERATIONS: dict[
     **{name: {"copy": True} for name in _COPIES},
     "log": _logged,
     "numpy": {"copy": True, "graph": False},
-    **dict.fromkeys(_CASTS, _cast_by_name),
+    **dict.fromkeys(_CASTS, lambda _made, name, tensor, _rest: _cast_to(tensor, _CASTS[name])),
     **dict.fromkeys(("to", "type"), _cast),
     **dict.fromkeys(_MAYBE_COPIES, _laid_out),
     **dict.fromkeys(_SOFTMAX, _softmax),

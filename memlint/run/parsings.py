@@ -100,7 +100,8 @@ def read_parser(path: str, modules: Modules) -> Parser | None:
         typed = tuple(_typed(path, data, modules))
     except (OSError, ReadError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    loads = [each for each in _loads(data) if not _is_covered(each, typed)]
+    covered = {suffix for each in typed for suffix in each.suffixes}
+    loads = [each for each in _loads(data) if each.suffixes[0] not in covered]
     return Parser(path, (*typed, *loads), names) if names or typed or loads else None
 
 
@@ -120,11 +121,6 @@ def _unpacks(data: bytes) -> bool:
     lines = _lines_with(data, (b"yaml", b"json")) if b"**" in data else ()
     found = (each[1] for _, line in lines for each in _LOADED.finditer(line))
     return any(not name or b"**" + name in data for name in found)
-
-
-def _is_covered(load: Parsing, typed: Sequence[Parsing]) -> bool:
-    """True if what is loaded goes through a parser of the same script."""
-    return any(load.suffixes[0] in each.suffixes for each in typed)
 
 
 def _loads(data: bytes) -> Iterator[Parsing]:

@@ -262,22 +262,11 @@ class LoopRun(StepRun):
 
     def read_optimizer(self) -> Field:
         """Adam with float32 states."""
-        made, model = self._adam, self.trained
-        if made is None or model is None or model.dtype != FLOAT32:
-            return Field()
-        return Field("adamw_torch", span_in(self.script, made.node.func), f"`{made.method}`")
+        return wide_states(self.script, self._adam, self.trained)
 
     def write_optimizer(self, value: str) -> Change:
         """The optimizer of bitsandbytes in the place of torch's."""
-        call, edits = self._adam, None
-        name = _EIGHT_BIT[call.name] if call is not None else value
-        if call is not None and not (call.has_unknown_keywords or call.is_partial):
-            taken = _SHARED.issuperset(set(call.keywords) - set(_STEPS))
-            rest = [one for one in _STEPS if call.keyword_node(one) is not None]
-            gone = (RemoveKeyword(call.span, one) for one in rest)
-            edits = together(replace_callee(self.script, call, name), (*gone,)) if taken else None
-        message = f"Use `{name}` (pip install bitsandbytes)"
-        return Change({"optimizer": "AdamW8bit"}, message, edits, True)
+        return in_eight_bits(self.script, self._adam)
 
     def read_at_once(self) -> Field:
         """True of an Adam of torch that is left at its default; nothing is known of one whose step
@@ -479,6 +468,27 @@ def optimizer_of(trainer: Trainer) -> Call | None:
     given = trainer.setting("optimizers").value
     first = given[0] if isinstance(given, tuple | list) and given else None
     return trainer.script.call_at(first.node) if isinstance(first, Object) else None
+
+
+def wide_states(script: Script, made: Call | None, model: Trained | None) -> Field:
+    """Adam of torch over all weights of a model in float32."""
+    if made is None or made.name not in _EIGHT_BIT or not made.optimizes_all:
+        return Field()
+    if model is None or model.dtype != FLOAT32 or is_elsewhere(made.node):
+        return Field()
+    return Field("adamw_torch", span_in(script, made.node.func), f"`{made.method}`")
+
+
+def in_eight_bits(script: Script, made: Call | None) -> Change:
+    """The Adam of bitsandbytes in the place of torch's."""
+    name, edits = _EIGHT_BIT[made.name] if made is not None else "AdamW8bit", None
+    if made is not None and not (made.has_unknown_keywords or made.is_partial):
+        taken = _SHARED.issuperset(set(made.keywords) - set(_STEPS))
+        rest = [one for one in _STEPS if made.keyword_node(one) is not None]
+        gone = (RemoveKeyword(made.span, one) for one in rest)
+        edits = together(replace_callee(script, made, name), (*gone,)) if taken else None
+    message = f"Use `{name}` (pip install bitsandbytes)"
+    return Change({"optimizer": "AdamW8bit"}, message, edits, True)
 
 
 def offloading(script: Script, optimizer: Call) -> Field:

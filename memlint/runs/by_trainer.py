@@ -5,7 +5,7 @@ from __future__ import annotations
 from memlint.engine.nodes import Node
 from memlint.engine.project import are_of_one_file, is_elsewhere, place_of_setting
 from memlint.engine.values import Object
-from memlint.runs.by_loop import offloading, optimizer_of
+from memlint.runs.by_loop import in_eight_bits, offloading, optimizer_of, wide_states
 from memlint.runs.changes import set_item, set_option, together
 from memlint.runs.precision import (
     FLOAT32,
@@ -140,8 +140,10 @@ class TrainerRun(TrainerWithLoss):
         """Adam with float32 states of all weights."""
         model = self.trained
         optimizer = model.optimizer if model is not None else None
-        if model is None or optimizer is None or not self.trains_all_weights:
+        if model is None or not self.trains_all_weights:
             return Field()
+        if optimizer is None:
+            return wide_states(self.script, optimizer_of(self.trainer), model)
         follows = optimizer.is_value(*_FOLLOWS_WEIGHTS) and model.dtype == FLOAT32
         is_wide = follows or optimizer.is_value(*_WIDE_STATES)
         value = "adamw_torch" if is_wide else UNSURE
@@ -150,6 +152,8 @@ class TrainerRun(TrainerWithLoss):
     def write_optimizer(self, value: str) -> Change:
         """The option, where the version knows such an optimizer."""
         script, config, changed = self.script, self.config, {"optimizer": _EIGHT_BIT}
+        if self.trainer.brings_optimizer:
+            return in_eight_bits(script, optimizer_of(self.trainer))
         if config is None or _EIGHT_BIT not in (script.api.choices(config.kind, "optim") or ()):
             return Change(changed, "Use an Adam with 8-bit states, of a later transformers")
         edits = set_option(script, config, "optim", f'"{_EIGHT_BIT}"')

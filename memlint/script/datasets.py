@@ -95,7 +95,9 @@ class Dataset(Record):
         for value, node in pending:  # grows meanwhile
             for one in options(value):
                 if not isinstance(one, Rows):
-                    if not (_is_none(one) or (node and _is_defined_elsewhere(self.script, node))):
+                    if one != Constant(None) and not (
+                        node and _is_defined_elsewhere(self.script, node)
+                    ):
                         others.append(one)
                 elif one not in chain:
                     chain[one] = None
@@ -225,10 +227,6 @@ def _is_defined_elsewhere(script: Host, node: Expression) -> bool:
     return root is not None and not (script.binds(root) or root in imported or "*" in imported)
 
 
-def _is_none(value: Value) -> bool:
-    return isinstance(value, Constant) and value.value is None
-
-
 # -- preparations ----------------------------------------------------------------------------------
 
 
@@ -252,7 +250,8 @@ def _preparation(script: Host, rows: Rows) -> Preparation | None:
         return Preparation(rows.operation, call, node, effects)
     if rows.operation == "filter":
         node = function.node if isinstance(function, Function) else None
-        effects = (Effect(Lengths.FILTERED, None, invocation.node),) if _measures(node) else ()
+        measures = node is None or speaks_of_lengths(node)
+        effects = (Effect(Lengths.FILTERED, None, invocation.node),) if measures else ()
         return Preparation("filter", call, node, effects)
     return Preparation(rows.operation, call, None, ())
 
@@ -266,11 +265,6 @@ def _here(effect: Effect, applied: CallNode) -> Effect:
     if not is_elsewhere(effect.node):
         return effect
     return Effect(effect.kind, effect.tokens, applied, None)
-
-
-def _measures(function: FunctionNode | None) -> bool:
-    """True if a function looks at lengths, or may."""
-    return function is None or speaks_of_lengths(function)
 
 
 def _own_items(script: Host, value: Value) -> Iterator[Preparation]:

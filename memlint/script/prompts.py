@@ -30,7 +30,8 @@ def repeating_trainers(script: Host, *kinds: str, with_images: bool = False) -> 
     A toy model has nothing to save. Where images go into the model, only those are of interest that
     are asked for, by checkpoints whose prompts the runtime shares with their images.
     """
-    sees = uses_vision(script) or _has_images(script)
+    # A column of images: the processor may be the trainer's own.
+    sees = uses_vision(script) or not {"image", "images"}.isdisjoint(script.strings)
     return tuple(
         trainer
         for trainer in training_of(script)
@@ -39,11 +40,6 @@ def repeating_trainers(script: Host, *kinds: str, with_images: bool = False) -> 
         if not (sees or _gets_processor(script, trainer))
         or (with_images and script.api.family(trainer.checkpoint).shares_images)
     )
-
-
-def _has_images(script: Host) -> bool:
-    """True if the script names a column of images: the processor may be the trainer's own."""
-    return any(text in ("image", "images") for text in script.strings)
 
 
 def _gets_processor(script: Host, trainer: Trainer) -> bool:

@@ -19,7 +19,9 @@ def check(script: Script) -> Iterator[Finding]:
     if script.may_use(*_DERIVATIVES):
         return
     for step in script.steps:
-        if len(step.backwards) != 1 or not _starts_anew(script, step):
+        # A turn that reads what the one before it computed may need that graph.
+        starts_anew = step.all_forwards and not script.flow.carried(step.node)
+        if len(step.backwards) != 1 or not starts_anew:
             continue
         (call,) = step.backwards
         keyword = call.keyword_node("retain_graph")
@@ -33,11 +35,6 @@ def check(script: Script) -> Iterator[Finding]:
                 "stay through the next forward pass",
                 _fix(script, step, call, unsafe=reach is not facts.Reach.READ),
             )
-
-
-def _starts_anew(script: Script, step: facts.Step) -> bool:
-    """True if no turn of the loop reads what the one before it computed, and a model runs in it."""
-    return bool(step.all_forwards) and not script.flow.carried(step.node)
 
 
 def _fix(script: Script, step: facts.Step, call: Call, *, unsafe: bool) -> Fix:
