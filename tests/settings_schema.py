@@ -3,7 +3,7 @@
 Editors complete and check ``memlint.toml`` and ``[tool.memlint]`` by ``docs/memlint.schema.json``.
 It comes from the keys that ``memlint.project.config`` reads, the rules and the GPUs. It refuses
 what ``load`` refuses, but for patterns whose brackets are broken. It accepts what ``load`` accepts,
-but for names of rules in capitals.
+but for names of rules in capitals. The GPUs stand in the VS Code extension's settings, too.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from memlint.rule.file_rules import FILE_RULES
 from memlint.rule.registry import known_rules
 
 FILE = Path(__file__).parent.parent / "docs" / "memlint.schema.json"
+EXTENSION = FILE.parent.parent / "editors" / "vscode" / "package.json"
 
 _WHAT_FOR = {
     "select": "The rules to run: codes, beginnings of codes, names, or ALL.",
@@ -25,7 +26,8 @@ _WHAT_FOR = {
     "ignore": "Rules not to run. The most precise of select and ignore decides.",
     "per-file-ignores": "Pattern of files -> rules that are not reported in them.",
     "exclude": "Files and folders not to check, as in .gitignore, relative to this file.",
-    "target": "Versions of the libraries, as in trl=0.29,transformers=4.57; or a table.",
+    "target": "Versions of the libraries, as in trl=0.29,transformers=4.57, or a table; or "
+    "a range, as in every trl>=0.15,<2.",
     "unsafe-fixes": "Apply fixes that change training, too.",
     "runtime": "Allow fixes that import memlint_runtime.",
     "gpu": "The GPU that scripts run on. Findings are priced for it.",
@@ -65,7 +67,7 @@ def schema() -> dict[str, Any]:
     }
     properties["gpu"] = {
         "description": _WHAT_FOR["gpu"],
-        "anyOf": [{"enum": [gpu.name for gpu in dict.fromkeys(known_gpus().values())]}, _STRING],
+        "anyOf": [{"enum": gpus()}, _STRING],
     }
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -75,6 +77,19 @@ def schema() -> dict[str, Any]:
         "properties": properties,
         "definitions": {"rule": _rule()},
     }
+
+
+def gpus() -> list[str]:
+    """Return the names of the GPUs that memlint knows."""
+    return [gpu.name for gpu in dict.fromkeys(known_gpus().values())]
+
+
+def extension() -> str:
+    """Return the package file of the VS Code extension, with the GPUs that memlint knows."""
+    package = json.loads(EXTENSION.read_text(encoding="utf-8"))
+    option = package["contributes"]["configuration"]["properties"]["memlint.gpu"]
+    option["anyOf"][0]["enum"] = gpus()
+    return json.dumps(package, indent=2, ensure_ascii=False) + "\n"
 
 
 def _rule() -> dict[str, Any]:
@@ -98,3 +113,4 @@ def text() -> str:
 
 if __name__ == "__main__":
     FILE.write_text(text(), encoding="utf-8")
+    EXTENSION.write_text(extension(), encoding="utf-8")

@@ -30,10 +30,12 @@ class Target(Record):
     """Versions of the five packages. Hashable, so that it can key caches.
 
     named: the user named it, wholly or in part; what is assumed beside that is their choice.
+    others: the older versions, oldest first, with which a script for a range is to run, too.
     """
 
     versions: tuple[tuple[str, Resolved], ...] = ()
     named: bool = False
+    others: tuple[Target, ...] = ()
 
     @classmethod
     def of(cls, versions: Mapping[str, Resolved], *, named: bool = False) -> Target:
@@ -68,6 +70,12 @@ class Target(Record):
             for name, resolved in self.versions
             if name != "torch" and not resolved.assumed and _is_older(name, resolved.version)
         )
+
+    @property
+    def label(self) -> str:
+        """The versions that are not assumed, such as ``trl 1.16.0``."""
+        return ", ".join(f"{name} {each.version}" for name, each in self.versions
+                         if not each.assumed)  # fmt: skip
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -150,7 +158,7 @@ def _assumed(name: str, day: str | None) -> Resolved:
     return Resolved(version, f"newest of {day}", assumed=True)
 
 
-NEWEST = "newest"
+NEWEST, EVERY = "newest", "every "
 _NEWEST_KNOWN = "newest known"
 _PART = r"(?s)\s*([A-Za-z]+)\s*((?:[=<>~!^]+).*)?"
 
@@ -159,57 +167,84 @@ def parse_target(text: str, source: str = "--target") -> Target:
     """``trl=0.29,transformers=4.57``; packages that are not named are assumed to be the newest.
 
     A specifier is taken too (``trl>=0.20``), and ``newest``: for a package (``trl=newest``) or, by
-    itself, for all. Raises ValueError on anything else.
+    itself, for all. ``every trl>=0.20`` is each release that a specifier admits. Raises ValueError
+    on anything else.
     """
     if text.strip().lower() == NEWEST:
         return Target.of({name: _newest(name, source) for name in PACKAGES}, named=True)
+    if text.startswith(EVERY):
+        return _range(text.removeprefix(EVERY), source)
     if "," in text and not text.strip(", "):
         raise ValueError(f"expected a target such as trl=0.29,transformers=4.57, got {text!r}")
     found: dict[str, Resolved] = {}
-    pending = ""
-    for piece in text.split(","):
-        # A comma also joins the clauses of one specifier: `trl>=0.20,<1`.
-        if pending and re.match(r"\s*[<>!=~]", piece):
-            pending += f",{piece}"
-            continue
-        _add(found, pending, source)
-        pending = piece
-    _add(found, pending, source)
+    for name, specifier in _specifiers(text):
+        is_newest = specifier.lower() == f"=={NEWEST}"
+        resolved = _newest(name, source) if is_newest else choose(name, specifier, source)
+        known = found.setdefault(name, resolved).version
+        if known != resolved.version:
+            raise ValueError(
+                f"target {name}: expected one version, got {known} and {resolved.version}"
+            )
     return Target.of(found, named=bool(found))
+
+
+def _range(text: str, source: str) -> Target:
+    """Return the newest release that a range admits of each package, with its older ones as its
+    ``others``: each beside what the other packages were on its day."""
+    specifiers: dict[str, str] = {}
+    for name, specifier in _specifiers(text):
+        specifiers[name] = f"{specifiers.get(name, '')},{specifier}"
+    if not specifiers:
+        raise ValueError(f"expected a range such as trl>=0.15,<2, got {text!r}")
+    admitted = {
+        name: {each: day for each, day in table(name).days.items() if satisfies(each, specifier)}
+        for name, specifier in specifiers.items()
+    }
+    for name, days in admitted.items():
+        if not days:
+            raise ValueError(f"no release known of {name} is {specifiers[name].lstrip(',')}")
+    every = {_of_day("9", admitted, source): None}
+    for name, days in admitted.items():
+        for version, day in days.items():
+            every[_of_day(day, admitted | {name: {version: ""}}, source)] = None
+    newest, *others = every
+    others.sort(key=lambda one: [parse_version(one.version(name).version) for name in admitted])
+    return newest._replace(others=tuple(others))
+
+
+def _of_day(day: str, admitted: Mapping[str, Mapping[str, str]], source: str) -> Target:
+    """Return the newest of the admitted releases on a day; the oldest where none was there yet."""
+    at = {
+        name: [each for each, released in days.items() if released <= day] or list(days)[:1]
+        for name, days in admitted.items()
+    }
+    return Target.of({name: Resolved(each[-1], source) for name, each in at.items()}, named=True)
 
 
 def _newest(package: str, source: str) -> Resolved:
     return Resolved(table(package).releases[-1], source, note="the newest known")
 
 
-def _add(found: dict[str, Resolved], text: str, source: str) -> None:
-    if not text.strip():
-        return
-    match = re.fullmatch(_PART, text)
-    if match is None or match[1].lower() not in PACKAGES or not match[2]:
-        known = ", ".join(PACKAGES)
-        raise ValueError(
-            f"expected a target such as trl=0.29,transformers=4.57 (of {known}), "
-            f"got {text.strip()!r}"
-        )
-    name, specifier = match[1].lower(), match[2].strip()
-    if re.fullmatch(r"=\s*[^=<>~!^]*", specifier):
-        specifier = f"=={specifier[1:].strip()}"
-    if specifier.lower() == f"=={NEWEST}":
-        _add_once(found, name, _newest(name, source))
-        return
-    if not is_specifier(specifier):
-        written = specifier.lstrip("=<>~!^ ") or "nothing"
-        raise ValueError(f"target {name}: expected a version such as 1.16.0, got {written!r}")
-    _add_once(found, name, choose(name, specifier, source))
-
-
-def _add_once(found: dict[str, Resolved], name: str, resolved: Resolved) -> None:
-    known = found.setdefault(name, resolved)
-    if known.version != resolved.version:
-        raise ValueError(
-            f"target {name}: expected one version, got {known.version} and {resolved.version}"
-        )
+def _specifiers(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each package that a target names, with what it says of its version."""
+    # A comma also joins the clauses of one specifier: `trl>=0.20,<1`.
+    for piece in re.split(r",(?!\s*[<>!=~])", text):
+        if not piece.strip():
+            continue
+        match = re.fullmatch(_PART, piece)
+        if match is None or match[1].lower() not in PACKAGES or not match[2]:
+            known = ", ".join(PACKAGES)
+            raise ValueError(
+                f"expected a target such as trl=0.29,transformers=4.57 (of {known}), "
+                f"got {piece.strip()!r}"
+            )
+        name, specifier = match[1].lower(), match[2].strip()
+        if re.fullmatch(r"=\s*[^=<>~!^]*", specifier):
+            specifier = f"=={specifier[1:].strip()}"
+        if not (is_specifier(specifier) or specifier.lower() == f"=={NEWEST}"):
+            written = specifier.lstrip("=<>~!^ ") or "nothing"
+            raise ValueError(f"target {name}: expected a version such as 1.16.0, got {written!r}")
+        yield name, specifier
 
 
 def choose(package: str, specifier: str, source: str) -> Resolved:

@@ -38,7 +38,7 @@ def estimate_command(
     target: str | None,
     output_format: str,
     fit: bool = False,
-    gpus: int = 0,
+    gpus: int | None = None,
     write_launch: str | None = None,
 ) -> int:
     """Print the estimate of each run and return the exit status: 1 if one does not fit the GPU,
@@ -51,7 +51,7 @@ def estimate_command(
     if script is not None:
         settings = configured(runs[0].path, target, gpu, assumptions)
         gpu, assumptions = settings.gpu, settings.assume
-    asked = Asked(Pricing(gpu or "", assumptions), fit, gpus)
+    asked = Asked(Pricing(gpu or "", assumptions), fit, gpus or 0)
     _check(asked, runs, write=write_launch is not None)
     shape = read_json(model_config) if model_config is not None else None
     if shape is not None:

@@ -40,22 +40,22 @@ from memlint.source.record import NamedTuple
 class Mode(NamedTuple):
     """What ``fix`` does with a change, and which findings set its exit status.
 
-    report: the format in which what remains is written to standard output; ``text`` writes what
-    was done instead.
+    output_format: in which what remains is written to standard output; ``text`` writes what was
+    done instead.
     """
 
     diff: bool
     only_check: bool
     exit_zero: bool
     fail_level: str
-    fail_on_fix: bool = False
-    report: str = "text"
+    exit_non_zero_on_fix: bool = False
+    output_format: str = "text"
 
     def check(self, paths: tuple[str, ...]) -> None:
         """Raise Usage where a report would share standard output with something else."""
-        if self.report != "text" and (self.diff or "-" in paths):
+        if self.output_format != "text" and (self.diff or "-" in paths):
             other = "a script" if "-" in paths else "a diff"
-            raise Usage(f"standard output is {other}: no --output-format {self.report}")
+            raise Usage(f"standard output is {other}: no --output-format {self.output_format}")
 
     @property
     def writes(self) -> bool:
@@ -79,8 +79,7 @@ def fix_command(
         return _fix_stdin(options, stdin_filename, unsafe, mode)
     if "-" in paths or stdin_filename is not None:
         raise Usage("standard input (-) must be the only path")
-    out, err = _styles(options)
-    tally = _Tally(mode, options.quiet, out, err)
+    tally = _Tally(mode, options)
     if mode.writes:
         _end_cleanly()
     with progress_bar(not options.quiet) as progress:
@@ -102,14 +101,8 @@ def fix_command(
             if mode.writes:
                 raise Interrupted from None
             raise
-    for diagnostic in tally.diagnostics:
-        click.echo(diagnostic_line(diagnostic, err), err=True)
-    _report_what_remains(mode.report, inputs, cache)
-    if not options.quiet:
-        _report_withheld(tally.tried, paths, unsafe)
-        _report_sum(tally.changed, tally.left, tally.unwritten, writes=mode.writes)
-        _report_conditions(tally.changed, tally.tried)
-    return _status(tally.diagnostics, tally.changed, tally.left, mode)
+    _report_what_remains(mode.output_format, inputs, cache)
+    return tally.close(paths, unsafe)
 
 
 class _Tally:
@@ -119,16 +112,20 @@ class _Tally:
     written. left: the findings that remain. tried: the files for which versions were assumed.
     """
 
-    def __init__(self, mode: Mode, quiet: bool, out: Style, err: Style) -> None:
+    def __init__(self, mode: Mode, options: Common) -> None:
         self.diagnostics: list[FileError] = []
         self.changed: list[FixResult] = []
         self.unwritten: list[FixResult] = []
         self.left: list[Rendered] = []
         self.tried: list[FixResult] = []
         self._written: set[tuple[int, int]] = set()
-        self._mode, self._quiet, self._out, self._err = mode, quiet, out, err
+        self._mode, self._quiet = mode, options.quiet
+        self.out, self._err = (
+            Style(colours(options.colour, each)) for each in (sys.stdout, sys.stderr)
+        )
 
     def take(self, result: FixResult) -> None:
+        """Write what was fixed in a file, and report it."""
         self.diagnostics += result.diagnostics
         if result.checked.assumed:
             self.tried.append(result)
@@ -141,21 +138,43 @@ class _Tally:
                 self.unwritten.append(result)
                 self.left += result.checked.findings
                 return
-        self.left += result.left
-        _tell_broken(result, self._err)
+        self.keep(result)
         if result.after is not None:
-            self.changed.append(result)
-            _report_change(result, self._mode, self._quiet, self._out)
+            _report_change(result, self._mode, self._quiet, self.out)
         for finding, why in result.refused:
             where = f"{finding_place(finding)}: {finding.code}"
             click.echo(f"{where} was not fixed: {visible(why)}", err=True)
 
+    def keep(self, result: FixResult) -> None:
+        """Keep what the summary needs, and report where a file does not parse."""
+        self.left += result.left
+        if result.after is not None:
+            self.changed.append(result)
+        for finding in result.left:
+            if finding.code == BROKEN_FILE.code:
+                where = finding_place(finding)
+                click.echo(f"{where}: {headline(finding, self._err)}", err=True)
 
-def _tell_broken(result: FixResult, err: Style) -> None:
-    """Report where a file does not parse. Nothing in it is fixed."""
-    for finding in result.left:
-        if finding.code == BROKEN_FILE.code:
-            click.echo(f"{finding_place(finding)}: {headline(finding, err)}", err=True)
+    def close(self, paths: tuple[str, ...], unsafe: bool | None) -> int:
+        """Report what could not be read or written, and the summary; return the exit status."""
+        for diagnostic in self.diagnostics:
+            click.echo(diagnostic_line(diagnostic, self._err), err=True)
+        mode = self._mode
+        if not self._quiet:
+            _report_withheld(self.tried, paths, unsafe)
+            _report_sum(self.changed, self.left, self.unwritten, writes=mode.writes)
+            _report_conditions(self.changed, self.tried)
+        if self.diagnostics:
+            return 2
+        if mode.exit_zero:
+            return 0
+        if mode.exit_non_zero_on_fix and self.changed:
+            return 1
+        if mode.only_check:
+            return 1 if self.changed else 0
+        if mode.diff:
+            return 0
+        return 1 if any(finding.fails(mode.fail_level) for finding in self.left) else 0
 
 
 def _fix_stdin(options: Common, filename: str | None, unsafe: bool | None, mode: Mode) -> int:
@@ -169,20 +188,15 @@ def _fix_stdin(options: Common, filename: str | None, unsafe: bool | None, mode:
     if unsafe is not None:
         job = job._replace(unsafe_fixes=unsafe)
     result = Session().fix(job, data)
-    out, err = _styles(options)
+    tally = _Tally(mode, options)
     if mode.diff:
-        sys.stdout.write(_coloured(result.patch, out))
+        sys.stdout.write(_coloured(result.patch, tally.out))
     elif mode.writes:
         _write_bytes(data if result.diagnostics or result.after is None else result.after)
-    _tell_broken(result, err)
-    for diagnostic in result.diagnostics:
-        click.echo(diagnostic_line(diagnostic, err), err=True)
-    changed = [result] if result.after is not None else []
-    if not options.quiet:
-        _report_withheld([result], ("-",), unsafe)
-        _report_sum(changed, result.left, writes=mode.writes)
-        _report_conditions(changed, [result])
-    return _status(result.diagnostics, changed, result.left, mode)
+    tally.keep(result)
+    tally.diagnostics += result.diagnostics
+    tally.tried.append(result)
+    return tally.close(("-",), unsafe)
 
 
 def _write_bytes(data: bytes) -> None:
@@ -250,7 +264,7 @@ def _report_change(result: FixResult, mode: Mode, quiet: bool, out: Style) -> No
         return
     verb = "would fix" if mode.only_check else "fixed"
     count = plural(len(result.fixed), "finding")
-    aside = mode.report != "text"
+    aside = mode.output_format != "text"
     click.echo(f"{out(shown_path(result.path), 'bold')}: {verb} {count}", err=aside)
     what = Counter(
         (finding.code, finding.fix.message if finding.fix else "") for finding in result.fixed
@@ -290,7 +304,7 @@ def _done(changed: Sequence[FixResult], unwritten: Sequence[FixResult], *, write
 def _report_sum(
     changed: Sequence[FixResult],
     left: Sequence[Rendered],
-    unwritten: Sequence[FixResult] = (),
+    unwritten: Sequence[FixResult],
     *,
     writes: bool,
 ) -> None:
@@ -339,33 +353,6 @@ def _report_conditions(changed: Sequence[FixResult], tried: Sequence[FixResult])
     if not assumed:
         return
     click.echo(f"Versions assumed: {', '.join(assumed)}.", err=True)
-
-
-def _status(
-    diagnostics: Sequence[FileError],
-    changed: Sequence[FixResult],
-    left: Sequence[Rendered],
-    mode: Mode,
-) -> int:
-    if diagnostics:
-        return 2
-    if mode.exit_zero:
-        return 0
-    if mode.fail_on_fix and changed:
-        return 1
-    if mode.only_check:
-        return 1 if changed else 0
-    if mode.diff:
-        return 0
-    return 1 if any(finding.fails(mode.fail_level) for finding in left) else 0
-
-
-def _styles(options: Common) -> tuple[Style, Style]:
-    """Return the styles of standard output and of standard error."""
-    return (
-        Style(colours(options.colour, sys.stdout)),
-        Style(colours(options.colour, sys.stderr)),
-    )
 
 
 def _coloured(patch: str, style: Style) -> str:

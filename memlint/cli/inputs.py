@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 # With fewer files to parse, a progress bar would only flash.
 _LONG_WORK = 200
+# Options that stand before the configuration.
+_OVERRIDING = (
+    "target", "runtime", "gpu", "assume", "prices", "tests", "fixable", "unfixable",
+)  # fmt: skip
 # Users wait this long without a sign of progress.
 _LONG_SECONDS = 1.0
 
@@ -78,21 +82,14 @@ def settings_here(options: Common, folder: str = ".") -> Settings:
 
 def _over(options: Common, settings: Settings) -> Settings:
     """Return ``settings``, overridden by the command line."""
-    return override(
-        settings,
-        target=options.target,
-        runtime=options.runtime,
-        gpu=options.gpu,
-        assume=options.assume,
-        prices=options.prices,
-        tests=options.tests,
-        fixable=options.fixable,
-        unfixable=options.unfixable,
-    )
+    return override(settings, **{name: getattr(options, name) for name in _OVERRIDING})
 
 
-def gather(paths: Sequence[str], options: Common, progress: Progress | None = None) -> Inputs:
-    """Return the jobs for ``paths``. Raise ``Usage`` if a configuration is invalid."""
+def gather(
+    paths: Sequence[str], options: Common, progress: Progress | None = None, *, tell: bool = True
+) -> Inputs:
+    """Return the jobs for ``paths``; tell of what is assumed. Raise ``Usage`` if a configuration is
+    invalid."""
     on_file = (progress or Progress()).read
     here = settings_here(options)
     found: list[Found] = []
@@ -117,8 +114,8 @@ def gather(paths: Sequence[str], options: Common, progress: Progress | None = No
     changed = {key: _over(options, value) for key, value in overridden.items()}
     found = [each._replace(settings=changed[id(each.settings)]) for each in found]
     jobs = plan(found, options.choice)
-    check_targets([*changed.values(), here], options.target)
-    check_prices([*changed.values(), here], options)
+    check_targets([*changed.values(), here], options.target, tell=tell)
+    check_prices([*changed.values(), here], options, tell=tell)
     return Inputs(jobs, diagnostics, here)
 
 
@@ -167,15 +164,18 @@ def check_targets(
 
         said_by = "--target" if option is not None else os.path.basename(origin) or "target"
         try:
-            unknown = parse_target(target, said_by).unknown
+            meant = parse_target(target, said_by)
         except ValueError as error:
             where = f"{origin}: 'target': " if option is None and origin else ""
             raise Usage(f"{where}{error}") from None
-        for line in unknown if tell else ():
+        for line in meant.unknown if tell else ():
             click.echo(f"memlint: {visible(line)}", err=True)
+        if tell and meant.others:
+            versions = f"{len(meant.others) + 1} versions, {meant.others[0].label} to {meant.label}"
+            click.echo(f"memlint: {versions}, each with the other libraries of its day", err=True)
 
 
-def check_prices(all_settings: Iterable[Settings], options: Common) -> None:
+def check_prices(all_settings: Iterable[Settings], options: Common, *, tell: bool = True) -> None:
     """Raise ``Usage``, naming the file at fault, if a GPU or an assumption is invalid."""
     named = {(each.gpu, each.assume): each.origin for each in all_settings}
     for (gpu, assume), origin in named.items():
@@ -190,7 +190,7 @@ def check_prices(all_settings: Iterable[Settings], options: Common) -> None:
         except SettingsError as error:
             given = options.gpu is not None or options.assume
             raise Usage(f"{'' if given or not origin else f'{origin}: '}{error}") from None
-        if unknown:
+        if unknown and tell:
             click.echo(f"memlint: {visible(unknown)}", err=True)
 
 

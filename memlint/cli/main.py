@@ -29,6 +29,10 @@ from memlint.cli.options import (
 )
 
 CLEAN, FOUND, BROKEN = 0, 1, 2
+# Options of ``check`` that say what its report is like.
+_REPORT = (
+    "stdin_filename", "output_format", "statistics", "exit_zero", "fail_level", "output_file",
+)  # fmt: skip
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -167,15 +171,7 @@ def main() -> None:
 @click.option("--statistics", is_flag=True, help="Count findings by rule, as text or JSON.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
 @fail_level_option
-def check(
-    output_format: str,
-    output_file: str | None,
-    watch: bool,
-    statistics: bool,
-    exit_zero: bool,
-    fail_level: str,
-    **values: Any,
-) -> int:
+def check(watch: bool, **values: Any) -> int:
     """Report what wastes GPU memory in the scripts and notebooks under PATHS.
 
     PATHS are files and folders (default: the current folder); - reads a script from standard
@@ -188,18 +184,8 @@ def check(
     from memlint.cli.check import check_command
 
     paths, options = tuple(values["paths"]), read_options(values)
-    checking = partial(
-        check_command,
-        paths,
-        options,
-        stdin_filename=values["stdin_filename"],
-        output_format=output_format,
-        statistics=statistics,
-        exit_zero=exit_zero,
-        fail_level=fail_level,
-        adoption=read_adoption(values),
-        output_file=output_file,
-    )
+    report = {name: values[name] for name in _REPORT}
+    checking = partial(check_command, paths, options, adoption=read_adoption(values), **report)
     if watch and "-" not in paths:
         from memlint.cli.watch import watch as check_again
 
@@ -230,18 +216,10 @@ def report(output: str, **values: Any) -> int:
     """
     from memlint.cli.check import check_command
 
-    options = read_options(values)
-    status = check_command(
-        tuple(values["paths"]),
-        options,
-        stdin_filename=values["stdin_filename"],
-        output_format="html",
-        statistics=False,
-        exit_zero=True,
-        fail_level="waste",
-        adoption=Adoption(),
-        output_file=output,
-    )
+    paths, options, name = tuple(values["paths"]), read_options(values), values["stdin_filename"]
+    page = ("html", False, True, "waste", output)
+    report = dict(zip(_REPORT, (name, *page), strict=True))
+    status = check_command(paths, options, adoption=Adoption(), **report)
     if output != "-" and not options.quiet:
         click.echo(f"wrote {output}", err=True)
     return status
@@ -281,17 +259,7 @@ def report(output: str, **values: Any) -> int:
     help="Exit with 1 if a file was changed, even if no findings remain.",
 )
 @fail_level_option
-def fix(
-    unsafe_fixes: bool | None,
-    fit: bool,
-    diff: bool,
-    only_check: bool,
-    output_format: str,
-    exit_zero: bool,
-    exit_non_zero_on_fix: bool,
-    fail_level: str,
-    **values: Any,
-) -> int:
+def fix(unsafe_fixes: bool | None, fit: bool, **values: Any) -> int:
     """Apply fixes to the scripts under PATHS and keep their formatting.
 
     Only fixes that do not change what the model learns are applied, unless --unsafe-fixes is given.
@@ -303,14 +271,9 @@ def fix(
     """
     from memlint.cli.fix import Mode, fix_command
 
-    return fix_command(
-        tuple(values["paths"]),
-        read_options(values),
-        stdin_filename=values["stdin_filename"],
-        unsafe=unsafe_fixes,
-        mode=Mode(diff, only_check, exit_zero, fail_level, exit_non_zero_on_fix, output_format),
-        fit=fit,
-    )
+    paths, options, name = tuple(values["paths"]), read_options(values), values["stdin_filename"]
+    mode = Mode(*(values[field] for field in Mode._fields))
+    return fix_command(paths, options, stdin_filename=name, unsafe=unsafe_fixes, mode=mode, fit=fit)
 
 
 @main.command(short_help="Move scripts to other versions of the libraries.")
@@ -437,19 +400,7 @@ def _assumptions(example: str) -> Callable[[FC], FC]:
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]")
 def estimate(
-    script: str | None,
-    settings_file: str | None,
-    gpu: str | None,
-    assumptions: tuple[str, ...],
-    model_config: str | None,
-    target: str | None,
-    fit: bool,
-    gpus: int | None,
-    write_launch: str | None,
-    output_format: str,
-    trace: bool,
-    timeout: float,
-    arguments: tuple[str, ...],
+    script: str | None, arguments: tuple[str, ...], trace: bool, timeout: float, **values: Any
 ) -> int:
     """Estimate the GPU memory that the run in FILE needs, phase by phase.
 
@@ -465,25 +416,14 @@ def estimate(
     from memlint.cli.estimate import estimate_command, trace_command
 
     if trace:
-        if script is None or settings_file or fit or gpus or write_launch or model_config:
+        others = ("settings_file", "fit", "gpus", "write_launch", "model_config")
+        if script is None or any(values[name] for name in others):
             raise click.UsageError("--trace takes a SCRIPT, and no settings, --fit or --gpus")
-        as_json = output_format == "json"
-        return trace_command(script, arguments, target, gpu, assumptions, timeout, as_json)
+        run = values["target"], values["gpu"], values["assumptions"], timeout
+        return trace_command(script, arguments, *run, values["output_format"] == "json")
     if arguments:
         raise click.UsageError(f"{arguments[0]}: a script is given arguments with --trace alone")
-
-    return estimate_command(
-        script,
-        settings_file=settings_file,
-        gpu=gpu,
-        assumptions=assumptions,
-        model_config=model_config,
-        target=target,
-        output_format=output_format,
-        fit=fit,
-        gpus=gpus or 0,
-        write_launch=write_launch,
-    )
+    return estimate_command(script, **values)
 
 
 @main.command(short_help="Say whether a run fits a GPU, and with which batch.")
@@ -495,14 +435,7 @@ def estimate(
 @_assumptions("seq_len=4096")
 @_versions
 @_text_or_json
-def fits(
-    script: str,
-    gpu: str | None,
-    gpus: int,
-    assumptions: tuple[str, ...],
-    target: str | None,
-    output_format: str,
-) -> int:
+def fits(script: str, output_format: str, **values: Any) -> int:
     """Say whether the run in FILE fits a GPU, with what it would, the largest micro-batch with the
     accumulation that keeps the rows of a step, and the command to type next.
 
@@ -511,14 +444,7 @@ def fits(
     """
     from memlint.cli.fits import fits_command
 
-    return fits_command(
-        script,
-        gpu=gpu,
-        gpus=gpus,
-        assumptions=assumptions,
-        target=target,
-        as_json=output_format == "json",
-    )
+    return fits_command(script, as_json=output_format == "json", **values)
 
 
 @main.command(short_help="Explain a CUDA out-of-memory error.")
@@ -528,14 +454,7 @@ def fits(
 @_assumptions("model=gpt2 or seq_len=4096")
 @_versions
 @_text_or_json
-def oom(
-    log: str,
-    script: str | None,
-    settings_file: str | None,
-    assumptions: tuple[str, ...],
-    target: str | None,
-    output_format: str,
-) -> int:
+def oom(log: str, script: str | None, **values: Any) -> int:
     """Explain which tensor torch could not allocate, from the error in LOG, and what helps.
 
     LOG is a file with torch's message (- reads standard input). FILE, as for estimate, or
@@ -543,14 +462,7 @@ def oom(
     """
     from memlint.cli.oom import oom_command
 
-    return oom_command(
-        log,
-        script,
-        settings_file=settings_file,
-        assumptions=assumptions,
-        target=target,
-        output_format=output_format,
-    )
+    return oom_command(log, script, **values)
 
 
 @main.command(short_help="Show what was alive at the peak of a memory snapshot of torch.")
@@ -559,13 +471,7 @@ def oom(
 @_assumptions("seq_len=4096")
 @_versions
 @_text_or_json
-def profile(
-    snapshot: str,
-    script: str | None,
-    assumptions: tuple[str, ...],
-    target: str | None,
-    output_format: str,
-) -> int:
+def profile(snapshot: str, script: str | None, **values: Any) -> int:
     """Show what was alive at the peak of SNAPSHOT, by kind and place, and what helps.
 
     SNAPSHOT is what torch.cuda.memory._dump_snapshot wrote; nothing in it is run. FILE, as for
@@ -573,9 +479,7 @@ def profile(
     """
     from memlint.cli.profile import profile_command
 
-    return profile_command(
-        snapshot, script, assumptions=assumptions, target=target, output_format=output_format
-    )
+    return profile_command(snapshot, script, **values)
 
 
 @main.command(short_help="Show what the script model knows about a file.")

@@ -72,6 +72,11 @@ _OPTIONS = (
         help="Check for these library versions, such as trl=0.29,transformers=4.57; or newest.",
     ),
     click.option(
+        "--range", "of_range", metavar="VERSIONS",
+        help="Check for each release in a range, as in 'trl>=0.15,<2', and fix what is right in "
+        "all of them.",
+    ),
+    click.option(
         "--config", type=click.Path(), metavar="FILE",
         help="Use this configuration file and no other.",
     ),
@@ -142,9 +147,12 @@ fail_level_option = click.option(
 
 def read_options(values: dict[str, Any]) -> Common:
     """Read the shared options from a command's values."""
+    target, of_range = values["target"], values["of_range"]
+    if target is not None and of_range is not None:
+        raise click.UsageError("--range and --target exclude each other")
     return Common(
         Choice(values["select"] or None, values["ignore"], values["extend_select"]),
-        values["target"],
+        target if of_range is None else f"every {of_range}",
         values["config"],
         values["force_exclude"],
         not values["no_cache"],

@@ -34,7 +34,7 @@ def watch(check: Callable[[], object], paths: Sequence[str], options: Common) ->
 def _files(paths: Sequence[str], options: Common) -> Iterable[str]:
     """Return what is checked, and its configuration; nothing where that cannot be read."""
     try:
-        inputs = gather(paths, options)
+        inputs = gather(paths, options, tell=False)
     except Usage:
         return [options.config or ""]
     return [*(job.path for job in inputs.jobs), inputs.settings.origin]

@@ -143,24 +143,17 @@ def _settings(path: str, section: Mapping[str, Any]) -> Settings:
 def override(
     settings: Settings,
     *,
-    target: str | None = None,
-    unsafe_fixes: bool | None = None,
-    runtime: bool | None = None,
-    gpu: str | None = None,
     assume: tuple[str, ...] = (),
-    prices: bool | None = None,
-    tests: bool | None = None,
     fixable: tuple[str, ...] = (),
     unfixable: tuple[str, ...] = (),
+    **others: str | bool | None,
 ) -> Settings:
-    """Return ``settings`` overridden by the command line; its assumptions are added."""
+    """Return ``settings`` overridden by the command line; its assumptions are added.
+
+    others: values of other fields; None: the command line says nothing.
+    """
     values: dict[str, Any] = {
-        "target": target,
-        "unsafe_fixes": unsafe_fixes,
-        "runtime": runtime,
-        "gpu": gpu,
-        "prices": prices,
-        "tests": tests,
+        **others,
         "fixable": fixable or None,
         "assume": (*settings.assume, *assume),
         "unfixable": (*settings.unfixable, *unfixable),

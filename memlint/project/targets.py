@@ -52,7 +52,11 @@ class Targets:
         targets = dict.fromkeys(target.alternatives(libraries))
         for other in _coarse_to_fine(list(targets)):
             if other.versions != target.versions:
-                yield self._open(other).api
+                yield self.opened(other)
+
+    def opened(self, target: Target) -> Api:
+        """Return the tables of a target."""
+        return self._open(target).api
 
     def key(self, path: str, said: str = "") -> str:
         """Return the versions that a result depends on, as text, without the script's own pins."""
@@ -107,6 +111,7 @@ class _Opened:
         self.target = target
         tables = [each.tables for _, each in target.versions if each.tables]
         assumed = " assumed" if target.assumed else ""
+        tables += [f"and {each}" for each in target.others]
         self.key = f"{target}{assumed}{''.join(f' {each}' for each in tables)}"
 
     @cached_property

@@ -49,6 +49,12 @@ class Report(NamedTuple):
             yield from result.findings
 
     @property
+    def told(self) -> Iterator[Rendered]:
+        """Yield the findings, and each file's reasons why it could not be read."""
+        for result in self.results:
+            yield from result.told
+
+    @property
     def diagnostics(self) -> Iterator[FileError]:
         for result in self.results:
             yield from result.diagnostics

@@ -5,28 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlint.reports import Report
-from memlint.reports.readable import finding_place, place
+from memlint.reports.readable import finding_place
 from memlint.reports.style import visible
 
 _ENCODED = {"%": "%AZP25", "\r": "%0D", "\n": "%0A", ";": "%3B", "]": "%5D"}
 
 
 def render(report: Report) -> Iterator[str]:
-    for result in report.results:
-        for finding in result.findings:
-            kind = "error" if finding.level == "error" else "warning"
-            start = finding.start
-            where = {"sourcepath": finding.path}
-            if start.cell is None:  # a notebook's rows are a cell's, not the file's
-                where |= {"linenumber": str(start.row), "columnnumber": str(start.column)}
+    for finding in report.told:
+        kind = "error" if finding.level == "error" else "warning"
+        start = finding.start
+        where = {"sourcepath": finding.path}
+        if start.cell is None:  # a notebook's rows are a cell's, not the file's
+            where |= {"linenumber": str(start.row), "columnnumber": str(start.column)}
+        if finding.code:
             where["code"] = finding.code
-            yield _issue(kind, where, f"{finding_place(finding)}: {finding.message}")
-        for each in result.diagnostics:
-            where = {"sourcepath": each.path}
-            if each.cell is None and each.row is not None:
-                where |= {"linenumber": str(each.row), "columnnumber": str(each.column or 1)}
-            text = f"{place(each.path, each.row, each.column, each.cell)}: {each.message}"
-            yield _issue("error", where, text)
+        yield _issue(kind, where, f"{finding_place(finding)}: {finding.message}")
 
 
 def _issue(kind: str, where: dict[str, str], text: str) -> str:

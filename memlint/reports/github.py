@@ -6,31 +6,25 @@ import re
 from collections.abc import Iterator
 
 from memlint.reports import Report
-from memlint.reports.readable import assumed_line, finding_place, place
+from memlint.reports.readable import assumed_line, finding_place
 from memlint.reports.style import visible
 
 _COMMANDS = {"error": "error", "waste": "warning", "notice": "notice", "hint": "notice"}
 
 
 def render(report: Report) -> Iterator[str]:
-    for result in report.results:
-        for finding in result.findings:
-            where = {"file": finding.path}
-            if finding.start.cell is None:  # a notebook's rows are a cell's, not the file's
-                where |= {
-                    "line": str(finding.start.row),
-                    "col": str(finding.start.column),
-                    "endLine": str(finding.end.row),
-                    "endColumn": str(finding.end.column),
-                }
-            text = f"{finding_place(finding)}: {finding.code} {finding.message}"
-            yield _command(_COMMANDS[finding.level], f"memlint ({finding.code})", where, text)
-        for each in result.diagnostics:
-            where = {"file": each.path}
-            if each.cell is None and each.row is not None:
-                where |= {"line": str(each.row), "col": str(each.column or 1)}
-            text = f"{place(each.path, each.row, each.column, each.cell)}: {each.message}"
-            yield _command("error", "memlint", where, text)
+    for finding in report.told:
+        where = {"file": finding.path}
+        if finding.start.cell is None:  # a notebook's rows are a cell's, not the file's
+            where |= {
+                "line": str(finding.start.row),
+                "col": str(finding.start.column),
+                "endLine": str(finding.end.row),
+                "endColumn": str(finding.end.column),
+            }
+        title = f"memlint ({finding.code})" if finding.code else "memlint"
+        text = f"{finding_place(finding)}: {f'{finding.code} {finding.message}'.lstrip()}"
+        yield _command(_COMMANDS[finding.level], title, where, text)
     if line := assumed_line(report):
         yield _command("notice", "memlint", {}, line)
 

@@ -16,37 +16,23 @@ _SEVERITIES = {"error": "major", "waste": "minor", "notice": "info", "hint": "in
 def render(report: Report) -> Iterator[str]:
     fingerprints = Fingerprints()
     items: list[dict[str, Any]] = []
-    for result in report.results:
-        path = relative(result.path) or result.path
-        for finding in result.findings:
-            start, end = finding.start, finding.end
-            cell = ""
-            if start.cell is not None:
-                # A cell's rows are no rows of the file.
-                cell = f" (cell {start.cell}, row {start.row})"
-                start = end = Location(1, 1)
-            items.append(
-                {
-                    "check_name": finding.code,
-                    "description": f"{finding.code}: {finding.message}{cell}",
-                    "fingerprint": fingerprints.of(finding),
-                    "location": _location(path, start, end),
-                    "severity": _SEVERITIES[finding.level],
-                }
-            )
-        for each in result.diagnostics:
-            here = (
-                Location(each.row or 1, each.column or 1) if each.cell is None else Location(1, 1)
-            )
-            items.append(
-                {
-                    "check_name": "unreadable",
-                    "description": each.message,
-                    "fingerprint": fingerprints.of_parts(path, "unreadable", each.message),
-                    "location": _location(path, here, here),
-                    "severity": "blocker",
-                }
-            )
+    for finding in report.told:
+        start, end = finding.start, finding.end
+        cell = ""
+        if start.cell is not None:
+            # A cell's rows are no rows of the file.
+            cell = f" (cell {start.cell}, row {start.row})"
+            start = end = Location(1, 1)
+        name = finding.code or finding.name
+        items.append(
+            {
+                "check_name": name,
+                "description": f"{name}: {finding.message}{cell}",
+                "fingerprint": fingerprints.of(finding),
+                "location": _location(relative(finding.path) or finding.path, start, end),
+                "severity": _SEVERITIES[finding.level] if finding.code else "blocker",
+            }
+        )
     yield json.dumps(items, indent=2) + "\n"
 
 

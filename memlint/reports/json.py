@@ -18,14 +18,12 @@ from typing import Any
 from memlint.reports import Report
 from memlint.run.results import Rendered, RenderedFix
 from memlint.source import Location
-from memlint.source.diagnostics import FileError
 
 
 def render(report: Report) -> Iterator[str]:
     items: list[dict[str, Any]] = []
     for result in report.results:
-        items += [_finding(each, result.assumed) for each in result.findings]
-        items += [_diagnostic(each) for each in result.diagnostics]
+        items += [_finding(each, result.assumed) for each in result.told]
     yield dumps(items, indent=2) + "\n"
 
 
@@ -33,7 +31,7 @@ def _finding(finding: Rendered, assumed: tuple[str, ...]) -> dict[str, Any]:
     return {
         "assumed_versions": list(assumed),
         "cell": finding.start.cell,
-        "code": finding.code,
+        "code": finding.code or None,
         "end_location": _location(finding.end),
         "filename": os.path.abspath(finding.path),
         "fix": None if finding.fix is None else _fix(finding.fix),
@@ -41,7 +39,7 @@ def _finding(finding: Rendered, assumed: tuple[str, ...]) -> dict[str, Any]:
         "location": _location(finding.start),
         "message": finding.message,
         "name": finding.name,
-        "noqa_row": finding.start.row,
+        "noqa_row": finding.start.row if finding.code else None,
         "saving": None if finding.saving is None else finding.saving._asdict(),
         "url": finding.url,
     }
@@ -60,24 +58,6 @@ def _fix(fix: RenderedFix) -> dict[str, Any]:
         ],
         "message": fix.message,
         "requires": fix.requires or None,
-    }
-
-
-def _diagnostic(diagnostic: FileError) -> dict[str, Any]:
-    here = _location(Location(diagnostic.row or 1, diagnostic.column or 1))
-    return {
-        "cell": diagnostic.cell,
-        "code": None,
-        "end_location": here,
-        "filename": os.path.abspath(diagnostic.path),
-        "fix": None,
-        "level": "error",
-        "location": here,
-        "message": diagnostic.message,
-        "name": "unreadable",
-        "noqa_row": None,
-        "saving": None,
-        "url": None,
     }
 
 

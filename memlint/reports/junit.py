@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
 from memlint.reports import Report
-from memlint.reports.readable import finding_place, place
+from memlint.reports.readable import finding_place
 from memlint.reports.style import visible
 
 
@@ -14,14 +14,9 @@ def render(report: Report) -> Iterator[str]:
     yield '<?xml version="1.0" encoding="utf-8"?>\n<testsuites name="memlint">\n'
     for result in report.results:
         cases = [
-            _failed(each.path, each.code, finding_place(each), each.message)
-            for each in result.findings
+            _failed(each.path, each.code or "error", finding_place(each), each.message)
+            for each in result.told
         ]
-        cases += [
-            _failed(each.path, "error", place(each.path, each.row, each.column, each.cell),
-                    each.message)
-            for each in result.diagnostics
-        ]  # fmt: skip
         count = f'tests="{len(cases) or 1}" failures="{len(cases)}" errors="0" disabled="0"'
         yield f"<testsuite name={_attribute(result.path)} {count}>\n"
         yield from cases or [f'<testcase name="memlint" classname={_attribute(result.path)}/>\n']

@@ -15,11 +15,7 @@ _SOURCE = {"name": "memlint", "url": "https://github.com/torch-memlint/memlint"}
 
 
 def render(report: Report) -> Iterator[str]:
-    items = [_finding(each) for each in report.findings]
-    for each in report.diagnostics:
-        here = Location(each.row or 1, each.column or 1, each.cell)
-        location = _location(each.path, here, here)
-        items.append({"message": each.message, "location": location, "severity": "ERROR"})
+    items = [_finding(each) for each in report.told]
     yield json.dumps({"source": _SOURCE, "diagnostics": items}, indent=2) + "\n"
 
 
@@ -28,8 +24,9 @@ def _finding(finding: Rendered) -> dict[str, Any]:
         "message": finding.message,
         "location": _location(finding.path, finding.start, finding.end),
         "severity": _LEVELS[finding.level],
-        "code": {"value": finding.code, **({"url": finding.url} if finding.url else {})},
     }
+    if finding.code:
+        item["code"] = {"value": finding.code, **({"url": finding.url} if finding.url else {})}
     if finding.fix is not None and finding.fix.edits and finding.start.cell is None:
         item["suggestions"] = [
             {"range": _range(each.start, each.end), "text": each.content}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -170,13 +171,13 @@ def _fixable(report: Report) -> Iterator[str]:
 
 
 def _fix_commands(report: Report) -> Iterator[tuple[list[Rendered], str]]:
-    """Findings with the command that fixes them; where versions are assumed, it names them."""
-    known = [result for result in report.results if not result.assumed]
+    """Findings with the command that fixes them; of assumed versions or a range, it names them."""
+    known = [result for result in report.results if not result.naming]
     yield [finding for result in known for finding in result.findings], "memlint fix"
-    assumed = [result for result in report.results if result.assumed]
-    naming = {result.naming for result in assumed if result.findings}
-    target = naming.pop() if len(naming) == 1 else "VERSIONS"
-    findings = [finding for result in assumed for finding in result.findings]
+    others = [result for result in report.results if result.naming]
+    naming = {result.naming for result in others if result.findings}
+    target = shlex.quote(naming.pop()) if len(naming) == 1 else "VERSIONS"
+    findings = [finding for result in others for finding in result.findings]
     yield findings, f"memlint fix --target {target}"
 
 

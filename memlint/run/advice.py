@@ -167,21 +167,22 @@ def right_everywhere(
     others: the tables of all other versions that may be meant; empty where the versions are known.
     check: what the rules of some codes find in the source at other versions.
     """
-    doubtful = {_key(each) for each in findings if _is_doubtful(each)}
+    doubtful = {edits_of(each) for each in findings if is_doubtful(each)}
     if not doubtful:
         return list(findings), []
     left = set(doubtful) if len(source.data) <= _LARGEST_BYTES else set()
     for api in others if left else ():
         found = check(frozenset(code for code, _ in left), api)
-        left &= {_key(each) for each in found}
+        left &= {edits_of(each) for each in found}
         if not left:
             break
-    withheld = [each for each in findings if _key(each) in doubtful - left]
-    kept = [each.as_advice() if _key(each) in doubtful - left else each for each in findings]
+    withheld = [each for each in findings if edits_of(each) in doubtful - left]
+    kept = [each.as_advice() if edits_of(each) in doubtful - left else each for each in findings]
     return kept, withheld
 
 
-def _is_doubtful(finding: Finding) -> bool:
+def is_doubtful(finding: Finding) -> bool:
+    """True if it depends on the version whether its fix is right."""
     fix = finding.fix
     if fix is None or not fix.edits or fix.applicability is Applicability.DISPLAY:
         return False
@@ -197,7 +198,7 @@ def _is_plain(edit: Edit) -> bool:
     return False
 
 
-def _key(finding: Finding) -> _Key:
-    """What must come out the same: the words may name versions, the edits decide."""
+def edits_of(finding: Finding) -> _Key:
+    """Return what must come out the same: the words may name versions, the edits decide."""
     fix = finding.fix or Fix("")
     return finding.code, fix._replace(message="", effect=())

@@ -6,6 +6,7 @@ Plain named tuples, because making a dataclass costs start-up time and JSON writ
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from memlint.rule.findings import Level
@@ -111,7 +112,8 @@ class FileResult(NamedTuple):
     """All that was found in one file.
 
     assumed: the libraries that it depends on whose version is only assumed (``trl 1.16.0``).
-    naming: what ``--target`` must be given to name the versions that it was checked for.
+    naming: what ``--target`` must be given to name the versions that it was checked for, where
+        they are assumed or a range.
     relied_on: other files of the project that it depends on, each with a digest of its content,
         which is empty for a file that was looked for in vain.
     footprint: what the script's run needs, where the memory model knows it.
@@ -124,6 +126,14 @@ class FileResult(NamedTuple):
     naming: str = ""
     relied_on: tuple[tuple[str, str], ...] = ()
     footprint: Footprint | None = None
+
+    @property
+    def told(self) -> Iterator[Rendered]:
+        """Yield the findings, and what kept the file from being read as one without a code."""
+        yield from self.findings
+        for each in self.diagnostics:
+            here = Location(each.row or 1, each.column or 1, each.cell)
+            yield Rendered(each.path, "", "unreadable", "error", each.message, here, here, "")
 
     def to_json(self) -> list[Any]:
         """Lists and plain values; the path is the cache's key and left out."""

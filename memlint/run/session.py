@@ -124,9 +124,11 @@ class Session:
             from memlint.run.recipes import check_recipe_data
 
             runs = self._runs_around(job)
-            return check_recipe_data(job.path, data, asking, runs, named=job.named)
+            checked = check_recipe_data(job.path, data, asking, runs, named=job.named)
+            return self._over_range(job, rules, checked)
         around = self._project(job, data), self._command_line(job, data)
         checked = check_data(job.path, data, asking, *around, named=job.named)
+        checked = self._over_range(job, rules, checked)
         if checked.source is None or not is_notebook_of_commands(job.path, data):
             return checked
         from memlint.run.recipes import with_commands
@@ -135,10 +137,31 @@ class Session:
         asked = asked._replace(runtime=True, pricing=None, unused_suppressions=False)
         return with_commands(checked, asked, self._runs_around(job))
 
+    def _over_range(self, job: Job, rules: _Rules, checked: Checked) -> Checked:
+        """What is found with all versions of a range, where the user asks for that."""
+        source = checked.source
+        target = self._targets.api(job.place, job.target, source).target
+        if source is None or checked.broken or not target.others:
+            return checked
+        from memlint.run.ranges import over_range
+
+        apis = [self._targets.opened(each) for each in (*target.others, target)]
+        ask = partial(self._findings, job, rules, source, is_alone=False)
+        footprint = checked.footprint and checked.footprint._replace(safe=None)
+        findings = over_range(checked.findings, apis, ask)
+        return checked._replace(findings=findings, footprint=footprint, naming=job.target)
+
     def _findings(
-        self, job: Job, rules: _Rules, source: Source, codes: frozenset[str] | None, api: Api
+        self,
+        job: Job,
+        rules: _Rules,
+        source: Source,
+        codes: frozenset[str] | None,
+        api: Api,
+        is_alone: bool = True,
     ) -> list[Finding]:
-        """What the rules (those of ``codes``) find in a version of a job's file."""
+        """What the rules (those of ``codes``) find in a version of a job's file. is_alone: without
+        the files around it, where there are codes."""
         asked = _asked(job, rules, api, _pass_over)
         if codes is not None:
             chosen = [each for each in rules.rules if each.code in codes]
@@ -148,7 +171,8 @@ class Session:
 
             runs = self._runs_around(job)
             return examine_recipe_source(source, recipes_of(source, runs), asked, runs).findings
-        project = self._project(job, source.data) if codes is None else None
+        is_alone = is_alone and codes is not None
+        project = None if is_alone else self._project(job, source.data)
         command_line = self._command_line(job, source.data)
         return examine(source, asked, project, command_line).findings
 
@@ -167,13 +191,15 @@ class Session:
             findings = list(checked.findings)
             if changed is not source:
                 findings = self._findings(job, rules, changed, None, api)
+                again = Checked(job.path, changed, findings)
+                findings = list(self._over_range(job, rules, again).findings)
             if checked.assumed:
                 from memlint.run.advice import right_everywhere
 
                 libraries = _libraries(changed, findings)
                 others = self._targets.others(job.place, job.target, changed, libraries)
-                again = partial(self._findings, job, rules, changed)
-                findings, withheld = right_everywhere(changed, findings, others, again)
+                ask = partial(self._findings, job, rules, changed)
+                findings, withheld = right_everywhere(changed, findings, others, ask)
             if job.fixable is not None:
                 findings = [
                     each if each.code in job.fixable else each.as_advice() for each in findings
@@ -252,7 +278,9 @@ class Session:
 def _asked(job: Job, rules: _Rules, api: Api, on_error: OnError) -> Asked:
     """What a job asks of a version of its file."""
     how = (rules.prefilter, job.in_tests, job.runtime or is_recipe_file(job.path))
-    return Asked(rules.rules, api, job.by_code, on_error, *how, rules.unused_suppressions)
+    # Beside older versions, a comment may be there for one of them.
+    unused = rules.unused_suppressions and not api.target.others
+    return Asked(rules.rules, api, job.by_code, on_error, *how, unused)
 
 
 def _pass_over(rule: Rule, error: Exception) -> None:

@@ -89,4 +89,4 @@ def install(monkeypatch: Any, rules: tuple[Rule, ...] = RULES) -> None:
     monkeypatch.setattr(
         "memlint.project.targets.Targets.key", lambda self, path, said="", source=None: said
     )
-    monkeypatch.setattr("memlint.cli.inputs.check_targets", lambda settings, option: None)
+    monkeypatch.setattr("memlint.cli.inputs.check_targets", lambda *asked, **how: None)

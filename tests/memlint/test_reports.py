@@ -286,7 +286,8 @@ def test_github() -> None:
     assert error.endswith("gone: a,b%0Areally")
     assert hint == ("::notice title=memlint (MEM301),file=n.ipynb::n.ipynb:3:1:2: MEM301 perhaps")
     assert cell.startswith("::error title=memlint,file=n.ipynb::n.ipynb:4:2:3:")
-    assert unread == "::error title=memlint,file=b.py::b.py: cannot be read"
+    place = "file=b.py,line=1,col=1,endLine=1,endColumn=1::b.py:1:1"
+    assert unread == f"::error title=memlint,{place}: cannot be read"
     assert end == ""
 
 

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from memlint.project.config import READERS, ConfigError, load
-from tests.settings_schema import FILE, schema, text
+from tests.settings_schema import EXTENSION, FILE, extension, schema, text
 
 # Each is tried as the value of each key.
 VALUES = (
@@ -37,6 +37,8 @@ def refusals(content: str, folder: Path) -> tuple[bool, bool]:
 def test_the_file_is_current() -> None:
     assert FILE.read_text(encoding="utf-8") == text(), "run: python -m tests.settings_schema"
     jsonschema.Draft7Validator.check_schema(schema())
+    same = EXTENSION.read_text(encoding="utf-8") == extension()
+    assert same, "the GPUs of the VS Code extension: python -m tests.settings_schema"
 
 
 @pytest.mark.parametrize("key", [*READERS, "selct", "MEM301"])
