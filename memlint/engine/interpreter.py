@@ -34,6 +34,7 @@ from memlint.engine.uncalled import callers_first
 from memlint.engine.used_as import calls_of_models
 from memlint.engine.values import (
     ABSENT,
+    MAPPINGS,
     MAX_SIZE,
     UNKNOWN,
     Binding,
@@ -440,7 +441,7 @@ class Interpreter:
             things = [one for one in source.options if isinstance(one, Object)]
             target.open |= len(things) != len(source.options)
             self._update_from(target, things)
-        elif isinstance(source, Object) and source.type in ("dict", "omegaconf.DictConfig"):
+        elif isinstance(source, Object) and source.type in MAPPINGS:
             self.copy_bindings(source, target)
         else:
             target.open = True

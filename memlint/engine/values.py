@@ -238,6 +238,7 @@ class How(StrEnum):
     ATTRIBUTE = "attribute assignment"
     FIELD = "dataclass field"
     ARGPARSE = "add_argument"
+    FILE = "settings file"
     OTHER = "other"
 
 
@@ -257,6 +258,8 @@ class Binding:
         return f"Slot({self.value!r}, {self.how.value})"
 
 
+# Types of objects that hold items under names.
+MAPPINGS = ("dict", "omegaconf.DictConfig")
 _NOTHING = Binding(ABSENT)
 # A value that may be more things than this is not followed.
 _MOST_OPTIONS = 6

@@ -22,6 +22,7 @@ from memlint.engine.modes import flag_of, rebind, set_gradients, set_training
 from memlint.engine.rows import row_effects
 from memlint.engine.tensors import Output
 from memlint.engine.values import (
+    MAPPINGS,
     UNKNOWN,
     Absent,
     Binding,
@@ -77,7 +78,7 @@ def _key(invocation: Invocation) -> str | None:
 
 def _get(run: Interpreter, invocation: Invocation, thing: Object) -> Value | None:
     key = _key(invocation)
-    if thing.type != "dict" or key is None:
+    if thing.type not in MAPPINGS or key is None:
         return None
     binding = run.get_binding(thing, key)
     if binding is not None and not any(isinstance(one, Absent) for one in options(binding.value)):
@@ -91,7 +92,7 @@ def _pop(run: Interpreter, invocation: Invocation) -> Value | None:
     if isinstance(invocation.receiver, Sequence):
         return _change(run, invocation)
     thing = invocation.receiver_object
-    if thing is None or thing.type != "dict" or not invocation.arguments:
+    if thing is None or thing.type not in MAPPINGS or not invocation.arguments:
         return None
     value = _get(run, invocation, thing)
     drop_item(run, thing, invocation.arguments[0])

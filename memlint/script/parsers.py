@@ -181,35 +181,40 @@ def _parse_dataclasses(run: Interpreter, invocation: Invocation, parser: Object)
     if isinstance(given, Sequence) and given.open:
         return UNKNOWN
     declared = {name for cls in classes if isinstance(cls, Class) for name, _ in run.fields(cls)}
-    hidden = not all(isinstance(cls, Class) or _is_of_library(cls) for cls in classes)
+    hidden = not all(
+        isinstance(cls, Class) or (isinstance(cls, Symbol) and is_library(cls.name))
+        for cls in classes
+    )
     wants_rest = invocation.keywords.get("return_remaining_strings")
     options = _Options(declared, hidden) if wants_rest is None else None
     made = tuple(_parsed_class(run, invocation, cls, options) for cls in classes)
-    written = _written(run, invocation)
-    if written is not None:
-        _fill(run, written, classes, made)
+    _fill(run, _written(run, invocation), classes, made)
     if wants_rest is not None:
         return Sequence((*made, UNKNOWN), "tuple")
     return Sequence(made, "tuple")
 
 
-def _written(run: Interpreter, invocation: Invocation) -> Object | None:
+def _written(run: Interpreter, invocation: Invocation) -> dict[str, Binding]:
     """What is parsed: a dict, or the file that the script names."""
     method = getattr(invocation.node.func, "attr", "")
+    document: Value | None = None
     if method == "parse_dict":
-        given = invocation.first_object
-        return given if given is not None and given.type == "dict" and not given.open else None
-    if method not in ("parse_json_file", "parse_yaml_file"):
-        return None
-    document = document_at(run, invocation)
-    return document if isinstance(document, Object) else None
+        document = invocation.first_object
+    elif method in ("parse_json_file", "parse_yaml_file"):
+        document = document_at(run, invocation)
+    if not isinstance(document, Object) or document.type != "dict" or document.open:
+        return {}
+    if run.argument(invocation, 1, "allow_extra_keys") is None:
+        return run.bindings(document)
+    # What no class takes is dropped: nobody has to write it elsewhere.
+    return {name: Binding(one.value) for name, one in run.bindings(document).items()}
 
 
 def _fill(
-    run: Interpreter, written: Object, classes: Iterable[Value], made: Iterable[Value]
+    run: Interpreter, rest: dict[str, Binding], classes: Iterable[Value], made: Iterable[Value]
 ) -> None:
     """Give instances what is written: own classes their fields, the one library's the rest."""
-    rest, of_library = run.bindings(written), []
+    of_library = []
     for cls, one in zip(classes, made, strict=True):
         if isinstance(cls, Class) and isinstance(one, Object):
             for name, _ in run.fields(cls):
@@ -217,7 +222,7 @@ def _fill(
                     run.set_binding(one, name, rest.pop(name))
         if isinstance(one, Object) and not (isinstance(cls, Class) and library_base(cls) is None):
             of_library.append(one)
-    for one in of_library[:1] if len(of_library) == 1 else ():
+    for one in of_library[:1] if rest and len(of_library) == 1 else ():
         one.open = False
         set_bindings(run, one, rest)
 
@@ -231,10 +236,6 @@ class _Options(NamedTuple):
 
     declared: set[str]
     hidden: bool
-
-
-def _is_of_library(cls: Value) -> bool:
-    return isinstance(cls, Symbol) and is_library(cls.name)
 
 
 def _parsed_class(

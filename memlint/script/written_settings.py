@@ -12,9 +12,11 @@ from typing import Any
 
 from memlint.engine.interpreter import Interpreter
 from memlint.engine.values import (
+    MAPPINGS,
     UNKNOWN,
     Binding,
     Constant,
+    How,
     Invocation,
     Object,
     Provenance,
@@ -23,7 +25,7 @@ from memlint.engine.values import (
     constant_text,
 )
 
-_CONFIG = "omegaconf.DictConfig"
+_CONFIG = MAPPINGS[1]
 _MOST_DEPTH = 6
 _MOST_ITEMS = 400
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -73,7 +75,7 @@ _NAMES = ("config_path", "config_name")
 def to_container(run: Interpreter, invocation: Invocation) -> Value | None:
     """``OmegaConf.to_container(cfg.trainer)``: a dict of the same."""
     thing = invocation.first_object
-    return _plain(run, thing) if thing is not None and thing.type in (_CONFIG, "dict") else None
+    return _plain(run, thing) if thing is not None and thing.type in MAPPINGS else None
 
 
 def of_command_line(run: Interpreter, invocation: Invocation) -> Value:
@@ -84,7 +86,7 @@ def of_command_line(run: Interpreter, invocation: Invocation) -> Value:
 def merged(run: Interpreter, invocation: Invocation) -> Value | None:
     """``OmegaConf.merge(base, overrides)``: the later ones count, key by key."""
     parts = invocation.arguments
-    if not all(isinstance(one, Object) and one.type in (_CONFIG, "dict") for one in parts):
+    if not all(isinstance(one, Object) and one.type in MAPPINGS for one in parts):
         return None
     made = run.new_object(type=_CONFIG, made_by=invocation, node=invocation.node)
     for part in parts:
@@ -98,10 +100,10 @@ def _merge_into(run: Interpreter, made: Object, other: Object, depth: int = 0) -
     before = run.bindings(made)
     for name, binding in run.bindings(other).items():
         old, new = before[name].value if name in before else UNKNOWN, binding.value
-        if isinstance(new, Object) and new.type in (_CONFIG, "dict") and depth < _MOST_DEPTH:
+        if isinstance(new, Object) and new.type in MAPPINGS and depth < _MOST_DEPTH:
             value = run.new_object(type=_CONFIG, made_by=new.made_by, node=new.node)
             for part in (old, new):
-                if isinstance(part, Object) and part.type in (_CONFIG, "dict"):
+                if isinstance(part, Object) and part.type in MAPPINGS:
                     _merge_into(run, value, part, depth + 1)
             binding = Binding(value, binding.how, binding.owner)
         run.set_binding(made, name, binding)
@@ -123,17 +125,15 @@ def _value(run: Interpreter, data: object, made: Invocation, kind: str, depth: i
     if isinstance(data, Mapping) and depth < _MOST_DEPTH and len(data) < _MOST_ITEMS:
         thing = run.new_object(type=kind, made_by=made)
         for key, item in data.items():
-            run.set_binding(thing, str(key), Binding(_value(run, item, made, kind, depth + 1)))
+            value = _value(run, item, made, kind, depth + 1)
+            run.set_binding(thing, str(key), Binding(value, How.FILE))
         return thing
     if isinstance(data, list) and len(data) < _MOST_ITEMS:
         return Sequence(tuple(_value(run, one, made, kind, depth + 1) for one in data), "list")
-    if data is None or (isinstance(data, str | int | float | bool) and not _is_filled_in(data)):
-        return Constant(data, None, Provenance.COMMAND_LINE)
-    return UNKNOWN
-
-
-def _is_filled_in(data: object) -> bool:
-    return isinstance(data, str) and ("${" in data or data == "???")
+    if isinstance(data, str) and ("${" in data or data == "???"):
+        return UNKNOWN
+    is_plain = data is None or isinstance(data, str | int | float | bool)
+    return Constant(data, None, Provenance.COMMAND_LINE) if is_plain else UNKNOWN
 
 
 def _composed(run: Interpreter, folder: str, name: str, depth: int = 0) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from memlint.engine.project import Modules, Project
 from memlint.runs.changes import set_option
 from memlint.script.model import Script, build_script
 from memlint.source import Source
-from tests.rules.test_scripts_above import codes, reported
+from tests.rules.test_scripts_above import codes, load, reported
 
 TRAINS = """
     import {imports}
@@ -84,6 +84,47 @@ def test_what_a_file_says_counts(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_is_not_known_is_no_fault(name: str, tmp_path: Path) -> None:
     assert "MEM301" not in found(tmp_path, name, "false")
+
+
+GONE = "output_dir: out\nevaluation_strategy: steps\n"
+NAMED = {
+    "a dict of it": ("yaml", "args = TrainingArguments(**yaml.safe_load(open('gone.yaml')))"),
+    "OmegaConf": (
+        "omegaconf", "args = TrainingArguments(**omegaconf.OmegaConf.load('gone.yaml'))"
+    ),
+    "a parser": ("os", "args = HfArgumentParser(TrainingArguments).parse_yaml_file('gone.yaml')[0]"),
+}  # fmt: skip
+LEFT_OUT = {
+    "a key that is taken out": (
+        "omegaconf",
+        "config = omegaconf.OmegaConf.load('gone.yaml')\n    when = config.pop('evaluation_strategy')"
+        "\n    args = TrainingArguments(eval_strategy=when, **config)",
+    ),
+    "a parser that drops it": (
+        "os",
+        "(args,) = HfArgumentParser(TrainingArguments).parse_yaml_file("
+        "'gone.yaml', allow_extra_keys=True)",
+    ),
+    "what is caught": (
+        "yaml",
+        "config = yaml.safe_load(open('gone.yaml'))\n    try:\n"
+        "        args = TrainingArguments(**config)\n    except TypeError:\n"
+        "        config['eval_strategy'] = config.pop('evaluation_strategy')\n"
+        "        args = TrainingArguments(**config)",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [*((one, 1) for one in NAMED), *((one, 0) for one in LEFT_OUT)]
+)
+def test_an_option_of_a_file_that_the_target_lacks(name: str, told: int, tmp_path: Path) -> None:
+    imports, reads = {**NAMED, **LEFT_OUT}.get(name, ("", ""))
+    files = {"gone.yaml": GONE, "train.py": TRAINS.format(imports=imports, reads=reads)}
+    said = reported(tmp_path, files, load(["MEM901"]))["train.py"]
+    gone = [text for text in said if "`evaluation_strategy`" in text]
+    assert len(gone) == told
+    assert all("which a settings file gives it" in text for text in gone)
 
 
 def test_nothing_is_given_beside_a_file(tmp_path: Path) -> None:

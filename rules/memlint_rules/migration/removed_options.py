@@ -50,7 +50,9 @@ def _of_call(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[
 def _of_settings(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
     for found in settings_of_library(call):
         setting = written(call, found)
-        if setting.given is False or setting.name in looked_up or setting.owner is None:
+        if setting.given is False or setting.name in looked_up:
+            continue
+        if setting.owner is None and setting.how is not How.FILE:
             continue
         findings = list(_of_setting(script, call, setting))
         if findings and not is_caught(script, call, setting):
@@ -93,7 +95,7 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
         return
     span = option_span(script, call, setting)
     message = not_taken(script, call.name.removesuffix(".from_pretrained"), setting.name)
-    message += since(script, history) + (_LATE if setting.how is How.ATTRIBUTE else "")
+    message += since(script, history) + _PLACES.get(setting.how, "")
     fix = _taking_effect(option_fix(script, call, setting, replacement), setting, replacement)
     yield Finding(span, message, fix or without(script, f"`{setting.name}`", history))
 
@@ -110,7 +112,10 @@ def _is_meant(
     return not script.trainers_with(call) and bool(takers(script, call))
 
 
-_LATE = ", which does nothing here"
+_PLACES = {
+    How.ATTRIBUTE: ", which does nothing here",
+    How.FILE: ", which a settings file gives it",
+}
 
 
 def _taking_effect(
