@@ -25,6 +25,7 @@ from memlint.script.call_settings import MISSING, UNSURE, Setting, setting_of
 from memlint.script.called import Call, Called
 from memlint.script.checkpointing import (
     is_checkpointed_by_call,
+    is_checkpointed_by_fsdp,
     is_reentrant_by_default,
     switched_on,
 )
@@ -126,6 +127,11 @@ class Config(Call):
     def checkpointing(self) -> bool | None:
         """True if it turns activation checkpointing on at the target; None where unknown."""
         return switched_on(self)
+
+    @property
+    def checkpointed_by_fsdp(self) -> bool | None:
+        """True if it has FSDP checkpoint the layers that it shards; None where it may."""
+        return is_checkpointed_by_fsdp(self.script, self)
 
     @property
     def packing(self) -> str | None:

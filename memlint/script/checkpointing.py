@@ -62,7 +62,7 @@ def is_checkpointed_by_call(script: Called, model: ModelFacts, config: Call | No
         return True
     if script.method_calls_anywhere(*WRAPPERS) or recomputes_by_torch(script):
         return True
-    if config is not None and _is_sharded_with_it(script, config):
+    if config is not None and is_checkpointed_by_fsdp(script, config) is not False:
         return None
     if model.kbit is False:
         return False
@@ -80,16 +80,19 @@ def recomputes_by_torch(script: Called) -> bool:
     )
 
 
-def _is_sharded_with_it(script: Called, config: Call) -> bool:
-    """True if FSDP checkpoints the layers that it shards, or may."""
+def is_checkpointed_by_fsdp(script: Called, config: Call) -> bool | None:
+    """True if a configuration has FSDP checkpoint the layers that it shards; None where it may."""
     options = config.setting("fsdp_config")
     if options.given is False or options.is_none:
         return False
     if isinstance(options.value, Object) and options.value.type == "dict":
         names = ("activation_checkpointing", "fsdp_activation_checkpointing")
         values = [script.item(options.value, name) for name in names]
-        return any(value not in (MISSING, None, False) for value in values)
-    return True
+        if all(value in (MISSING, None, False) for value in values):
+            return False
+        sharded = config.setting("fsdp")
+        return (sharded.known and bool(sharded.value) and True in values) or None
+    return None
 
 
 def turns_on(script: Called, preparation: Call) -> bool | None:

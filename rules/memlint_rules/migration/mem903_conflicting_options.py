@@ -41,7 +41,7 @@ def check(script: Script) -> Iterator[Finding]:
         for refusal in script.api.refusals(config.kind):
             if _holds(config, refusal, renamed):
                 yield _finding(script, config, refusal)
-        if script.launcher.checkpoints and script.training_with(config):
+        if script.training_with(config):
             yield from _checkpointed_twice(script, config)
         yield from refused_schedules(script, config, renamed)
     for trainer in script.trainers:
@@ -100,10 +100,12 @@ def _fix(script: Script, config: Config, refusal: Refusal) -> Fix | None:
 
 
 def _checkpointed_twice(script: Script, config: Config) -> Iterator[Finding]:
-    """A trainer that checkpoints layers which the launcher has FSDP checkpoint."""
-    if config.checkpointing is not True or (
-        script.api.behaviour("double-checkpointing") != "refused"
-    ):
+    """A trainer that checkpoints layers which FSDP checkpoints too."""
+    by_launcher = script.launcher.checkpoints
+    if not (by_launcher or config.checkpointed_by_fsdp) or config.checkpointing is not True:
+        return
+    where = "the launcher's configuration" if by_launcher else "`fsdp_config`"
+    if script.api.behaviour("double-checkpointing") != "refused":
         return
     names = [name for name in CHECKPOINTING_OPTIONS if config.has_option(name)]
     settings = [config.setting(name) for name in names]
@@ -112,8 +114,8 @@ def _checkpointed_twice(script: Script, config: Config) -> Iterator[Finding]:
     node = setting.node if setting.given else None
     yield Finding(
         script.span(node if node is not None else config.node.func),
-        f"the trainer refuses `{setting.name}=True` at run time: the launcher's configuration has "
-        "FSDP checkpoint the same layers",
+        f"the trainer refuses `{setting.name}=True` at run time: {where} has FSDP checkpoint the "
+        "same layers",
         fix(f"Set `{setting.name}=False`: FSDP goes on checkpointing", changes),
     )
 
