@@ -38,6 +38,8 @@ _OLDER_GPU = lazy_pattern(
     r"\b(T4|V100|P100|P40|K80|RTX ?20\d\d|GTX|Turing|Volta)\b|is_bf16_supported|"
     r"get_device_capability|google\.colab|/kaggle/|[cC]olab"
 )
+# The GPU that Colab and Kaggle note beside a notebook's cells.
+_OLDER_GPU_NOTED = lazy_pattern(rb'"(gpuType|accelerator)": ?"(nvidiaTesla)?(T4|V100|P100)"')
 # Trainers of TRL that compare the model with no reference.
 _ALONE = ("SFTTrainer", "RewardTrainer", "PRMTrainer", "ORPOTrainer", "CPOTrainer")
 # What calls a thing of which nothing is known: perhaps a reference.
@@ -47,8 +49,8 @@ _REFERENCES = ("ref_model", "teacher_model")
 
 @query
 def may_lack_bf16(script: Script) -> bool:
-    """True if the script says that its GPU may have no bf16."""
-    return script.matches(_OLDER_GPU)
+    """True if the script or its notebook says that its GPU may have no bf16."""
+    return script.matches(_OLDER_GPU) or bool(_OLDER_GPU_NOTED.search(script.source.raw))
 
 
 @query

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from memlint.api.lookup import Api
@@ -9,6 +11,7 @@ from memlint.api.target_versions import newest, parse_target
 from memlint.rule.registry import load
 from memlint.run.engine import check_source
 from memlint.source import Source
+from memlint.source.reading import read_source
 
 SCRIPT = """\
 import torch
@@ -65,3 +68,24 @@ def test_half_weights_do_not_train_in_float32() -> None:
     assert messages(BY_NAME.format(given=""), "MEM402")
     given = ", model_init_kwargs={'dtype': 'bfloat16'}"
     assert messages(BY_NAME.format(given=given), "MEM402") == []
+
+
+@pytest.mark.parametrize(
+    ("noted", "precision"),
+    [
+        ({"accelerator": "GPU", "colab": {"gpuType": "T4"}}, "fp16"),
+        ({"kaggle": {"accelerator": "nvidiaTeslaT4", "isGpuEnabled": True}}, "fp16"),
+        ({"accelerator": "GPU", "colab": {"gpuType": "A100"}}, "bf16"),
+        ({}, "bf16"),
+    ],
+)
+def test_a_notebook_notes_the_gpu_that_it_was_run_on(
+    noted: dict[str, object], precision: str
+) -> None:
+    text = SCRIPT.format(text=LOADED.format(given=", dtype=torch.float32", cast=""))
+    cell = {"cell_type": "code", "source": text, "metadata": {}, "outputs": []}
+    document = {"cells": [cell], "metadata": noted, "nbformat": 4, "nbformat_minor": 5}
+    source = read_source("a.ipynb", json.dumps(document, indent=1).encode())
+    (finding,) = check_source(source, load(["MEM402"]), Api(newest()))
+    assert finding.fix is not None
+    assert f"`{precision}=True`" in finding.fix.message
