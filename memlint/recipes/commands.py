@@ -80,13 +80,8 @@ def _section(name: str, entries: dict[str, Entry]) -> Entry:
 
 
 def _entry(key: str, flag: Flag) -> Entry:
-    return Entry(
-        Scalar(flag.option_span, key), Scalar(flag.span, _value(flag), tagged=not _known(flag))
-    )
-
-
-def _known(flag: Flag) -> bool:
-    return isinstance(flag.value, str | bool)
+    known = isinstance(flag.value, str | bool)
+    return Entry(Scalar(flag.option_span, key), Scalar(flag.span, _value(flag), tagged=not known))
 
 
 def _value(flag: Flag) -> object:

@@ -151,7 +151,7 @@ def reader_by_keys(root: MappingNode) -> Reader | None:
 def _kind_of_keys(top: Mapping[str, Node]) -> Kind | None:
     keys = top.keys()
     if keys & _DEEPSPEED_MARKS:
-        return Kind.DEEPSPEED if _all_of(keys, _DEEPSPEED) else None
+        return Kind.DEEPSPEED if all(key in _DEEPSPEED or key[:1] == "_" for key in keys) else None
     if keys & {"distributed_type", "compute_environment"}:
         return Kind.ACCELERATE if len(keys) >= 3 and keys <= _ACCELERATE else None
     if "base_model" in keys:
@@ -175,10 +175,6 @@ def _kind_beside_model(top: Mapping[str, Node]) -> Kind | None:
 def kind_for_launcher(root: MappingNode) -> Kind:
     """What a file that a command gives to a launcher configures: DeepSpeed or accelerate."""
     return Kind.ACCELERATE if _DEEPSPEED_MARKS.isdisjoint(merged(root)) else Kind.DEEPSPEED
-
-
-def _all_of(keys: Collection[str], known: frozenset[str]) -> bool:
-    return all(key in known or key.startswith("_") for key in keys)
 
 
 def looks_like_training(root: MappingNode) -> bool:

@@ -337,7 +337,8 @@ def _python(words: Sequence[Word], own: _Context) -> Launch | None:
     while at < len(words):
         text = words[at].text
         if text is None or not text.startswith("-"):
-            if words[at].may_be_several and at + 1 < len(words) and _is_script(words[at + 1]):
+            follows = words[at + 1].text if at + 1 < len(words) else ""
+            if words[at].may_be_several and (follows is None or follows.endswith(".py")):
                 # ``python $OPTIONS train.py``
                 at += 1
                 continue
@@ -382,10 +383,6 @@ _OF_RECIPES = {
 
 def _is(words: Sequence[Word], name: str) -> bool:
     return bool(words) and words[0].text == name
-
-
-def _is_script(word: Word) -> bool:
-    return word.text is None or word.text.endswith(".py")
 
 
 def _launcher_arguments(words: Sequence[Word], switches: frozenset[str]) -> _Parsed:

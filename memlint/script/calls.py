@@ -95,7 +95,7 @@ class Config(Call):
         for snapshot in self._snapshots:
             binding = snapshot.get(name)
             if binding is None and not self.from_command_line:
-                binding = self._positional(name)
+                binding = super()._merged(name)
             bindings.append(binding)
         merged = merge_bindings(bindings)
         return Binding(UNKNOWN) if merged.value is ABSENT and self._is_launched(name) else merged
@@ -166,9 +166,6 @@ class Config(Call):
     def is_remade(self) -> bool:
         """True if a trainer makes another configuration out of it."""
         return _is_remade(self)
-
-    def _positional(self, name: str) -> Binding | None:
-        return merge_bindings([self._binding(invocation, name) for invocation in self.invocations])
 
     @cached_property
     def keywords(self) -> tuple[str, ...]:

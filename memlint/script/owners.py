@@ -133,14 +133,11 @@ def _of_trl(script: Host, trainer: Trainer) -> LossOwner:
         return LossOwner(Owner.TRL, True if name in _FULL_LOGITS else None)
     if script.api.behaviour(topic) != "full logits":
         return LossOwner(Owner.TRL, False)
-    if name != "SFTTrainer" or "chunked_nll" not in _sft_losses(script):
+    losses = script.api.choices("trl.SFTConfig", "loss_type") or ()
+    if name != "SFTTrainer" or "chunked_nll" not in losses:
         return LossOwner(Owner.TRL, True)
     loss = trainer.settled("loss_type")
     return LossOwner(Owner.TRL, loss != "chunked_nll" if isinstance(loss, str) else None)
-
-
-def _sft_losses(script: Host) -> frozenset[str]:
-    return script.api.choices("trl.SFTConfig", "loss_type") or frozenset()
 
 
 def _of_model(script: Host, facts: ModelFacts) -> LossOwner:

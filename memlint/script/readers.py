@@ -324,20 +324,15 @@ def may_read_output(script: Host, field: str) -> bool:
     if any(field in word and word != option for word in script.spelled):
         return True
     calls = script.call_nodes
-    named = [one for one in script.variables if is_output_name(one.id)]
     outputs = [
-        *named,
-        *(one for one, value in script.evaluated() if any(map(_is_output, options(value)))),
+        *(one for one in script.variables if is_output_name(one.id)),
+        *(one for one, v in script.evaluated() if any(isinstance(o, Output) for o in options(v))),
     ]
     return (
         any(_is_place(script.use(one)) for one in (*calls, *outputs))
         or any(_unpacks_forward(script, call) for call in calls)
         or any(script.use(one).way in _HANDED_ON for one in outputs if last_name(one))
     )
-
-
-def _is_output(value: object) -> bool:
-    return isinstance(value, Output)
 
 
 def _is_place(use: Usage) -> bool:

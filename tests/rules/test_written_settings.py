@@ -92,13 +92,16 @@ NAMED = {
     "OmegaConf": (
         "omegaconf", "args = TrainingArguments(**omegaconf.OmegaConf.load('gone.yaml'))"
     ),
-    "a parser": ("os", "args = HfArgumentParser(TrainingArguments).parse_yaml_file('gone.yaml')[0]"),
+    "a parser": (
+        "os", "(args,) = HfArgumentParser(TrainingArguments).parse_yaml_file('gone.yaml')"
+    ),
 }  # fmt: skip
 LEFT_OUT = {
     "a key that is taken out": (
         "omegaconf",
-        "config = omegaconf.OmegaConf.load('gone.yaml')\n    when = config.pop('evaluation_strategy')"
-        "\n    args = TrainingArguments(eval_strategy=when, **config)",
+        "config = omegaconf.OmegaConf.load('gone.yaml')\n"
+        "    when = config.pop('evaluation_strategy')\n"
+        "    args = TrainingArguments(eval_strategy=when, **config)",
     ),
     "a parser that drops it": (
         "os",
