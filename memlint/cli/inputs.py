@@ -138,7 +138,7 @@ def stdin_work(options: Common, filename: str | None) -> tuple[Work, bool]:
     settings = settings_here(options, os.path.dirname(os.path.abspath(name)))
     check_targets([settings], options.target)
     check_prices([settings], options)
-    job = plan([Found(name, settings, named=True)], options.choice)[0]
+    job = plan([Found(name, settings, named=not options.force_exclude)], options.choice)[0]
     excluded = options.force_exclude and is_excluded(name, settings)
     try:
         data = read_stream(sys.stdin.buffer, MAX_BYTES)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import random
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from lsprotocol import types
-from pygls.lsp.client import LanguageClient
+
+from tests.memlint.editor import TARGET, Editor, actions, applied, edit
+from tests.server_edits import random_edits
 
 SCRIPT = """\
 from trl import SFTConfig, SFTTrainer
@@ -23,111 +20,6 @@ args = SFTConfig("out", evaluation_strategy="no", max_seq_length=512)
 trainer = SFTTrainer("gpt2", args=args, train_dataset=data)
 trainer.train()
 """
-TARGET = "trl=1.16,transformers=5.23"
-MEMLINT = (sys.executable, "-m", "memlint")
-WAIT = 60.0
-
-
-class Editor(LanguageClient):
-    """A client that remembers what was published of each document."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__("editor", "1")
-        self.folder = folder
-        self.published: dict[str, types.PublishDiagnosticsParams] = {}
-        self.messages: list[str] = []
-        self.footprints: dict[str, str] = {}
-        self._news = asyncio.Event()
-
-        @self.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
-        def published(params: types.PublishDiagnosticsParams) -> None:
-            self.published[params.uri] = params
-            self._news.set()
-
-        @self.feature(types.WINDOW_SHOW_MESSAGE)
-        def told(params: types.ShowMessageParams) -> None:
-            self.messages.append(params.message)
-            self._news.set()
-
-        @self.feature("memlint/footprint")
-        def footprint(params: Any) -> None:
-            self.footprints[params.uri] = params.text
-            self._news.set()
-
-    async def until(self, is_so: Callable[[], bool]) -> None:
-        """Wait until ``is_so``, which is asked after all that the server says."""
-
-        async def wait() -> None:
-            while not is_so():
-                self._news.clear()
-                await self._news.wait()
-
-        await asyncio.wait_for(wait(), WAIT)
-
-    def codes(self, uri: str) -> list[str]:
-        known = self.published.get(uri)
-        return [] if known is None else [str(each.code) for each in known.diagnostics]
-
-    def open(self, name: str, text: str, language: str = "python") -> str:
-        uri = (self.folder / name).as_uri()
-        self.text_document_did_open(
-            types.DidOpenTextDocumentParams(types.TextDocumentItem(uri, language, 1, text))
-        )
-        return uri
-
-    def change(self, uri: str, text: str, version: int) -> None:
-        self.text_document_did_change(
-            types.DidChangeTextDocumentParams(
-                types.VersionedTextDocumentIdentifier(version, uri),
-                [types.TextDocumentContentChangeWholeDocument(text)],
-            )
-        )
-
-
-def edit(folder: Path, work: Callable[[Editor], Awaitable[None]], **settings: object) -> None:
-    """Start a server in ``folder``, let ``work`` use it, and end it."""
-
-    async def run() -> None:
-        editor = Editor(folder)
-        await editor.start_io(sys.executable, "-m", "memlint", "server", cwd=str(folder))
-        await editor.initialize_async(
-            types.InitializeParams(
-                capabilities=types.ClientCapabilities(),
-                root_uri=folder.as_uri(),
-                initialization_options={"target": TARGET, **settings},
-            )
-        )
-        editor.initialized(types.InitializedParams())
-        try:
-            await asyncio.wait_for(work(editor), 4 * WAIT)
-        finally:
-            await editor.shutdown_async(None)
-            editor.exit(None)
-            await editor.stop()
-
-    asyncio.run(run())
-
-
-def applied(text: str, edits: list[types.TextEdit]) -> str:
-    """Return ``text`` with edits in UTF-16 units."""
-    lines = text.split("\n")
-
-    def at(place: types.Position) -> int:
-        before = sum(len(line) + 1 for line in lines[: place.line])
-        line = lines[place.line] if place.line < len(lines) else ""
-        return before + len(line.encode("utf-16-le")[: 2 * place.character].decode("utf-16-le"))
-
-    for each in sorted(edits, key=lambda each: at(each.range.start), reverse=True):
-        text = text[: at(each.range.start)] + each.new_text + text[at(each.range.end) :]
-    return text
-
-
-def actions(editor: Editor, uri: str, line: int, only: list[str] | None = None) -> Any:
-    here = types.Range(types.Position(line, 0), types.Position(line, 0))
-    context = types.CodeActionContext([], only)
-    return editor.text_document_code_action_async(
-        types.CodeActionParams(types.TextDocumentIdentifier(uri), here, context)
-    )
 
 
 def test_what_is_typed_is_checked_fixed_and_ignored(tmp_path: Path) -> None:
@@ -308,67 +200,7 @@ def test_a_recipe_is_checked_and_other_yaml_is_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", [1])
 def test_random_edits_end_where_the_command_line_does(tmp_path: Path, seed: int) -> None:
     """Incremental edits in UTF-16 units, many faster than a check: no crash and no drift."""
-    chance = random.Random(seed)
-    pieces = [
-        "x",
-        "\n",
-        "(",
-        ")",
-        "\N{ROCKET}",
-        " = 1\n",
-        '"',
-        "\r\n",
-        "    ",
-        "#",
-        "max_length=3, ",
-    ]
-
-    async def work(editor: Editor) -> None:
-        text, version = SCRIPT, 1
-        uri = editor.open("train.py", text)
-        for _ in range(300):
-            version += 1
-            start = chance.randrange(len(text) + 1)
-            end = min(len(text), start + chance.choice([0, 0, 0, 1, 5]))
-            if "\r" in (text[start - 1 : start], text[end - 1 : end]):
-                continue  # no position lies between the two
-            piece = chance.choice(pieces)
-            places = [_position(text, each) for each in (start, end)]
-            editor.text_document_did_change(
-                types.DidChangeTextDocumentParams(
-                    types.VersionedTextDocumentIdentifier(version, uri),
-                    [types.TextDocumentContentChangePartial(types.Range(*places), piece)],
-                )
-            )
-            text = text[:start] + piece + text[end:]
-            if chance.random() < 0.02:
-                await actions(editor, uri, chance.randrange(6))
-        # Back to what parses, by the end of the text: whatever drifted stays in it.
-        version += 1
-        addition = f'\n"""\n"""\n{SCRIPT}'
-        end = _position(text, len(text))
-        editor.text_document_did_change(
-            types.DidChangeTextDocumentParams(
-                types.VersionedTextDocumentIdentifier(version, uri),
-                [types.TextDocumentContentChangePartial(types.Range(end, end), addition)],
-            )
-        )
-        text += addition
-        await editor.until(lambda: editor.published[uri].version == version)
-        options = ["--no-cache", "--output-format", "json", "--target", TARGET]
-        done = subprocess.run(
-            [*MEMLINT, "check", *options, "--stdin-filename", "train.py", "-"],
-            input=text.encode(), capture_output=True, cwd=tmp_path, check=False,
-        )  # fmt: skip
-        wanted = [(each["code"], each["location"]["row"]) for each in json.loads(done.stdout)]
-        shown = [(d.code, d.range.start.line + 1) for d in editor.published[uri].diagnostics]
-        assert shown == wanted
-
-    edit(tmp_path, work)
-
-
-def _position(text: str, offset: int) -> types.Position:
-    """Return an offset as a position in UTF-16 units."""
-    before = text[:offset].replace("\r\n", "\n\n"[:1])
-    lines = before.split("\n")
-    return types.Position(len(lines) - 1, len(lines[-1].encode("utf-16-le")) // 2)
+    outcome = random_edits(tmp_path, seed, edits=300, between=60)
+    assert outcome.differing == ()
+    assert outcome.compared == 10
+    assert 0 < outcome.parsed < 10, "texts that parse and texts that do not"
