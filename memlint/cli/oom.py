@@ -11,9 +11,11 @@ import click
 
 if TYPE_CHECKING:
     from memlint.memory.oom_candidates import Candidate, Explanation
+    from memlint.rule.findings import Finding
     from memlint.run.described import Described
 
 _SHOWN = 5
+_NEAR = 0.03  # of a GPU's memory, which drivers report as a little more or less
 _MAX_BYTES = 128 << 20
 
 
@@ -34,7 +36,9 @@ def oom_command(
     try:
         run = _run(script, settings_file, target)
         explanation = explain(text, _settings(run, assumptions, target))
-        found = _found(run) if run is not None else {}
+        findings = run.find(None, True) if run is not None and run.find is not None else []
+        found = _found(run, findings) if run is not None else {}
+        weighed = _weighed(run, explanation, findings) if run is not None else None
     except OomError as error:
         raise click.ClickException(f"{'standard input' if log == '-' else log}: {error}") from None
     except SettingsError as error:
@@ -43,9 +47,9 @@ def oom_command(
         values = explanation.to_json()
         for candidate in values["candidates"]:
             candidate["fixes"] = _placed(candidate["fixes"], found)
-        click.echo(json.dumps(values, indent=2))
+        click.echo(json.dumps({**values, "estimate": weighed}, indent=2))
     else:
-        click.echo("\n".join(_lines(explanation, found)))
+        click.echo("\n".join((*_lines(explanation, found), *_weighed_lines(weighed))))
     return 0
 
 
@@ -88,11 +92,60 @@ def _settings(run: Described | None, assumptions: tuple[str, ...], target: str |
     return None
 
 
-def _found(run: Described) -> dict[str, str]:
+def _weighed(
+    run: Described, explanation: Explanation, findings: Iterable[Finding]
+) -> dict[str, Any] | None:
+    """Return what the estimate says of the run: its peak, what lowers it by how many bytes, and
+    the next command; None where no estimate can be made."""
+    from memlint.memory.fit import candidates, run_of
+    from memlint.memory.gpus import known_gpus
+    from memlint.rule.savings import ends
+
+    message = explanation.message
+    if explanation.settings is None:
+        return None
+    weighed = run_of(explanation.settings)
+    peak = weighed.peak()
+    less: dict[tuple[str, ...], tuple[int, str]] = {}
+    for one in candidates(weighed, findings):
+        saved = peak - weighed.peak(one.changes)
+        settings = tuple(key for key, _ in one.changes)
+        # Of several values for the same settings, the mildest that helps.
+        if saved > 0 and saved < less.get(settings, (peak, ""))[0]:
+            less[settings] = saved, one.message
+    total, named = message.total or 0, "" if run.script else "--settings "
+    gpu = min(known_gpus().values(), key=lambda each: abs(each.bytes - total))
+    name = gpu.name if abs(gpu.bytes - total) < _NEAR * total else "NAME"
+    return {
+        "peak": peak,
+        "range": ends(peak),
+        # What torch held and wanted is the least that the run needs.
+        "contradicted": (message.allocated or 0) + message.shown > ends(peak)[1],
+        "remedies": [
+            {"message": words, "bytes": saved}
+            for saved, words in sorted(less.values(), reverse=True)[:_SHOWN]
+        ],
+        "next": f"memlint estimate --fit --gpu {name} {named}{run.path}",
+    }
+
+
+def _weighed_lines(weighed: dict[str, Any] | None) -> Iterator[str]:
+    if weighed is None:
+        return
+    peak, low, high = (f"{size / 2**30:.1f}" for size in (weighed["peak"], *weighed["range"]))
+    yield f"by the estimate the run needs {peak} GiB at its peak ({low} to {high} GiB)"
+    for each in weighed["remedies"]:
+        yield f"  {each['bytes'] / 2**30:5.1f} GiB less: {each['message']}"
+    if weighed["contradicted"]:
+        yield "The log has more than that: the run had other settings (`--assume`), or other rows."
+    yield f"next: {weighed['next']}"
+
+
+def _found(run: Described, findings: Iterable[Finding]) -> dict[str, str]:
     """Return the rules that find something in the run's file, with the place of the first
     finding."""
     source, places = run.source, dict[str, str]()
-    for finding in run.find(None, True) if run.find is not None else ():
+    for finding in findings:
         place = source.location(finding.span.start)
         cell = f":cell {place.cell}" if place.cell else ""
         places.setdefault(finding.code, f"{run.path}{cell}:{place.row}")
@@ -136,7 +189,7 @@ def _lines(explanation: Explanation, found: Mapping[str, str]) -> Iterator[str]:
             f"  model: {names} (by the log)" if names else "  model: unknown; usual shapes assumed"
         )
     yield ""
-    for number, candidate in enumerate(explanation.candidates[:_SHOWN], 1):
+    for number, candidate in enumerate(explanation.likely[:_SHOWN], 1):
         yield from _candidate(number, candidate, _placed(candidate.fixes, found))
     unused = message.unallocated
     if unused is not None and unused >= message.shown:

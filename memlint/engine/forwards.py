@@ -271,11 +271,8 @@ def _sizes(layer: Object, place: int, name: str) -> frozenset[Value]:
         return frozenset()
     given = made.keywords.get(name)
     values = [given.value] if given is not None else made.arguments[place : place + 1]
-    return frozenset(one for value in values for one in options(value) if not _says_nothing(one))
-
-
-def _says_nothing(value: Value) -> bool:
-    return isinstance(value, Unknown) or (isinstance(value, Constant) and value.value is None)
+    said = (one for value in values for one in options(value) if not isinstance(one, Unknown))
+    return frozenset(one for one in said if one != Constant(None))
 
 
 def _may_be_cut(function: ast.AST | None, call: ast.Call) -> bool:

@@ -120,7 +120,8 @@ def _call_one_of(run: Interpreter, callees: list[Value], invocation: Invocation)
     if len(names) == len(callees):
         invocation.candidates = tuple(names)
     run.invocations.append(invocation)
-    if all(isinstance(one, Object) and _is_own_module(one.root) for one in callees):
+    roots = [one.root if isinstance(one, Object) else one for one in callees]
+    if all(isinstance(one, Object) and one.cls and is_module(one) for one in roots):
         return _call_own_modules(run, callees, invocation)
     results: list[Value] = []
     for one in callees[:3]:
@@ -134,11 +135,6 @@ def _call_one_of(run: Interpreter, callees: list[Value], invocation: Invocation)
     if module is not None:
         return forward(run, invocation, *module)
     return merge([*results, UNKNOWN])
-
-
-def _is_own_module(value: Value) -> bool:
-    """True if a value is an instance of a module's class that the script defines."""
-    return isinstance(value, Object) and value.cls is not None and is_module(value)
 
 
 def _call_own_modules(run: Interpreter, callees: list[Value], invocation: Invocation) -> Value:

@@ -93,7 +93,11 @@ def _large_literals(tree: ast.Module) -> list[ast.expr]:
         node, depth = waiting.pop()
         if depth > _MAX_DEPTH:
             raise TooMuchError(_TOO_DEEP)
-        if isinstance(node, _DISPLAYS) and _is_bracketed(node) and _is_data(node):
+        if (
+            isinstance(node, _DISPLAYS)
+            and _is_bracketed(node)
+            and all(isinstance(each, _DATA) for each in ast.walk(node))
+        ):
             found.append(node)
             continue
         # libcst nests what is one level here: ``a and b and c``, ``"a" "b" "c"``.
@@ -107,8 +111,3 @@ def _is_bracketed(node: ast.expr) -> bool:
     if isinstance(node, ast.Dict):
         return len(node.values) > 100
     return isinstance(node, ast.List | ast.Set) and len(node.elts) > 100
-
-
-def _is_data(node: ast.expr) -> bool:
-    """True if it holds constants alone."""
-    return all(isinstance(each, _DATA) for each in ast.walk(node))

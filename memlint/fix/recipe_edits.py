@@ -200,7 +200,7 @@ class _Recipe:
         return Splice(Span(line_end, line_end), f"{self.newline}{indent}{text}", rank=1)
 
     def _remove(self, mapping: MappingNode, entry: Entry) -> Splice:
-        if _is_anchored(entry.value):
+        if any(getattr(node, "anchored", False) for node in nodes_in(entry.value)):
             raise FixError("other places refer to the value")
         if len(mapping.entries) == 1:
             raise FixError("the mapping would be left without a value")
@@ -330,10 +330,6 @@ def _path(root: Node, span: Span) -> list[Any]:
         elif isinstance(node, SequenceNode):
             waiting += [(item, [*path, at]) for at, item in enumerate(node.items)]
     raise FixError("there is no value at the place of the fix")
-
-
-def _is_anchored(root: Node) -> bool:
-    return any(getattr(node, "anchored", False) for node in nodes_in(root))
 
 
 def _neighbour(mapping: MappingNode, key: str) -> Entry:

@@ -203,15 +203,11 @@ def _start(node: ast.expr | ast.keyword, data: bytes, shift: int) -> int:
     """Return where an argument begins: at its star or bracket, which its node may leave out."""
     start = node.col_offset - shift
     while start > 0 and data[start - 1 : start] in (b"(", b"*", b" "):
-        if data[start - 1 : start] == b"(" and _opens_call(data, start):
+        # The bracket of a call, not one around a value.
+        if re.search(rb"[\w\])]\($", data[:start]) is not None:
             break
         start -= 1
     return start + len(data[start:]) - len(data[start:].lstrip(b" "))
-
-
-def _opens_call(data: bytes, start: int) -> bool:
-    """True if the bracket before ``start`` is that of a call, not one around a value."""
-    return data[start - 1 : start] == b"(" and re.search(rb"[\w\])]\($", data[:start]) is not None
 
 
 def _body(line: str) -> str:

@@ -65,6 +65,12 @@ class Explanation(Record):
     models: tuple[str, ...]
     settings: Settings | None
 
+    @property
+    def likely(self) -> tuple[Candidate, ...]:
+        """The tensors that are worth a look; all where none is."""
+        named = (one for one in self.candidates if one.share >= 0.01 and one.kind != "other")
+        return tuple(named) or self.candidates
+
     def to_json(self) -> dict[str, Any]:
         return {
             "candidates": [candidate.to_json() for candidate in self.candidates],

@@ -263,7 +263,9 @@ class _Files:
             return
         for index, key in self._keys.items():
             job, result = self.jobs[index], results.get(index) or self.known[index]
-            if job.only is None and not _is_defect(result):
+            # What memlint failed on is not to be remembered.
+            failed = any("defect of memlint" in each.message for each in result.diagnostics)
+            if job.only is None and not failed:
                 target = self._targets.key(job.place, job.target) if index in results else None
                 self._cache.put(job.place, key, self._show_fixes, target, result)
         self._cache.save()
@@ -300,8 +302,3 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _is_defect(result: FileResult) -> bool:
-    """True if memlint itself failed on this file: not to be remembered."""
-    return any("defect of memlint" in each.message for each in result.diagnostics)

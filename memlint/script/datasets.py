@@ -102,7 +102,9 @@ class Dataset(Record):
                 elif one not in chain:
                     chain[one] = None
                     if one.source is not None:
-                        pending.append((one.source, _receiver(one)))
+                        # ``data`` of ``data.map(...)``.
+                        holder = holder_of(one.made_by.node) if one.made_by is not None else None
+                        pending.append((one.source, holder))
         return list(chain)[::-1], others
 
     @property
@@ -210,11 +212,6 @@ def _is_own(value: Value) -> bool:
     if not isinstance(value, Object):
         return False
     return value.cls is not None or (value.type or "").startswith("datasets.")
-
-
-def _receiver(rows: Rows) -> Expression | None:
-    """The expression that rows were made of: ``data`` of ``data.map(...)``."""
-    return holder_of(rows.made_by.node) if rows.made_by is not None else None
 
 
 def _is_defined_elsewhere(script: Host, node: Expression) -> bool:

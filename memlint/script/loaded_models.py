@@ -131,7 +131,7 @@ def _is_causal_lm(loader: str) -> bool | None:
 def model_facts(script: Called, value: Value) -> ModelFacts:
     """What the script says of the model that ``value`` is."""
     found = [one for one in options(value) if not isinstance(one, Absent)]
-    by_name = _name_alone(found)
+    by_name = constant_text(found[0]) if len(found) == 1 else None
     if by_name is not None:
         return ModelFacts(by_name, None, True, False, False, False, ())
     chains = [chain_of(one) for one in found if isinstance(one, Object)]
@@ -167,11 +167,6 @@ def chain_of(made: Object) -> list[Object]:
     while chain[-1].base is not None:
         chain.append(chain[-1].base)
     return chain
-
-
-def _name_alone(found: list[Value]) -> str | None:
-    """The checkpoint where a model is given by its name; None for all else."""
-    return constant_text(found[0]) if len(found) == 1 else None
 
 
 def _checkpoint(load: Call | None) -> object:

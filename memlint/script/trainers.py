@@ -90,11 +90,9 @@ def may_train(trainer: Call, uses: Iterable[TrainerUse], trains: tuple[Call, ...
 def _may_be_on(trainer: Call, trains: tuple[Call, ...]) -> bool:
     """True if one of the calls of ``train`` is on the trainer, or on something unknown."""
     for call in trains:
-        receiver = call.receiver
-        if receiver is None or _is_one(trainer, receiver):
-            return True
-        if not all(isinstance(one, Object) and one.type for one in options(receiver)):
-            return True
+        for one in options(call.receiver) if call.receiver is not None else (None,):
+            if not (isinstance(one, Object) and one.type) or one.node is trainer.node:
+                return True
     return False
 
 
@@ -106,8 +104,3 @@ def _made_by(value: Value) -> Iterator[Node]:
             for made in options(item):
                 if isinstance(made, Object) and made.node is not None:
                     yield made.node
-
-
-def _is_one(trainer: Call, value: Value) -> bool:
-    """True if ``value`` may be an object that the trainer's call made."""
-    return any(isinstance(one, Object) and one.node is trainer.node for one in options(value))

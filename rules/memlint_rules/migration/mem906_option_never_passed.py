@@ -43,7 +43,10 @@ def check(script: Script) -> Iterator[Finding]:
             for option in (_option_of(script, config, name.lower()),)
             if option is not None
         ]
-        if all(_lacks(config, option) for config, option in takers):
+        if all(
+            config.setting(option).given is False and not config.from_command_line
+            for config, option in takers
+        ):
             yield _finding(script, target, name, takers)
 
 
@@ -68,10 +71,6 @@ def _option_of(script: Script, config: Config, name: str) -> str | None:
     if isinstance(replacement, successors.Rename) and config.has_option(replacement.parameter):
         return replacement.parameter
     return name if config.has_option(name) else None
-
-
-def _lacks(config: Config, option: str) -> bool:
-    return config.setting(option).given is False and not config.from_command_line
 
 
 RULE = Rule(

@@ -127,15 +127,11 @@ def _over_command_line(
 def needs_own_arguments(script: Script, config: Config) -> bool:
     """True if trainers that share their arguments were told different things beside them."""
     given = [
-        {one.name: _given_value(one.value) for one in _moved(script, trainer)}
+        # What is not known differs from everything.
+        {m.name: object() if m.value is UNSURE else m.value for m in _moved(script, trainer)}
         for trainer in script.trainers_with(config)
     ]
     return any(one != given[0] for one in given)
-
-
-def _given_value(value: object) -> object:
-    """A value for comparison: what is not known differs from everything."""
-    return object() if value is UNSURE else value
 
 
 def _assigned(

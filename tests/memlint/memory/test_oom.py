@@ -318,3 +318,54 @@ def test_sizes_of_a_known_batch_lead_back_to_their_tensor() -> None:
         places.append(found.index(item.kind) + 1 if item.kind in found else 99)
     assert len(places) >= 20
     assert sum(place <= 3 for place in places) >= 0.8 * len(places)
+
+
+HELD = (
+    "CUDA out of memory. Tried to allocate 896.00 MiB. GPU 0 has a total capacity of 23.55 GiB of "
+    "which 300.00 MiB is free. Of the allocated memory {held} GiB is allocated by PyTorch, and "
+    "0 bytes is reserved by PyTorch but unallocated."
+)
+
+
+def test_a_run_is_told_what_lowers_its_peak_and_what_to_type(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, settings = tmp_path / "train.log", tmp_path / "run.json"
+    settings.write_text(json.dumps({**RUN, "model": "Qwen/Qwen2.5-1.5B", "micro_batch": 8}))
+    command = ["oom", str(log), "--settings", str(settings)]
+    log.write_text(HELD.format(held="22.40"))
+    assert run(command) == 0
+    text = capsys.readouterr().out
+    assert "by the estimate the run needs" in text
+    less = [line.split()[0] for line in text.splitlines() if "GiB less: " in line]
+    assert less == sorted(less, key=float, reverse=True)
+    assert f"next: memlint estimate --fit --gpu rtx4090-24gb --settings {settings}" in text
+    assert "(0%)" not in text
+    assert "other: unknown" not in text
+    assert run([*command, "--output-format", "json"]) == 0
+    weighed = json.loads(capsys.readouterr().out)["estimate"]
+    saved = [each["bytes"] for each in weighed["remedies"]]
+    assert [f"{one / GIB:.1f}" for one in saved] == less
+    assert 0 < saved[-1] < weighed["peak"]
+
+
+@pytest.mark.parametrize(("length", "said"), [(64, True), (4096, False)])
+def test_a_log_that_the_estimate_contradicts(
+    length: int, said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, settings = tmp_path / "train.log", tmp_path / "run.json"
+    small = {**RUN, "model": "Qwen/Qwen2.5-0.5B", "method": "lora", "seq_len": length}
+    settings.write_text(json.dumps({**small, "micro_batch": 16}))
+    log.write_text(HELD.format(held="22.40"))
+    assert run(["oom", str(log), "--settings", str(settings)]) == 0
+    assert ("The log has more than that" in capsys.readouterr().out) is said
+
+
+def test_the_memory_of_no_known_gpu_leaves_its_name_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, settings = tmp_path / "train.log", tmp_path / "run.json"
+    settings.write_text(json.dumps(RUN))
+    log.write_text(HELD.format(held="8.00").replace("23.55", "9.50"))
+    assert run(["oom", str(log), "--settings", str(settings)]) == 0
+    assert "--gpu NAME" in capsys.readouterr().out
