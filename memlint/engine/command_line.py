@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from memlint.engine.project import put
-from memlint.engine.values import UNKNOWN, Constant, Provenance, Value
+from memlint.engine.values import UNKNOWN, Constant, Provenance, Sequence, Value
 from memlint.source import Place, Span
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
@@ -22,8 +23,9 @@ _TEXT = lazy_pattern(r"[\w./ :+-]*", re.ASCII)
 class Given(NamedTuple):
     """A setting that a script is given from outside.
 
-    value: a string (``1e-5``), or True for an option without a value; all else stands for a value
-    that nobody can tell. place, name: where the value and the option's name are written.
+    value: a string (``1e-5``), several, or True for an option without a value; a list or mapping of
+    a file; all else stands for a value that nobody can tell. place, name: where the value and the
+    option's name are written.
     """
 
     value: object = None
@@ -52,9 +54,15 @@ class CommandLine:
         self.accepts = accepts
         self.complete = complete
         self._values: dict[str, ast.Constant] = {}
+        # What a file gives that no command line can.
+        self.data = {
+            name: given.value
+            for name, given in settings.items()
+            if isinstance(given.value, Mapping | list)
+        }
         names: list[ast.expr | None] = []
         for order, (name, given) in enumerate(settings.items(), start=1):
-            told = given.value if isinstance(given.value, str | bool) else None
+            told: Any = given.value if isinstance(given.value, str | bool | tuple) else None
             key, value = ast.Constant(name), ast.Constant(told)
             put(key, given.name, order)
             put(value, given.place, order)
@@ -84,6 +92,8 @@ class CommandLine:
             return (
                 Constant(True, node, Provenance.COMMAND_LINE) if kind in ("bool", "") else UNKNOWN
             )
+        if isinstance(text, tuple) and kind == "":
+            return Sequence(tuple(Constant(one, node) for one in text), "list", node)
         if not isinstance(text, str):
             return UNKNOWN
         value = _converted(text, kind)

@@ -341,11 +341,11 @@ class Runs:
         return self._projects[root]
 
 
-def _as_flag(value: object) -> str | None:
-    """A recipe's value as it would stand on a command line."""
+def _as_flag(value: object) -> object:
+    """A recipe's value as it would stand on a command line, which takes no list or mapping."""
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value) if isinstance(value, str | int | float) else None
+    return str(value) if isinstance(value, str | int | float) else value
 
 
 def root_of(place: str) -> str:

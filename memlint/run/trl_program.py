@@ -22,6 +22,7 @@ from memlint.recipes.document import (
 )
 from memlint.recipes.kinds import Method, Reader
 from memlint.recipes.recipe import Recipe, is_interpolated
+from memlint.script.parsers import ADAPTER, DEFAULTS, QUANTIZATION
 from memlint.source import Place, Span
 from memlint.source.record import Record
 
@@ -31,17 +32,7 @@ if TYPE_CHECKING:
     from memlint.run.runs import Around
 
 MODEL_CONFIG = "trl.ModelConfig"
-_ADAPTER = {
-    "r": "lora_r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout",
-    "target_modules": "lora_target_modules", "modules_to_save": "lora_modules_to_save",
-    "use_rslora": "use_rslora", "use_dora": "use_dora",
-}  # fmt: skip
 _TYPE = "bnb_4bit_quant_type"
-_QUANTIZATION = {
-    "load_in_8bit": "load_in_8bit", "load_in_4bit": "load_in_4bit",
-    _TYPE: _TYPE,
-    "bnb_4bit_use_double_quant": "use_bnb_nested_quant",
-}  # fmt: skip
 # What stands for options that are not known.
 _REST = "other_options"
 _DTYPES = ("dtype", "torch_dtype")
@@ -203,7 +194,7 @@ class RecipeProgram:
         return self._call(load, names, more, rest="model_options", at=path, arguments=[checkpoint])
 
     def _quantization(self, dtype: str | None) -> CallNode:
-        names = {name: key for name, key in _QUANTIZATION.items() if key in self._top}
+        names = {name: key for name, key in QUANTIZATION.items() if key in self._top}
         more = {"bnb_4bit_compute_dtype": self._dtype(dtype)}
         if _TYPE not in names:
             more[_TYPE] = self._program.value("nf4")  # the default of TRL's own option
@@ -215,7 +206,8 @@ class RecipeProgram:
         given += ["eval_dataset"] if self._evaluates() else []
         options: dict[str, Expression] = {name: self._program.name(name) for name in given}
         if self._is_on("use_peft") and self._reader.has_class("ModelConfig"):
-            options["peft_config"] = self._call("LoraConfig", _ADAPTER)
+            rank = {} if "lora_r" in self._top else {"r": self._program.value(DEFAULTS["lora_r"])}
+            options["peft_config"] = self._call("LoraConfig", ADAPTER, rank)
         return self._call(_last(qualname), {}, options)
 
     def _evaluates(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from memlint.engine.values import ABSENT, Object, OneOf, Symbol, merge
+from memlint.engine.values import ABSENT, Object, OneOf, Provenance, Symbol, merge
 from memlint.script.call_settings import (
     MISSING,
     UNSURE,
@@ -31,6 +31,7 @@ class Either(NamedTuple):
     values: tuple[Any, ...]
 
 
+_DEFAULTS = (Provenance.PARSED_FIELD,)
 _DTYPES = ("bfloat16", "float16", "float32")
 
 
@@ -52,7 +53,8 @@ def settled(script: Called, setting: Setting) -> Any:
     """The plain value of a setting; of several that by the branches that defaults take."""
     if setting.value is not UNSURE or not isinstance(setting.raw, OneOf):
         return plain(script, setting.value)
-    left = unified(merge(script.taken(setting.raw.options)))
+    defaults = [one for one in setting.raw.options if getattr(one, "origin", None) in _DEFAULTS]
+    left = unified(merge(defaults[:1] or script.taken(setting.raw.options)))
     if not isinstance(left, OneOf):
         return plain(script, MISSING if left is ABSENT else python_value(left))
     values = [MISSING if one is ABSENT else python_value(one) for one in left.options]

@@ -13,7 +13,7 @@ from memlint.engine.arguments import defaults_of
 from memlint.engine.binding import about_receiver, set_bindings
 from memlint.engine.command_line import CommandLine, kind_of_annotation, settled
 from memlint.engine.command_options import given_by_look
-from memlint.engine.functions import call_function, can_follow
+from memlint.engine.functions import call_function, can_follow, made_by
 from memlint.engine.interpreter import CallEffect, Interpreter
 from memlint.engine.project import is_library
 from memlint.engine.values import (
@@ -31,9 +31,10 @@ from memlint.engine.values import (
     Value,
     constant_text,
     library_base,
+    merge,
     truth,
 )
-from memlint.script.written_settings import document_at
+from memlint.script.written_settings import document_at, of_data
 from memlint.source.record import NamedTuple
 
 
@@ -295,6 +296,8 @@ def _launched_fields(
         if not takes(made.type, option):
             continue
         value = given.value(option, "")
+        if option in given.data and made.made_by is not None:
+            value = of_data(run, given.data[option], made.made_by, "dict")
         if value is not None:
             run.set_binding(made, option, Binding(value, How.ITEM, given.node))
 
@@ -319,7 +322,58 @@ def _fire(run: Interpreter, invocation: Invocation) -> Value | None:
     return UNKNOWN
 
 
+# -- what TRL's helpers make of its options --------------------------------------------------------
+
+# The keyword that is given, and the option of ``trl.ModelConfig``.
+ADAPTER = {
+    "r": "lora_r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout",
+    "target_modules": "lora_target_modules", "modules_to_save": "lora_modules_to_save",
+    "use_rslora": "use_rslora", "use_dora": "use_dora",
+}  # fmt: skip
+QUANTIZATION = {
+    "load_in_8bit": "load_in_8bit", "load_in_4bit": "load_in_4bit",
+    "bnb_4bit_quant_type": "bnb_4bit_quant_type",
+    "bnb_4bit_use_double_quant": "use_bnb_nested_quant",
+}  # fmt: skip
+# Where TRL's defaults are not those of the classes that are made.
+DEFAULTS = {"lora_r": 16, "bnb_4bit_quant_type": "nf4"}
+
+
+def _by_options(kind: str, switches: tuple[str, ...], names: dict[str, str]) -> CallEffect:
+    """``get_peft_config(model_args)``: what TRL makes of its options where a switch is on, and
+    None where all are off, as they are by default."""
+
+    def effect(run: Interpreter, invocation: Invocation) -> Value | None:
+        given = invocation.first_object
+        if given is None or given.root.type != "trl.ModelConfig":
+            return None
+        bound = run.bindings(given)
+        states = [_switch(bound[name].value) if name in bound else None for name in switches]
+        is_off = not (given.root.open or bound.keys() & set(switches)) or set(states) == {False}
+        origin = Provenance.SETTLED if is_off else Provenance.PARSED_FIELD
+        nothing = Constant(None, invocation.node, origin)
+        if is_off:
+            return nothing
+        # It takes no other options.
+        invocation.name, invocation.arguments, invocation.open_keywords = kind, (), True
+        defaults = {name: Binding(Constant(value)) for name, value in DEFAULTS.items()}
+        bound = {**defaults, **bound}
+        invocation.keywords = {name: bound[key] for name, key in names.items() if key in bound}
+        made = made_by(run, invocation, kind)
+        return made if True in states else merge([nothing, made])
+
+    return effect
+
+
+def _switch(value: Value) -> bool | None:
+    return value.value if isinstance(value, Constant) and isinstance(value.value, bool) else None
+
+
 PARSERS: dict[str, CallEffect] = {
+    "trl.get_peft_config": _by_options("peft.LoraConfig", ("use_peft",), ADAPTER),
+    "trl.get_quantization_config": _by_options(
+        "transformers.BitsAndBytesConfig", ("load_in_4bit", "load_in_8bit"), QUANTIZATION
+    ),
     "fire.Fire": _fire,
     ".add_argument": about_receiver(_add_argument),
     ".add_argument_group": about_receiver(_argument_group),

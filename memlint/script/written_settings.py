@@ -33,20 +33,21 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 def document_at(run: Interpreter, invocation: Invocation) -> Value | None:
     """``yaml.safe_load(open("train.yaml"))``, ``OmegaConf.load("train.yaml")``: what is in it."""
-    given = invocation.arguments[0] if invocation.arguments else None
+    named = [binding.value for name, binding in invocation.keywords.items() if name in _FILE]
+    given = next(iter([*invocation.arguments, *named]), None)
     opened = given.made_by if isinstance(given, Object) else None
     if opened is not None and opened.name == "open" and opened.arguments:
         given = opened.arguments[0]
     data = _read(run, constant_text(given))
     kind = _CONFIG if invocation.name.startswith("omegaconf.") else "dict"
-    return _value(run, data, invocation, kind) if isinstance(data, Mapping) else None
+    return of_data(run, data, invocation, kind) if isinstance(data, Mapping) else None
 
 
 def composed(run: Interpreter, made: Invocation) -> Value:
     """The configuration that ``@hydra.main(config_path=..., config_name=...)`` hands over."""
     folder, name = (constant_text(_given(made, i, key)) for i, key in enumerate(_NAMES))
     data = _composed(run, folder or "", name) if name else None
-    value = _value(run, data, made, _CONFIG) if data else UNKNOWN
+    value = of_data(run, data, made, _CONFIG) if data else UNKNOWN
     if (given := run.command_line) is not None:
         for name in given.names:
             # ``group@place=chosen`` and ``group/inner=chosen``.
@@ -70,6 +71,7 @@ def _override(run: Interpreter, thing: Value, path: list[str], given: Value | No
 
 
 _NAMES = ("config_path", "config_name")
+_FILE = ("json_file", "yaml_file", "stream", "fp", "file_")
 
 
 def to_container(run: Interpreter, invocation: Invocation) -> Value | None:
@@ -120,16 +122,16 @@ def _plain(run: Interpreter, thing: Object) -> Object:
     return made
 
 
-def _value(run: Interpreter, data: object, made: Invocation, kind: str, depth: int = 0) -> Value:
+def of_data(run: Interpreter, data: object, made: Invocation, kind: str, depth: int = 0) -> Value:
     """What is written, as the run knows values. What a name or a user fills in is unknown."""
     if isinstance(data, Mapping) and depth < _MOST_DEPTH and len(data) < _MOST_ITEMS:
         thing = run.new_object(type=kind, made_by=made)
         for key, item in data.items():
-            value = _value(run, item, made, kind, depth + 1)
+            value = of_data(run, item, made, kind, depth + 1)
             run.set_binding(thing, str(key), Binding(value, How.FILE))
         return thing
     if isinstance(data, list) and len(data) < _MOST_ITEMS:
-        return Sequence(tuple(_value(run, one, made, kind, depth + 1) for one in data), "list")
+        return Sequence(tuple(of_data(run, one, made, kind, depth + 1) for one in data), "list")
     if isinstance(data, str) and ("${" in data or data == "???"):
         return UNKNOWN
     is_plain = data is None or isinstance(data, str | int | float | bool)
