@@ -87,6 +87,10 @@ _WITHOUT_EFFECT = frozenset(
         "stage3_prefetch_bucket_size", "stage3_gather_16bit_weights_on_model_save",
         "find_unused_parameters", "static_graph", "bucket_cap_mb", "broadcast_buffers",
         "data_parallel_replicate_degree", "mixed_precision",
+        # Accelerate's own names; the stage and the accumulation are settings of the run.
+        "zero_stage", "gradient_accumulation_steps", "gradient_clipping", "zero3_init_flag",
+        "zero3_save_16bit_model", "multinode_launcher", "nvme_path",
+        "offload_optimizer_nvme_path", "offload_param_nvme_path", "moe_layer_cls_names",
     )
 )  # fmt: skip
 

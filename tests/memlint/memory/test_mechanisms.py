@@ -141,6 +141,12 @@ def test_options_are_read_by_every_name(
     assert one != estimate(run).allocated.estimate
 
 
+def test_accelerate_s_own_names_of_deepspeed_s_options_are_no_assumption() -> None:
+    section = {"zero_stage": 3, "zero3_init_flag": True, "gradient_accumulation_steps": 4}
+    assert unread({f"deepspeed_{name}": value for name, value in section.items()}) == ()
+    assert unread(section) == ()
+
+
 def test_options_that_are_not_read_are_named() -> None:
     assert unread({"fsdp_limit_all_gathers": False, "fsdp_use_orig_params": True}) == (
         "limit_all_gathers",
