@@ -15,6 +15,7 @@ from memlint.engine.values import Object
 from memlint.runs.by_script import ScriptRun
 from memlint.runs.changes import add_option, set_option, together
 from memlint.runs.companions import copies_of, runs_copy
+from memlint.runs.devices import LIGHTNING
 from memlint.runs.model_names import namings_of_loads
 from memlint.runs.precision import (
     FLOAT32,
@@ -45,7 +46,6 @@ _ENABLERS = (
 
 # Libraries whose engines decide the precision by a configuration of theirs, and what FSDP calls it.
 _DECIDING = ("deepspeed", "colossalai")
-_LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric")
 # What runs the steps of Lightning, and its names of full precision.
 _RUNNERS = ("Trainer", "Fabric")
 _FULL = (32, "32", "32-true")
@@ -392,7 +392,7 @@ class LoopRun(StepRun):
             return Field()
         if not model.without_autocast:
             return Field()
-        if script.imports_package(*_LIGHTNING):
+        if script.imports_package(*LIGHTNING):
             return self._compute_dtype_of_lightning()
         accelerators = [one.setting("mixed_precision") for one in self._accelerators]
         decided = zip(self._accelerators[:1], accelerators, strict=False)
@@ -424,7 +424,7 @@ class LoopRun(StepRun):
     def _runners(self) -> tuple[Call, ...]:
         """What runs the steps of Lightning."""
         calls = self.script.method_calls_anywhere(*_RUNNERS)
-        return tuple(one for one in calls if one.name.partition(".")[0] in _LIGHTNING)
+        return tuple(one for one in calls if one.name.partition(".")[0] in LIGHTNING)
 
     @property
     def _accelerators(self) -> tuple[Call, ...]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from memlint.script.launcher import Launcher
     from memlint.script.model import Script
 
+LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric")
 SHORT = {"bf16": "bfloat16", "fp16": "float16"}
 _PARALLEL = ("dp_replicate_size", "dp_shard_size", "tp_size", "cp_size", "sp_size")
 _STRATEGIES = ("full_shard", "shard_grad_op", "hybrid_shard_zero2", "hybrid_shard", "no_shard")
@@ -39,7 +40,8 @@ def devices_of(script: Script, config: Config | None) -> Options:
     configured: Options = {}
     if config is not None and script.launcher.engine in ("", "unknown"):
         configured = _configured(script, config, "".join(given[:1]))
-    for more in (_by_meshes(script), _wrapped(script), configured, _parallel(script)):
+    by_calls = (_by_meshes(script), _wrapped(script), of_lightning(script))
+    for more in (*by_calls, configured, _parallel(script)):
         if "sharding" in more:
             values.pop("notes", None)  # the doubt of a launcher, where the script itself shards
         values |= more
@@ -154,6 +156,32 @@ def _wrapped(script: Script) -> Options:
             values["world_size"] = size
     for call in calls_anywhere(script, ".DeepSpeedPlugin", "deepspeed.initialize"):
         values = _by_engine(script, options_of(call))
+    return values
+
+
+def of_lightning(script: Script) -> Options:
+    """By what runs the steps of Lightning: its GPUs, strategy, precision and accumulation."""
+    values: Options = {}
+    for call in calls_anywhere(script, ".Trainer", ".Fabric"):
+        if call.name.partition(".")[0] not in LIGHTNING:
+            continue
+        options = options_of(call)
+        dtype, _, true = str(options.get("precision")).partition("-")
+        if name := SHORT.get({"16": "fp16"}.get(dtype, dtype)):
+            values |= {"compute_dtype": name, "autocast": true != "true"}
+            values |= {"weights_dtype": name} if true == "true" else {}
+        devices = options.get("devices")
+        number = len(devices) if isinstance(devices, (list, tuple)) else count_in(devices) or 1
+        number *= count_in(options.get("num_nodes")) or 1
+        values |= {"world_size": number} if number > 1 else {}
+        strategy = options.get("strategy")
+        if isinstance(strategy, str) and strategy != "auto":
+            values |= by_file_name(strategy, values.get("compute_dtype", ""), "")
+            values.pop("notes", None)
+        elif number > 1:
+            values["sharding"] = "ddp"
+        if more := count_in(options.get("accumulate_grad_batches")):
+            values["gradient_accumulation"] = more
     return values
 
 

@@ -12,7 +12,7 @@ from memlint.engine.answers import any_of
 from memlint.engine.values import ABSENT, Object
 from memlint.runs.batches import batches_of_loop, batches_of_trainer
 from memlint.runs.companions import companions_of, frozen_loads, loss_of, reference_of
-from memlint.runs.devices import SHORT, accelerated, devices_of
+from memlint.runs.devices import LIGHTNING, SHORT, accelerated, devices_of
 from memlint.runs.frozen import frozen_of
 from memlint.runs.loadings import adapter_of, loading_by_name, loading_of
 from memlint.runs.optimizer_names import optimizer_of_loop, optimizer_of_trainer
@@ -73,7 +73,8 @@ def settings_of(script: Script) -> dict[str, Any] | None:
     """
     if script.training:
         return settings_of_trainer(script, script.training[-1])
-    return settings_of_loop(script) if script.loops else None
+    by_lightning = script.imports_package(*LIGHTNING) and script.loop_models
+    return settings_of_loop(script) if script.loops or by_lightning else None
 
 
 def settings_of_trainer(script: Script, trainer: Trainer) -> Options:
