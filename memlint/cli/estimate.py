@@ -72,6 +72,15 @@ def estimate_command(
     return 1 if any(result.fits is False for _, result in shown) else 0
 
 
+def estimate_of(
+    script: str, target: str | None, gpu: str | None, assumptions: tuple[str, ...]
+) -> Estimate:
+    """Return what the memory model says of the first run of a file."""
+    settings = configured(script, target, gpu, assumptions)
+    asked = Asked(Pricing(settings.gpu or "", settings.assume), False, 0)
+    return cast("Estimate", results(runs_of_file(script, None, target)[:1], asked)[0][1])
+
+
 def trace_command(
     script: str,
     arguments: tuple[str, ...],
@@ -80,22 +89,23 @@ def trace_command(
     assumptions: tuple[str, ...],
     seconds: float,
     as_json: bool,
+    fakes: bool = True,
 ) -> int:
-    """Print what a traced run of the script comes to, beside what is read of it."""
-    from memlint.trace.beside import traced_beside
+    """Print what a run of the script keeps alive, traced or real, beside what is read of it."""
+    from memlint.trace.beside import counted_beside
 
     if os.name == "nt" or not script.endswith(".py"):
-        raise click.UsageError(f"{script}: --trace runs a Python script, on Linux or macOS")
+        raise click.UsageError(f"{script}: only a Python script is run, on Linux or macOS")
     if not os.path.isfile(script):
         raise click.ClickException(f"{script} cannot be read: no such file")
 
     def read() -> Estimate:
-        settings = configured(script, target, gpu, assumptions)
-        asked = Asked(Pricing(settings.gpu or "", settings.assume), False, 0)
-        return cast("Estimate", results(runs_of_file(script, None, target)[:1], asked)[0][1])
+        return estimate_of(script, target, gpu, assumptions)
 
     try:
-        status, said = traced_beside(script, arguments, read, seconds=seconds, as_json=as_json)
+        status, said = counted_beside(
+            script, arguments, read, fakes=fakes, seconds=seconds, as_json=as_json
+        )
     except SyntaxError as error:
         raise click.ClickException(f"{script} does not parse: {error}") from None
     click.echo(said, err=status == 2 or (status == 1 and "\n" not in said))

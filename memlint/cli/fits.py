@@ -18,9 +18,8 @@ from memlint.memory.prices import with_pricing
 from memlint.memory.settings import Settings
 from memlint.memory.trainer_kinds import kind_of
 from memlint.parallel.sharding_search import Shared
+from memlint.reports.fit_report import gib, range_of
 from memlint.rule.savings import Pricing, ends, verdict
-
-_GIB = 2**30
 
 
 def fits_command(
@@ -106,12 +105,12 @@ def _on_many(shared: Shared, words: str) -> dict[str, Any]:
 
 def _lines(answer: dict[str, Any]) -> Iterator[str]:
     count = f"{answer['gpus']} x " if answer["gpus"] > 1 else ""
-    room = f"{answer['room'] / _GIB:.1f} GiB of {count}{answer['gpu']}"
+    room = f"{gib(answer['room'])} of {count}{answer['gpu']}"
     verb = {"fits": "fits", "tight": "is tight in"}.get(answer["verdict"], "does not fit")
-    yield f"{answer['run']} {verb} the {room}: {_range(answer['peak'])}"
+    yield f"{answer['run']} {verb} the {room}: {range_of(answer['peak'])} GiB"
     if answer["with"]:
         then = answer["peak_then"]
-        held = f" ({_range(then)})" if then and then != answer["peak"] else ""
+        held = f" ({range_of(then)} GiB)" if then and then != answer["peak"] else ""
         yield f"  with{held}: {'; '.join(answer['with'])}"
     if answer["peak_then"] is None:
         yield "  not even so"
@@ -119,8 +118,3 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
         what = "micro-batch" if answer["gpus"] > 1 else "largest micro-batch"
         yield f"  {what}: {answer['micro_batch']}, {answer['gradient_accumulation']} accumulated"
     yield f"next: {answer['next']}"
-
-
-def _range(peak: int) -> str:
-    low, high = ends(peak)
-    return f"{low / _GIB:.1f} to {high / _GIB:.1f} GiB"

@@ -349,6 +349,13 @@ _settings_file = click.option(
 _versions = click.option(
     "--target", metavar="VERSIONS", help="The versions that the script is for."
 )
+_timeout = click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=300.0,
+    metavar="SECONDS",
+    help="The longest that a script may run (300).",
+)
 
 
 def _assumptions(example: str) -> Callable[[FC], FC]:
@@ -391,13 +398,7 @@ def _assumptions(example: str) -> Callable[[FC], FC]:
     help="text (default), json, or html: a page with charts and sliders.",
 )
 @click.option("--trace", is_flag=True, help="Run the script ([-- ARGS]) under fake tensors, too.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=1),
-    default=300.0,
-    metavar="SECONDS",
-    help="With --trace: the longest that the script may run (300).",
-)
+@_timeout
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]")
 def estimate(
     script: str | None, arguments: tuple[str, ...], trace: bool, timeout: float, **values: Any
@@ -465,21 +466,23 @@ def oom(log: str, script: str | None, **values: Any) -> int:
     return oom_command(log, script, **values)
 
 
-@main.command(short_help="Show what was alive at the peak of a memory snapshot of torch.")
-@click.argument("snapshot", type=click.Path(), metavar="SNAPSHOT")
-@click.argument("script", required=False, type=click.Path(), metavar="[FILE]")
+@main.command(short_help="Show what is alive at the peak of a run, or of a memory snapshot.")
+@click.argument("snapshot", type=click.Path(), metavar="SNAPSHOT|SCRIPT")
+@click.argument("others", nargs=-1, type=click.UNPROCESSED, metavar="[FILE] [-- ARGS]")
 @_assumptions("seq_len=4096")
+@_timeout
 @_versions
 @_text_or_json
-def profile(snapshot: str, script: str | None, **values: Any) -> int:
+def profile(snapshot: str, others: tuple[str, ...], timeout: float, **values: Any) -> int:
     """Show what was alive at the peak of SNAPSHOT, by kind and place, and what helps.
 
     SNAPSHOT is what torch.cuda.memory._dump_snapshot wrote; nothing in it is run. FILE, as for
-    estimate, is the run: what the memory model says of it stands beside.
+    estimate, is the run: what the memory model says of it stands beside. A SCRIPT (.py), with its
+    ARGS, is run for two steps in a copy of its folder, and its tensors counted by kind and line.
     """
     from memlint.cli.profile import profile_command
 
-    return profile_command(snapshot, script, **values)
+    return profile_command(snapshot, others, seconds=timeout, **values)
 
 
 @main.command(short_help="Show what the script model knows about a file.")

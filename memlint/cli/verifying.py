@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -152,16 +152,16 @@ def _alone(verified: Verified) -> list[str]:
     return [f"the fixed script took {plural(after.steps, 'step')}: losses {losses}"]
 
 
-def _measured(before: Run, after: Run) -> list[tuple[str, float, float, str]]:
-    rows = []
-    if before.allocated is not None and after.allocated is not None:
-        rows.append(("GPU, allocated", before.allocated / _GIB, after.allocated / _GIB, "GiB"))
-    if before.reserved is not None and after.reserved is not None:
-        rows.append(("GPU, reserved", before.reserved / _GIB, after.reserved / _GIB, "GiB"))
-    rows.append(("host memory", before.host / _GIB, after.host / _GIB, "GiB"))
+def _measured(before: Run, after: Run) -> Iterator[tuple[str, float, float, str]]:
+    for name, one, other in (
+        ("GPU, allocated", before.allocated, after.allocated),
+        ("GPU, reserved", before.reserved, after.reserved),
+        ("host memory", before.host, after.host),
+    ):
+        if one is not None and other is not None:
+            yield name, one / _GIB, other / _GIB, "GiB"
     if before.step_seconds is not None and after.step_seconds is not None:
-        rows.append(("a step", before.step_seconds, after.step_seconds, "s"))
-    return rows
+        yield "a step", before.step_seconds, after.step_seconds, "s"
 
 
 def _verdict(verified: Verified) -> str:

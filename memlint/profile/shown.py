@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from memlint.memory.oom_candidates import format_size
 from memlint.memory.oom_log import DATA
@@ -52,20 +52,20 @@ def _device(path: str, peak: DevicePeak, settings: object) -> Iterator[str]:
         tensors = f"{group.tensors:,} tensor{'s' if group.tensors != 1 else ''}"
         place = f"  {group.place}" if group.place else ""
         yield f"  {format_size(group.bytes):>12}  {group.kind}, {tensors}{place}"
-    yield from _advice(peak, settings)
+    yield ""
+    yield from advice(peak.by_kind, settings)
 
 
-def _advice(peak: DevicePeak, settings: object) -> Iterator[str]:
-    """Yield what helps against the largest kinds."""
+def advice(kinds: Iterable[str], settings: object) -> Iterator[str]:
+    """Yield what helps against the first of these kinds that anything helps against."""
     advised = 0
-    for kind in peak.by_kind:
+    for kind in kinds:
         fixes = fixes_against(kind, settings, DATA["remedies"])[:_FIXES]
         if fixes and advised < _ADVISED:
             advised += 1
-            yield ""
             yield f"against {kind}:"
             yield from (f"  - {fix}" for fix in fixes)
-    yield ""
+            yield ""
 
 
 def beside(peak: DevicePeak, estimated: Mapping[str, int]) -> Iterator[str]:

@@ -11,6 +11,7 @@ import os
 import random
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,61 +21,78 @@ from memlint.proof.overlay import Overlay
 from memlint.proof.watching import Enough, Watch
 
 
-def main(path: str) -> None:
-    """Run the job of the file at ``path``, and write how it ended."""
+def carry_out(path: str, run: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
+    """Run the job of the file at ``path``, and write how it ended.
+
+    run: takes the job and what is told of it, which it fills, however it ends.
+    """
     job = json.loads(Path(path).read_text(encoding="utf-8"))
     result = Path(job["result"])
-    watch = Watch(job["steps"], job["nudge"])
-    ended: dict[str, Any] = {"error": ""}
+    told: dict[str, Any] = {"error": ""}
     try:
-        _run(job, watch)
+        run(job, told)
     except Enough:
         pass
     except SystemExit as end:
         if end.code not in (None, 0):
-            ended["error"] = f"SystemExit: {end.code}"
+            told["error"] = f"SystemExit: {end.code}"
     except BaseException as error:
-        ended["error"] = _told(error)
-    try:
-        ended |= watch.seen()
-    except ImportError as error:
-        ended["error"] = ended["error"] or f"torch cannot be imported: {error}"
+        traceback.print_exception(error)
+        told["error"] = _said(error, job["copy"])
     part = result.with_suffix(".part")
-    part.write_text(json.dumps(ended), encoding="utf-8")
+    part.write_text(json.dumps(told), encoding="utf-8")
     part.replace(result)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # threads and workers of a run that was ended halfway wait for nothing
 
 
-def _run(job: dict[str, Any], watch: Watch) -> None:
-    script = job["script"]
+def begin(job: dict[str, Any]) -> Overlay:
+    """Go into a copy of the project's folder, as the script would be started there."""
     overlay = Overlay(job["folder"], job["copy"])
     os.chdir(overlay.of(job["working_folder"]))
-    seen = overlay.of(script)
+    seen = overlay.of(job["script"])
     sys.argv = [seen, *job["arguments"]]
     sys.path[0] = os.path.dirname(seen)
     os.environ |= stand_ins.QUIET
     overlay.guard()
-    if job["tiny"] is not None:
-        stand_ins.install(overlay.copy, job["tiny"])
-    else:
-        _keep_from_hub()
+    return overlay
+
+
+def seed(number: int) -> None:
     import numpy
     import torch
 
-    random.seed(job["seed"])
-    numpy.random.seed(job["seed"])
-    torch.manual_seed(job["seed"])
-    watch.begin()
-    overlay.guard_writers()
+    random.seed(number)
+    numpy.random.seed(number)
+    torch.manual_seed(number)
+
+
+def execute(text: str) -> None:
+    """Run the script's text as the main program."""
     main_module = ModuleType("__main__")
-    vars(main_module).update(__file__=seen, __builtins__=__builtins__)
+    vars(main_module).update(__file__=sys.argv[0], __builtins__=__builtins__)
     sys.modules["__main__"] = main_module
-    exec(compile(job["text"], seen, "exec"), vars(main_module))
+    exec(compile(text, sys.argv[0], "exec"), vars(main_module))
 
 
-def _keep_from_hub() -> None:
+def _compared(job: dict[str, Any], told: dict[str, Any]) -> None:
+    watch = Watch(job["steps"], job["nudge"])
+    try:
+        overlay = begin(job)
+        if job["tiny"] is not None:
+            stand_ins.install(overlay.copy, job["tiny"])
+        else:
+            keep_from_hub()
+        seed(job["seed"])
+        watch.begin()
+        overlay.guard_writers()
+        execute(job["text"])
+    finally:
+        told |= watch.seen()
+
+
+def keep_from_hub() -> None:
     """Models and data may be loaded from the hub; nothing is written to it."""
     try:
         import huggingface_hub
@@ -85,14 +103,18 @@ def _keep_from_hub() -> None:
         setattr(huggingface_hub, name, lambda *a, **k: None)
 
 
-def _told(error: BaseException) -> str:
-    """Return an error in a line, with the line of the script that it came from."""
+def _said(error: BaseException, folder: str) -> str:
+    """Return an error in a line, with the line of the project that it came from."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if frame.filename == sys.argv[0]]
-    where = f" (line {own[-1].lineno})" if own else ""
+    inside = [frame for frame in frames if frame.filename.startswith(os.path.join(folder, ""))]
+    where = ""
+    if inside:
+        name = os.path.relpath(inside[-1].filename, folder)
+        beside = "" if inside[-1].filename == sys.argv[0] else f"{name}, "
+        where = f" ({beside}line {inside[-1].lineno})"
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return f"{text[:400]}{where}"
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    carry_out(sys.argv[1], _compared)

@@ -153,7 +153,7 @@ def run_apart(
     """
     os.makedirs(folder)
     result, log = os.path.join(folder, "result.json"), os.path.join(folder, "log.txt")
-    order = {**order, "result": result, "copy": os.path.join(folder, "copy")}
+    order = {**order, "result": result, "copy": os.path.realpath(os.path.join(folder, "copy"))}
     path = os.path.join(folder, "job.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(order, file)

@@ -19,7 +19,7 @@ def lines(fitted: Fitted, script: str | None, assumptions: Sequence[str] = ()) -
     script, assumptions: named in the command that applies it.
     """
     before, after = _peak(fitted.before, fitted.room), _peak(fitted.after, fitted.room)
-    room = f"{_gib(fitted.room)} of {fitted.gpu}"
+    room = f"{gib(fitted.room)} of {fitted.gpu}"
     count = len(fitted.chosen)
     changes = f"{count} change{'s' * (count > 1)} ({fitted.tier})"
     if ends(fitted.before)[1] <= fitted.room:
@@ -60,8 +60,14 @@ def _measure(measure: Measure) -> str:
 def _peak(size: int, room: int) -> str:
     """Return a peak, with its upper end where that alone is more than the room."""
     upper = ends(size)[1]
-    return _gib(size) + (f" (up to {_gib(upper)})" if size <= room < upper else "")
+    return gib(size) + (f" (up to {gib(upper)})" if size <= room < upper else "")
 
 
-def _gib(size: int) -> str:
+def gib(size: int) -> str:
     return f"{size / _GIB:.1f} GiB"
+
+
+def range_of(peak: int) -> str:
+    """Return between which ends a peak lies, in GiB."""
+    low, high = ends(peak)
+    return f"{low / _GIB:.1f} to {high / _GIB:.1f}"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
+
+from memlint.memory.oom_candidates import format_size
 
 if TYPE_CHECKING:
     from memlint.memory import Estimate, Interval
+    from memlint.memory.timeline import Phase
 
 _GIB = 2**30
 _KINDS = 6
@@ -40,24 +43,22 @@ def _lines(estimate: Estimate) -> Iterator[str]:
         ("reserved", estimate.reserved),
         ("nvidia-smi", estimate.nvidia_smi),
     ):
-        yield f"  {label:12}{_gib(interval.estimate):>9}   ({_range(interval)})"
+        yield f"  {label:12}{interval.estimate / _GIB:>5.2f} GiB   ({_range(interval)})"
     holes = estimate.reserved.estimate > _HOLES * estimate.allocated.estimate
     if holes and not settings.expandable and not settings.generation.get("vllm"):
         yield "  little more than what is allocated is reserved by segments that grow:"
         yield "  PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
     yield ""
-    yield from _table(estimate)
+    yield from table(estimate.phases, estimate.peak)
     yield ""
     yield f"largest at the peak ({estimate.peak.name}):"
-    for tensor in sorted(estimate.peak.tensors, key=lambda tensor: -tensor.bytes)[:8]:
-        if tensor.bytes:
-            yield f"  {_gib(tensor.bytes):>9}  {tensor.name} [{tensor.kind}]"
+    yield from largest(estimate.peak)
     if estimate.gpu is not None:
         yield ""
         gpu, allocated = estimate.gpu, estimate.allocated
         yield (
-            f"{estimate.verdict} {gpu.name}: {_range(allocated)} GiB of the {_gib(gpu.room)} that "
-            f"torch gets of {_gib(gpu.bytes)}"
+            f"{estimate.verdict} {gpu.name}: {_range(allocated)} GiB of the "
+            f"{format_size(gpu.room)} that torch gets of {format_size(gpu.bytes)}"
         )
     if estimate.by_gpus:
         yield ""
@@ -66,7 +67,7 @@ def _lines(estimate: Estimate) -> Iterator[str]:
         yield ""
         yield "assumed (each is settled by its flag; ? above), what matters most first:"
         for assumption in estimate.assumptions:
-            other = f"{assumption.name}={assumption.other}: {_gib(assumption.peak)}"
+            other = f"{assumption.name}={assumption.other}: {format_size(assumption.peak)}"
             swing = f" ({other})" if assumption.peak else ""
             yield f"  {assumption.flag:44} {assumption.reason}{swing}"
 
@@ -99,22 +100,31 @@ def words_of_settings(estimate: Estimate) -> Iterator[str]:
     yield "1 GPU" if alone else f"{shown('sharding')} over {shown('world_size')} GPUs"
 
 
-def _table(estimate: Estimate) -> Iterator[str]:
+def largest(phase: Phase) -> Iterator[str]:
+    """The largest tensors of a phase, a line each."""
+    for tensor in sorted(phase.tensors, key=lambda tensor: -tensor.bytes)[:8]:
+        if tensor.bytes:
+            yield f"  {format_size(tensor.bytes):>10}  {tensor.name} [{tensor.kind}]"
+
+
+def table(phases: Sequence[Phase], peak: Phase) -> Iterator[str]:
+    """A row for each phase, a column for each of the largest kinds."""
     totals: dict[str, int] = {}
-    for phase in estimate.phases:
+    for phase in phases:
         for kind, size in phase.bytes_by_kind.items():
             totals[kind] = max(totals.get(kind, 0), size)
     ranked = sorted(totals, key=lambda kind: -totals[kind])
     kinds = ranked[:_KINDS]
     width = max([len(kind) for kind in kinds] + [8]) + 2
     header = "".join(f"{kind:>{width}}" for kind in kinds)
-    yield f"{'GiB':16}{header}{'others':>10}{'total':>10}"
-    for phase in estimate.phases:
+    unit, name = (_GIB, "GiB") if peak.total >= _GIB else (2**20, "MiB")
+    yield f"{name:16}{header}{'others':>10}{'total':>10}"
+    for phase in phases:
         held = phase.bytes_by_kind
-        cells = "".join(f"{_cell(held.get(kind, 0)):>{width}}" for kind in kinds)
+        cells = "".join(f"{_cell(held.get(kind, 0), unit):>{width}}" for kind in kinds)
         rest = sum(size for kind, size in held.items() if kind not in kinds)
-        mark = " <- peak" if phase is estimate.peak else ""
-        yield f"{phase.name:16}{cells}{_cell(rest):>10}{_cell(phase.total):>10}{mark}"
+        mark = " <- peak" if phase is peak else ""
+        yield f"{phase.name:16}{cells}{_cell(rest, unit):>10}{_cell(phase.total, unit):>10}{mark}"
 
 
 def _on_gpus(estimate: Estimate) -> Iterator[str]:
@@ -135,12 +145,8 @@ def _range(interval: Interval) -> str:
     return f"{interval.low / _GIB:.1f} to {interval.high / _GIB:.1f}"
 
 
-def _gib(size: int) -> str:
-    return f"{size / _GIB:.2f} GiB"
-
-
-def _cell(size: int) -> str:
-    return f"{size / _GIB:.2f}" if size >= 2**22 else "-"
+def _cell(size: int, unit: int) -> str:
+    return f"{size / unit:.2f}" if size * 256 >= unit else "-"
 
 
 def _count(number: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from memlint.rule.savings import ends
+from memlint.reports.fit_report import gib, range_of
 
 if TYPE_CHECKING:
     from memlint.parallel.sharding_search import Candidate, Shared
@@ -18,7 +18,7 @@ def lines(shared: Shared) -> Iterator[str]:
     known, gpu, gpus = shared.known, shared.gpu, shared.gpus
     now = f"{known.micro_batch} x {known.gradient_accumulation}"
     yield (
-        f"{gpus} x {gpu.name}, {_gib(gpu.room)} for torch on each; a step has {shared.rows:,} rows"
+        f"{gpus} x {gpu.name}, {gib(gpu.room)} for torch on each; a step has {shared.rows:,} rows"
         f" ({now} on each GPU today)"
     )
     yield ""
@@ -30,11 +30,11 @@ def lines(shared: Shared) -> Iterator[str]:
     chosen = shared.chosen
     if chosen is None:
         least = min(shared.candidates, key=lambda each: each.peak)
-        yield f"nothing fits: the least is {_range(least)} GiB with {least.strategy.name}"
+        yield f"nothing fits: the least is {range_of(least.peak)} GiB with {least.strategy.name}"
         yield "adapters or a base of 4 bits need less: `memlint estimate --fit` without --gpus"
         return
     word = "fits" if chosen.verdict == "fits" else "just fits"
-    yield f"chosen: {chosen.strategy.name}, {_range(chosen)} GiB on each GPU: {word}"
+    yield f"chosen: {chosen.strategy.name}, {range_of(chosen.peak)} GiB on each GPU: {word}"
     yield from _changes(shared, chosen)
 
 
@@ -43,7 +43,7 @@ def _table(shared: Shared) -> Iterator[str]:
         (
             each.strategy.name,
             f"{each.micro_batch} x {each.accumulation}",
-            _range(each),
+            range_of(each.peak),
             f"{each.traffic.between / _GIB:.1f}",
             f"{each.traffic.to_host / _GIB:.1f}" if each.traffic.to_host else "-",
             f"{each.traffic.held / _GIB:,.0f}" if each.traffic.held else "-",
@@ -96,7 +96,7 @@ def _changes(shared: Shared, chosen: Candidate) -> Iterator[str]:
         yield f"  {known.sharding} is read today: options in the script win over a launch file"
     strategy, held = chosen.strategy, chosen.traffic.held
     if held:
-        yield f"  a machine needs {_gib(held)} of host memory for it"
+        yield f"  a machine needs {gib(held)} of host memory for it"
     if strategy.contexts > 1:
         yield (
             f"  keys and values go around {strategy.contexts} GPUs; in the script: pad rows to a"
@@ -116,12 +116,3 @@ _TRADES = {
     "states": "the CPU makes the step: it waits for gradients, and the GPUs for it",
     "parameters": "all weights cross the bus for every micro-batch, and the CPU makes the step",
 }
-
-
-def _range(one: Candidate) -> str:
-    low, high = ends(one.peak)
-    return f"{low / _GIB:.1f} to {high / _GIB:.1f}"
-
-
-def _gib(size: int) -> str:
-    return f"{size / _GIB:.1f} GiB"

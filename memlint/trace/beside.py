@@ -1,29 +1,37 @@
-"""What tracing counts beside what reading estimates, and why they differ."""
+"""What a run that is counted keeps alive beside what reading estimates, and why they differ."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from memlint.memory.oom_candidates import format_size
+from memlint.profile.shown import advice
+from memlint.reports.memory import largest, table
 from memlint.source.record import NamedTuple
 from memlint.trace.tracing import Traced, trace
 
 if TYPE_CHECKING:
     from memlint.memory import Estimate
+    from memlint.memory.timeline import Phase
 
-_GIB = 2**30
 _LEAST = 0.01  # of the peak: less is no difference worth a word
-_KINDS = ("weights", "optimizer states", "gradients", "activations", "logits", "temporaries")
-_AS_TRACED = {
+_AS_COUNTED = {
     "reference model": "weights", "adapters": "weights", "master weights": "optimizer states",
     "weight copies": "activations", "gathered": "temporaries",
     "activation gradients": "temporaries",
     "kv cache": "activations", "batch": "activations", "workspace": "libraries",
     "communication": "libraries",
 }  # fmt: skip
-# A trace cannot tell apart where the loss begins, a loss's backward belongs to its forward there.
+# Kinds that something helps against, in the words of ``memlint.profile``.
+_HELPED = {
+    "weights": "weights", "gradients": "weight_gradient", "optimizer states": "optimizer_state",
+    "activations": "activation", "logits": "logits",
+}  # fmt: skip
+# Where the loss begins cannot be seen; a loss's backward belongs to its forward there.
 _SPANS = {
     "load": ("load",), "forward to backward": ("forward and loss", "forward", "loss", "backward"),
     "optimizer step": ("optimizer step",),
@@ -31,7 +39,7 @@ _SPANS = {
 
 
 class Beside(NamedTuple):
-    """A traced run, the estimate read from the same script (None: why there is none)."""
+    """A run that was counted, the estimate read from the same script (None: why there is none)."""
 
     traced: Traced
     read: Estimate | None
@@ -40,18 +48,14 @@ class Beside(NamedTuple):
     @property
     def fits(self) -> bool | None:
         """True if what was counted fits the GPU; None where no GPU was named."""
-        if self.read is None or self.read.gpu is None:
+        if self.read is None or self.read.gpu is None or not self.traced.phases:
             return None
-        return int(self.traced.peak["total"]) <= self.read.gpu.room
+        return self.traced.peak.total <= self.read.gpu.room
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "error": self.traced.error,
-            "peak": dict(self.traced.peak) if self.traced.phases else None,
-            "phases": list(self.traced.phases),
-            "steps": self.traced.steps,
-            "assumed": list(self.traced.assumed),
-            "fits": self.fits if self.traced.phases else None,
+            **self.traced.to_json(),
+            "fits": self.fits,
             "read": None if self.read is None else self.read.to_json(),
             "unread": self.unread,
             "differences": [each._asdict() for each in differences(self)],
@@ -59,27 +63,31 @@ class Beside(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A kind of which reading and tracing count different bytes at their peaks."""
+    """A kind of which reading and counting tell different bytes at their peaks."""
 
     kind: str
     read: int
-    traced: int
+    counted: int
     cause: str
 
 
-def traced_beside(
+def counted_beside(
     script: str,
     arguments: tuple[str, ...],
     read: Callable[[], Estimate],
     *,
+    fakes: bool,
     seconds: float,
     as_json: bool,
 ) -> tuple[int, str]:
-    """Trace and read a script; return the exit status and what is said of it."""
+    """Run and read a script; return the exit status and what is said of it.
+
+    fakes: it is traced under fake tensors; else it runs with real ones.
+    """
     if any(importlib.util.find_spec(name) is None for name in ("torch", "memlint_runtime")):
         return 2, (
-            "estimate --trace runs the script: use it in the environment that trains "
-            "(pip install 'torch-memlint[runtime]'); torch is not installed in this one"
+            "this runs the script: use it in the environment that trains (pip install "
+            "'torch-memlint[runtime]'); torch is not installed in this one"
         )
     estimate, unread = None, ""
     try:
@@ -89,104 +97,90 @@ def traced_beside(
     settings = None if estimate is None else estimate.settings
     length = None if settings is None else settings.seq_len
     rows = 64 if settings is None else max(64, 8 * (settings.micro_batch or 1))
-    traced = trace(script, arguments, length=length, rows=rows, seconds=seconds)
+    traced = trace(script, arguments, length=length, rows=rows, seconds=seconds, fakes=fakes)
     both = Beside(traced, estimate, unread)
     failed = bool(traced.error) or both.fits is False
     if as_json:
         return int(failed), json.dumps(both.to_json(), indent=2)
     if traced.error:
-        return 1, f"{script} cannot be traced: {traced.error}"
+        return 1, f"{script} cannot be {'traced' if fakes else 'profiled'}: {traced.error}"
     return int(failed), "\n".join(_lines(script, both))
 
 
 def differences(both: Beside) -> list[Difference]:
-    """Return the kinds that differ at the peaks by more than a hundredth of the traced peak."""
+    """Return the kinds that differ at the peaks by more than a hundredth of the counted peak."""
     if both.read is None or not both.traced.phases or both.traced.error:
         return []
     peak = both.traced.peak
-    read, traced = _read_kinds(both.read.peak.bytes_by_kind), peak["bytes_by_kind"]
-    found = []
-    for kind in (*_KINDS, "libraries"):
-        one, other = read.get(kind, 0), traced.get(kind, 0)
-        if abs(one - other) > _LEAST * peak["total"]:
-            cause = _cause(kind, one, other, both)
-            found.append(Difference(kind, one, other, cause))
-    return sorted(found, key=lambda each: -abs(each.read - each.traced))
+    read: Counter[str] = Counter()
+    for name, size in both.read.peak.bytes_by_kind.items():
+        read[_AS_COUNTED.get(name, name)] += size
+    counted = Counter(peak.bytes_by_kind)
+    found = [
+        Difference(kind, read[kind], counted[kind], _cause(kind, read[kind], counted[kind], both))
+        for kind in sorted({*read, *counted})
+        if abs(read[kind] - counted[kind]) > _LEAST * peak.total
+    ]
+    return sorted(found, key=lambda each: -abs(each.read - each.counted))
 
 
-def _read_kinds(kinds: dict[str, int]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for kind, size in kinds.items():
-        name = _AS_TRACED.get(kind, kind)
-        found[name] = found.get(name, 0) + size
-    return found
-
-
-def _cause(kind: str, read: int, traced: int, both: Beside) -> str:
+def _cause(kind: str, read: int, counted: int, both: Beside) -> str:
     """Return where the larger of two counts comes from."""
     assert both.read is not None
-    peak = both.traced.peak
+    peak, peak_read = both.traced.peak, both.read.peak
     if kind == "libraries":
-        return "workspaces of CUDA's libraries, which no fake has"
-    if both.read.peak.name not in _span_of(peak["name"]):
-        return f"reading has its peak in {both.read.peak.name}, tracing in {peak['name']}"
-    largest = [each for each in peak["largest"] if each["kind"] == kind and each["line"]]
-    if traced > read and largest:
-        top = largest[0]
-        return f"line {top['line']} makes {_gib(top['bytes'])} of them, alive in {peak['name']}"
-    tensors = [
-        each for each in both.read.peak.tensors if _AS_TRACED.get(each.kind, each.kind) == kind
-    ]
-    if tensors and read > traced:
-        top_read = max(tensors, key=lambda each: each.bytes)
-        return f"reading counts {top_read.name} ({_gib(top_read.bytes)}) in {both.read.peak.name}"
-    return f"alive in {peak['name']}, made in no line of the script"
-
-
-def _span_of(phase: str) -> tuple[str, ...]:
-    return next(names for names in _SPANS.values() if phase in names)
+        return "workspaces of CUDA's libraries, which no tensor holds"
+    if not any(peak.name in names and peak_read.name in names for names in _SPANS.values()):
+        return f"reading has its peak in {peak_read.name}, the run in {peak.name}"
+    lines = [each for each in peak.tensors if each.kind == kind and each.name.startswith("line ")]
+    if counted > read and lines:
+        top = max(lines, key=lambda each: each.bytes)
+        return f"{top.name} makes {format_size(top.bytes)} of them, alive in {peak.name}"
+    tensors = [each for each in peak_read.tensors if _AS_COUNTED.get(each.kind, each.kind) == kind]
+    if tensors and read > counted:
+        top = max(tensors, key=lambda each: each.bytes)
+        return f"reading counts {top.name} ({format_size(top.bytes)}) in {peak_read.name}"
+    return f"alive in {peak.name}, made in no line of the script"
 
 
 def _lines(script: str, both: Beside) -> Iterator[str]:
-    peak = both.traced.peak
-    yield f"{script}: {both.traced.steps} steps traced under fake tensors, nothing allocated"
-    yield f"peak: {peak['name']}, {_gib(peak['total'])} allocated"
+    traced, peak = both.traced, both.traced.peak
+    yield f"{script}: {traced.steps} steps {traced.how}"
+    yield f"peak: {peak.name}, {format_size(peak.total)} allocated"
+    if traced.reserved:
+        yield f"torch's allocator: {format_size(traced.allocated)} allocated at the most, " + (
+            f"{format_size(traced.reserved)} reserved"
+        )
     yield ""
-    yield f"{'GiB':20}" + "".join(f"{kind:>18}" for kind in _KINDS) + f"{'total':>10}"
-    for phase in both.traced.phases:
-        cells = "".join(f"{phase['bytes_by_kind'].get(kind, 0) / _GIB:>18.2f}" for kind in _KINDS)
-        mark = " <- peak" if phase["name"] == peak["name"] else ""
-        yield f"{phase['name']:20}{cells}{phase['total'] / _GIB:>10.2f}{mark}"
+    yield from table(traced.phases, peak)
     yield ""
     yield "largest at the peak:"
-    for each in peak["largest"][:8]:
-        where = f"line {each['line']}" if each["line"] else "no line of the script"
-        yield f"  {_gib(each['bytes']):>10}  {each['kind']}, {where}"
+    yield from largest(peak)
     yield ""
-    yield from _compared(both)
-    if both.read is not None and both.read.gpu is not None:
-        gpu = both.read.gpu
-        said = "fits" if both.fits else "does not fit"
-        yield f"{said} {gpu.name}: {_gib(peak['total'])} of the {_gib(gpu.room)} that torch gets"
-    yield "assumed:"
-    for text in both.traced.assumed:
-        yield f"  {text}"
-    yield "  one process, no quantization, no compiled graph; kernels' own workspaces not counted"
-
-
-def _compared(both: Beside) -> Iterator[str]:
     if both.read is None:
         yield f"not read: {both.unread}"
-        return
-    yield f"{'GiB':20}{'read':>10}{'traced':>10}"
+    else:
+        yield from _compared(both, both.read)
+    yield ""
+    kinds = [_HELPED[kind] for kind in peak.bytes_by_kind if kind in _HELPED]
+    yield from advice(kinds, None if both.read is None else both.read.settings)
+    yield "assumed:"
+    yield from (f"  {text}" for text in traced.assumed)
+
+
+def _compared(both: Beside, read: Estimate) -> Iterator[str]:
+    yield f"{'':20}{'read':>14}{'the run':>14}"
     for span, names in _SPANS.items():
-        read = [phase.total for phase in both.read.phases if phase.name in names]
-        traced = [phase["total"] for phase in both.traced.phases if phase["name"] in names]
-        cells = (f"{max(sizes, default=0) / _GIB:>10.2f}" for sizes in (read, traced))
-        yield f"{span:20}" + "".join(cells)
+        cells = (_most(each.phases, names) for each in (read, both.traced))
+        yield f"{span:20}" + "".join(f"{format_size(size):>14}" for size in cells)
     for each in differences(both):
-        yield f"  {each.kind}: {_gib(each.read)} read, {_gib(each.traced)} traced: {each.cause}"
+        sizes = f"{format_size(each.read)} read, {format_size(each.counted)} in the run"
+        yield f"  {each.kind}: {sizes}: {each.cause}"
+    if read.gpu is not None:
+        said = "fits" if both.fits else "does not fit"
+        total, room = format_size(both.traced.peak.total), format_size(read.gpu.room)
+        yield f"{said} {read.gpu.name}: {total} of the {room} that torch gets"
 
 
-def _gib(size: int) -> str:
-    return f"{size / _GIB:.2f} GiB"
+def _most(phases: tuple[Phase, ...], names: tuple[str, ...]) -> int:
+    return max((phase.total for phase in phases if phase.name in names), default=0)

@@ -10,7 +10,6 @@ anywhere. Torch's CPU build traces no fake of device "cuda" through autograd: fa
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +19,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakIdKeyDictionary
+
+from memlint.trace.live_bytes import line_in
 
 _MOST_KNOWN = 1 << 22  # elements of a twin
 _MOST_FLOATS = 1 << 12
@@ -34,24 +35,14 @@ _IN_FLOAT32 = frozenset(
 )  # fmt: skip
 
 
-def line_in(folder: str) -> int:
-    """Return the line of the script, or of a file beside it, that is at work; 0 for none."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_filename.startswith(folder):
-            return int(frame.f_lineno)
-        frame = frame.f_back
-    return 0
-
-
 class FakeGpu(FakeTensorMode):
-    """The fakes. folder: the script's, whose lines are named. assumed: what was taken for a
-    number, by line."""
+    """The fakes. folder: the script's, whose lines are named. assumed: gets what is taken for a
+    number, with its line."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, assumed: list[str]) -> None:
         super().__init__(allow_non_fake_inputs=True)
         self.folder = folder
-        self.assumed: dict[int, str] = {}
+        self._assumed = assumed
         self.on_host: Any = WeakIdKeyDictionary()
         self._twins: Any = WeakIdKeyDictionary()
         self._loading = self._inside = 0
@@ -97,7 +88,7 @@ class FakeGpu(FakeTensorMode):
         return 1.0 if value.is_floating_point() else 1
 
     def _assume(self, what: str) -> None:
-        self.assumed.setdefault(line_in(self.folder), what)
+        self._assumed.append(f"line {line_in(self.folder)}: {what}")
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

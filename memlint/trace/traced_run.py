@@ -1,79 +1,79 @@
-"""A run under fakes: ``python -m memlint.trace.traced_run JOB``, a process of its own."""
+"""A run whose memory is counted: ``python -m memlint.trace.traced_run JOB``, a process of its own.
+
+Under fakes where the job says so; else with real tensors, on the GPU or on the host.
+"""
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
-import random
 import sys
-import traceback
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Iterator
 from typing import Any
 
-from memlint.proof import stand_ins
-from memlint.proof.overlay import Overlay
-from memlint.proof.watching import Enough
-
-
-def main(path: str) -> None:
-    """Run the job of the file at ``path``, and write what was alive in it."""
-    job = json.loads(Path(path).read_text(encoding="utf-8"))
-    told: dict[str, Any] = {"error": "", "phases": [], "steps": 0, "assumed": []}
-    try:
-        _run(job, told)
-    except Exception as error:
-        told["error"] = _stopped(error, told.pop("folder", ""))
-    told.pop("folder", None)
-    result = Path(job["result"])
-    part = result.with_suffix(".part")
-    part.write_text(json.dumps(told), encoding="utf-8")
-    part.replace(result)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+from memlint.proof import child, stand_ins
 
 
 def _run(job: dict[str, Any], told: dict[str, Any]) -> None:
-    overlay = Overlay(job["folder"], job["copy"])
-    os.chdir(overlay.of(job["working_folder"]))
-    seen = overlay.of(job["script"])
-    told["folder"] = os.path.join(overlay.copy, "")
-    sys.argv = [seen, *job["arguments"]]
-    sys.path[0] = os.path.dirname(seen)
-    overlay.guard()
-    os.environ |= {**stand_ins.QUIET, **stand_ins._OFFLINE}
-    import numpy
-    import torch
+    told |= {"how": "", "phases": [], "steps": 0, "assumed": []}
+    overlay = child.begin(job)
+    folder = os.path.join(overlay.copy, "")
+    assumed: list[str] = []
+    start = _under_fakes if job["fakes"] else _with_real_tensors
+    told["how"], counted, modes = start(job, folder, assumed)
+    child.seed(0)
+    overlay.guard_writers()
+    counted.begin()
+    try:
+        with modes, counted:
+            child.execute(job["text"])
+    finally:
+        told |= {"steps": counted.steps, "phases": counted.told(), **counted.of_allocator()}
+        told["assumed"] = list(dict.fromkeys(assumed))
+
+
+def _with_real_tensors(
+    job: dict[str, Any], folder: str, assumed: list[str]
+) -> tuple[str, Any, Any]:
+    from memlint_runtime.measure import measure_memory
+
+    from memlint.trace.live_bytes import LiveBytes
+
+    child.keep_from_hub()
+    measured = measure_memory(timeline=False).tracker
+    counted = LiveBytes(folder, measured.device_type, measured.allocator)
+    assumed.append("two steps are like those that follow; kernels' own workspaces not counted")
+    how = "with real tensors, those of the host counted: no GPU is here"
+    if measured.device_type != "cpu":
+        how = f"with real tensors, those on {measured.device_type} counted"
+    return how, counted, contextlib.nullcontext()
+
+
+def _under_fakes(job: dict[str, Any], folder: str, assumed: list[str]) -> tuple[str, Any, Any]:
+    os.environ |= stand_ins._OFFLINE
     from memlint_runtime.fake_memory import _convertible_fakes
+    from torch._subclasses.fake_tensor import FakeTensor
 
     from memlint.trace.fake_gpu import FakeGpu, GpuCalls
     from memlint.trace.live_bytes import LiveBytes
 
-    random.seed(0)
-    numpy.random.seed(0)
-    torch.manual_seed(0)
-    gpu = FakeGpu(told["folder"])
-    counted = LiveBytes(gpu)
-    assumed: list[str] = []
+    assumed += [
+        f"rows of data have {job['length']} tokens before truncation",
+        "one process, no quantization, no compiled graph; kernels' own workspaces not counted",
+    ]
+    gpu = FakeGpu(folder, assumed)
     _replace(gpu, job, assumed)
-    overlay.guard_writers()
-    main_module = ModuleType("__main__")
-    vars(main_module).update(__file__=seen, __builtins__=__builtins__)
-    sys.modules["__main__"] = main_module
-    counted.begin()
-    try:
-        with GpuCalls(gpu), gpu, _convertible_fakes(), counted:
-            exec(compile(job["text"], seen, "exec"), vars(main_module))
-    except (Enough, SystemExit) as end:
-        if isinstance(end, SystemExit) and end.code not in (None, 0):
-            raise RuntimeError(f"the script ended with {end.code}") from end
-    finally:
-        told["assumed"] = [
-            *dict.fromkeys(assumed), *(f"line {line}: {what}" for line, what in gpu.assumed.items())
-        ]  # fmt: skip
-        told["steps"] = counted.steps
-        told["phases"] = counted.phases()
+
+    @contextlib.contextmanager
+    def modes() -> Iterator[None]:
+        with GpuCalls(gpu), gpu, _convertible_fakes():
+            yield
+
+    def is_elsewhere(tensor: Any) -> bool:
+        return not isinstance(tensor, FakeTensor) or tensor in gpu.on_host
+
+    counted = LiveBytes(folder, "cpu", is_elsewhere=is_elsewhere)
+    return "traced under fake tensors, nothing allocated", counted, modes()
 
 
 def _replace(gpu: Any, job: dict[str, Any], assumed: list[str]) -> None:
@@ -150,15 +150,5 @@ def _replace_cuda(gpu: Any) -> None:
     torch.compile = lambda model=None, *a, **k: model if model is not None else (lambda it: it)
 
 
-def _stopped(error: BaseException, folder: str) -> str:
-    """Return an error in a line, with the line of the script that it came from."""
-    frames = traceback.extract_tb(error.__traceback__)
-    here = [frame for frame in frames if folder and frame.filename.startswith(folder)]
-    where = f"line {here[-1].lineno}: " if here else ""
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    traceback.print_exception(error)
-    return f"{where}{text[:300]}"
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    child.carry_out(sys.argv[1], _run)

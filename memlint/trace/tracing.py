@@ -1,4 +1,4 @@
-"""Traces a script in a process and a folder of its own, which leaves nothing behind."""
+"""Runs a script and counts its memory, in a process and a folder of its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import tempfile
 from typing import Any
 
+from memlint.memory.lifetimes import Tensor
+from memlint.memory.timeline import Phase
 from memlint.proof.comparing import run_apart, sample_columns
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
@@ -15,24 +17,49 @@ _LENGTH = 1024  # tokens of a row where nobody says it
 
 
 class Traced(NamedTuple):
-    """What became of a traced run. phases: as ``LiveBytes.phases`` tells them."""
+    """What became of a run. how: it was counted. phases: each with what was alive at its fullest,
+    by kind and line. allocated, reserved: the most of torch's allocator; 0 without a GPU."""
 
     error: str
+    how: str = ""
     steps: int = 0
-    phases: tuple[dict[str, Any], ...] = ()
+    phases: tuple[Phase, ...] = ()
     assumed: tuple[str, ...] = ()
     log: str = ""
+    allocated: int = 0
+    reserved: int = 0
 
     @property
-    def peak(self) -> dict[str, Any]:
+    def peak(self) -> Phase:
         """The fullest phase."""
-        return max(self.phases, key=lambda phase: phase["total"])
+        return max(self.phases, key=lambda phase: phase.total)
+
+    def to_json(self) -> dict[str, Any]:
+        phases = [
+            {
+                **phase.to_json(),
+                "largest": [
+                    {"place": each.name, "kind": each.kind, "bytes": each.bytes}
+                    for each in phase.tensors
+                ],
+            }
+            for phase in self.phases
+        ]
+        peak = phases[self.phases.index(self.peak)] if phases else None
+        return {**self._replace(log="")._asdict(), "phases": phases, "peak": peak}
 
 
 def trace(
-    script: str, arguments: tuple[str, ...], *, length: int | None, rows: int, seconds: float
+    script: str,
+    arguments: tuple[str, ...],
+    *,
+    length: int | None,
+    rows: int,
+    seconds: float,
+    fakes: bool = True,
 ) -> Traced:
-    """Run ``script`` under fakes. length: tokens of a row of data, before truncation.
+    """Run ``script`` under fakes, or with real tensors. rows, length: of data under fakes, the
+    tokens of a row before truncation.
 
     Raises:
         ReadError: the script cannot be read.
@@ -43,7 +70,7 @@ def trace(
     order = {
         "script": absolute, "folder": repository_of(beside) or beside, "text": text,
         "working_folder": os.path.realpath(os.getcwd()), "arguments": list(arguments),
-        "columns": sample_columns(text), "rows": rows, "length": length or _LENGTH,
+        "columns": sample_columns(text), "rows": rows, "length": length or _LENGTH, "fakes": fakes,
     }  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="memlint-trace-") as scratch:
         values, error, log = run_apart(
@@ -51,8 +78,10 @@ def trace(
         )
     if not values:
         return Traced(error, log=log)
-    assumed = (f"rows of data have {order['length']} tokens before truncation", *values["assumed"])
-    why = values["error"]
-    if not why and not values["steps"]:
-        why = "the script came to its end and no optimizer took a step"
-    return Traced(why, values["steps"], tuple(values["phases"]), assumed, log)
+    if not values["error"] and not values["steps"]:
+        values["error"] = "the script came to its end and no optimizer took a step"
+    phases = tuple(
+        Phase(name, tuple(Tensor(*each) for each in parts)) for name, parts in values.pop("phases")
+    )
+    values["assumed"] = tuple(values["assumed"])
+    return Traced(**values, phases=phases, log=log)
