@@ -1,4 +1,4 @@
-"""The default: the place with its source line underlined, why it matters, the fix as a diff."""
+"""The default: each place with what is wrong, why it matters, and its line or the fix as a diff."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from memlint.reports import Report
 from memlint.reports.readable import diagnostic_line, finding_place, headline
-from memlint.reports.style import LEVEL_COLOURS, Style, printable, visible, width
+from memlint.reports.style import LEVEL_COLOURS, Style, printable, shown_path, visible, width
 from memlint.run.results import Rendered, RenderedFix
 
-_NOTES = {
-    "safe": "",
-    "unsafe": " (changes training: applied with --unsafe-fixes)",
-    "display": "",
-}
+_UNSAFE = " (changes training: applied with --unsafe-fixes)"
 # A longer diff says less than its beginning: an import and an option are that many lines.
 _DIFF_LINES = 4
 _PLACES = 8  # of one fault in a file
@@ -23,10 +19,15 @@ def render(report: Report) -> Iterator[str]:
     style = Style(report.colour)
     explained: set[str] = set()  # a reason is given once a rule
     for result in report.results:
+        previous = ""
         for finding, others in alike(result.findings):
+            yield "\n" if previous not in ("", finding.code) else ""
+            previous = finding.code
             why = "" if finding.code in explained else finding.why
             explained.add(finding.code)
             yield from _finding(finding, others, why, style)
+        if previous:
+            yield "\n"
         for diagnostic in result.diagnostics:
             yield f"{diagnostic_line(diagnostic, style)}\n\n"
 
@@ -44,34 +45,22 @@ def alike(findings: Iterable[Rendered]) -> list[tuple[Rendered, list[Rendered]]]
 def _finding(
     finding: Rendered, others: Sequence[Rendered], why: str, style: Style
 ) -> Iterator[str]:
-    rows = [finding.start.row]
-    if finding.fix is not None:
-        rows += [line.row for line in finding.fix.diff]
-    margin = len(str(max(rows)))
-    bar = style(f"{' ' * margin} |", "blue")
-    yield f"{headline(finding, style)}\n"
-    yield f"{style(' ' * margin + '-->', 'blue')} {finding_place(finding)}\n"
-    if finding.line:
-        yield f"{bar}\n"
-        number = style(f"{finding.start.row:>{margin}} |", "blue")
-        yield f"{number} {printable(finding.line)}\n"
-        yield f"{bar} {_underline(finding, style)}\n"
+    row, diff = finding.start.row, finding.fix.diff if finding.fix is not None else ()
+    margin = len(str(max(row, *(line.row for line in diff), 0))) + 2
+    yield f"{style(finding_place(finding), 'bold')}: {headline(finding, style)}\n"
+    if why:
+        yield f"  {style('why', 'bold')}: {visible(why)}\n"
+    if finding.line and not any(line.sign == "-" and line.row == row for line in diff):
+        yield f"{style(f'{row:>{margin}} |', 'blue')} {printable(finding.line)}\n"
+        if finding.line[: finding.start.column - 1].strip():  # else it begins the line
+            yield f"{style(' ' * margin + ' |', 'blue')} {_underline(finding, style)}\n"
     if others:
-        places = [_row(each) for each in others[:_PLACES]]
+        here = f"{shown_path(finding.path)}:"
+        places = [finding_place(each).removeprefix(here) for each in others[:_PLACES]]
         more = f" and {len(others) - _PLACES} more" if len(others) > _PLACES else ""
         yield f"{' ' * margin} = also at {', '.join(places)}{more}\n"
-    if why:
-        yield f"{style('why', 'bold')}: {visible(why)}\n"
     if finding.fix is not None:
         yield from _fix(finding.fix, margin, style)
-    yield "\n"
-
-
-def _row(finding: Rendered) -> str:
-    """A place within its file: ``12:5``, in a notebook after the number of its cell."""
-    start = finding.start
-    numbers = (start.cell, start.row, start.column)
-    return ":".join(str(each) for each in numbers if each is not None)
 
 
 def _underline(finding: Rendered, style: Style) -> str:
@@ -85,9 +74,11 @@ def _underline(finding: Rendered, style: Style) -> str:
 
 def _fix(fix: RenderedFix, margin: int, style: Style) -> Iterator[str]:
     label = "fix" if fix.applicability != "display" else "advice"
-    yield f"{style(label, 'bold', 'cyan')}: {visible(fix.message)}{_NOTES[fix.applicability]}\n"
+    if fix.applicability != "safe" or not fix.diff:  # else the diff says it
+        note = _UNSAFE if fix.applicability == "unsafe" else ""
+        yield f"  {style(label, 'bold', 'cyan')}: {visible(fix.message)}{note}\n"
     if fix.requires:
-        yield f"{style('needs', 'bold', 'cyan')}: {fix.requires}\n"
+        yield f"  {style('needs', 'bold', 'cyan')}: {fix.requires}\n"
     previous: int | None = None
     shown = len(fix.diff) if len(fix.diff) <= _DIFF_LINES + 1 else _DIFF_LINES
     for line in fix.diff[:shown]:

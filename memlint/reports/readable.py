@@ -105,18 +105,29 @@ def _verdict(footprint: Footprint, size: int) -> str:
 
 
 def footprint_lines(report: Report) -> Iterator[str]:
-    """Yield a line for each script with findings whose run is known; of many, the largest."""
+    """Yield a line for each script with findings whose run is known; of many, those of whose peak
+    fixes save the largest share, where to begin."""
     known = [
         (result.path, result.footprint)
         for result in report.results
         if result.footprint is not None and any(each.saving for each in result.findings)
     ]
-    known.sort(key=lambda pair: -pair[1].peak)
-    for path, footprint in known[:_FOOTPRINTS]:
+    known.sort(key=lambda pair: -_share(pair[1]))
+    several = len(known) > _FOOTPRINTS
+    shown = [pair for pair in known[:_FOOTPRINTS] if not several or _share(pair[1])]
+    for path, footprint in shown:
         yield footprint_line(path, footprint)
-    if len(known) > _FOOTPRINTS:
-        more = plural(len(known) - _FOOTPRINTS, "more script")
-        yield f"{more} with smaller peaks (`memlint check FILE` shows each)."
+    if several:
+        large = sum(_verdict(each, each.peak).startswith(" (does not") for _, each in known)
+        fitting = f"{large} of {len(known)} scripts do not fit {known[0][1].gpu}."
+        more = f"The peaks of {plural(len(known) - len(shown), 'more script')} are known."
+        yield fitting if known[0][1].gpu else more
+        yield "`memlint report` shows all as a page; `memlint estimate FILE` the memory of one."
+
+
+def _share(footprint: Footprint) -> float:
+    """Return what share of a peak its fixes save."""
+    return 1 - (footprint.every or footprint.safe or footprint.peak) / max(footprint.peak, 1)
 
 
 def diagnostic_line(diagnostic: FileError, style: Style) -> str:

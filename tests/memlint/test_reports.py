@@ -13,7 +13,7 @@ import pytest
 
 from memlint.cli import options
 from memlint.reports import FORMATS, Report, RuleWords, render
-from memlint.reports.readable import summary
+from memlint.reports.readable import footprint_lines, summary
 from memlint.reports.statistics import render_statistics
 from memlint.reports.style import visible, width
 from memlint.rule.savings import Footprint, Saving
@@ -71,32 +71,23 @@ def text(output_format: str, report: Report = REPORT) -> str:
 
 def test_full() -> None:
     assert text("full") == (
-        "MEM301 no checkpointing: 30 %\n"
-        " --> src/train.py:2:5\n"
-        "  |\n"
-        "2 |     gc=False,\n"
-        "  |     ^^^^^^^^\n"
-        "why: Activations of all layers stay, e.g. 40 GiB for 7B.\n"
-        "fix: turn on checkpointing (changes training: applied with --unsafe-fixes)\n"
-        "2 -     gc=False,\n"
-        "2 +     gc=True,\n"
+        "src/train.py:2:5: MEM301 no checkpointing: 30 %\n"
+        "  why: Activations of all layers stay, e.g. 40 GiB for 7B.\n"
+        "  fix: turn on checkpointing (changes training: applied with --unsafe-fixes)\n"
+        "  2 -     gc=False,\n"
+        "  2 +     gc=True,\n"
         "\n"
-        "MEM901 [*] gone: a,b␊really\n"
-        " --> src/train.py:7:1\n"
-        "  |\n"
-        "7 |     f('ä', 文字)\n"
-        "  | ^^^^^^^^^^^^^^^^\n"
-        "why: A TypeError.\n"
-        "fix: drop it\n"
+        "src/train.py:7:1: MEM901 [*] gone: a,b␊really\n"
+        "  why: A TypeError.\n"
+        "  7 |     f('ä', 文字)\n"
+        "  fix: drop it\n"
         "\n"
-        "MEM301 (hint) perhaps\n"
-        " --> n.ipynb:3:1:2\n"
-        "  |\n"
-        "1 | x=y\n"
-        "  |  ^^\n"
-        "fix: turn on checkpointing (changes training: applied with --unsafe-fixes)\n"
-        "2 -     gc=False,\n"
-        "2 +     gc=True,\n"
+        "n.ipynb:3:1:2: MEM301 (hint) perhaps\n"
+        "  1 | x=y\n"
+        "    |  ^^\n"
+        "  fix: turn on checkpointing (changes training: applied with --unsafe-fixes)\n"
+        "  2 -     gc=False,\n"
+        "  2 +     gc=True,\n"
         "\n"
         "error: n.ipynb:4:2:3: cell 4 does not parse\n\n"
         "error: b.py: cannot be read\n\n"
@@ -107,7 +98,7 @@ def test_long_diffs_are_cut_and_gaps_are_marked() -> None:
     diff = tuple(DiffLine("-", row, "x") for row in (1, *range(5, 60)))
     finding = SCRIPT.findings[0]._replace(fix=FIX._replace(diff=diff))
     shown = text("full", REPORT._replace(results=[FileResult("a", (finding,))]))
-    assert " 1 - x\n...\n 5 - x\n" in shown
+    assert "   1 - x\n ...\n   5 - x\n" in shown
     assert "(52 more lines: `memlint fix --diff`)" in shown
 
 
@@ -164,6 +155,43 @@ def test_what_belongs_to_a_script_is_shown_as_it_is() -> None:
     )
     assert visible(text) == text
     assert width("\N{MAN}\N{ZERO WIDTH JOINER}x") == 3
+
+
+def test_what_a_diff_says_is_not_said_twice() -> None:
+    safe = SCRIPT.findings[0]._replace(fix=FIX._replace(applicability="safe"))
+    shown = text("full", REPORT._replace(results=[SCRIPT._replace(findings=(safe,))]))
+    assert "turn on checkpointing" not in shown
+    assert shown.count("gc=False") == 1
+    bare = safe._replace(fix=safe.fix and safe.fix._replace(diff=()))
+    shown = text("full", REPORT._replace(results=[SCRIPT._replace(findings=(bare,))]))
+    assert "fix: turn on checkpointing" in shown
+
+
+def test_findings_of_one_rule_stand_together() -> None:
+    again = SCRIPT.findings[0]._replace(message="no checkpointing: 40 %")
+    findings = (SCRIPT.findings[0], again, SCRIPT.findings[1])
+    shown = text("full", REPORT._replace(results=[SCRIPT._replace(findings=findings)]))
+    assert shown.count("\n\n") == 2, "behind the rule, and at the end"
+
+
+def _of_run(name: str, peak: int, safe: int, gpu: str = "") -> FileResult:
+    """A script whose run needs so many GiB as it is and with safe fixes."""
+    saved = Saving((peak - safe) << 30, (peak - safe) << 30, "loss")
+    finding = SCRIPT.findings[0]._replace(path=name, saving=saved)
+    sizes = (peak << 30, peak << 30, peak << 30, "loss", safe << 30)
+    return FileResult(name, (finding,), footprint=Footprint(*sizes, gpu=gpu, room=20 << 30))
+
+
+@pytest.mark.parametrize("gpu", ["", "rtx4090-24gb"])
+def test_of_many_scripts_those_are_shown_whose_fixes_save_most(gpu: str) -> None:
+    sizes = {"huge.py": (532, 530), "a.py": (30, 10), "b.py": (8, 2), "c.py": (40, 30)}
+    results = [_of_run(name, *both, gpu) for name, both in sizes.items()]
+    shown = [line.split(":")[0] for line in footprint_lines(Report(results))]
+    assert shown[:3] == ["b.py", "a.py", "c.py"]
+    assert not any("huge" in line for line in shown)
+    said = "3 of 4 scripts do not fit" if gpu else "The peaks of 1 more script are known."
+    assert shown[3].startswith(said)
+    assert len(list(footprint_lines(Report(results[:3])))) == 3
 
 
 def test_a_reason_is_given_once_a_rule() -> None:

@@ -30,15 +30,10 @@ def test_default_output(capsys: pytest.CaptureFixture[str]) -> None:
     write("a.py", "import os\nx = alpha\n")
     assert run(["check"]) == 1
     assert capsys.readouterr().out == (
-        "MEM301 [*] alpha is wasteful\n"
-        " --> a.py:2:5\n"
-        "  |\n"
-        "2 | x = alpha\n"
-        "  |     ^^^^^\n"
-        "why: Each alpha costs 2 GiB.\n"
-        "fix: write omega\n"
-        "2 - x = alpha\n"
-        "2 + x = omega\n"
+        "a.py:2:5: MEM301 [*] alpha is wasteful\n"
+        "  why: Each alpha costs 2 GiB.\n"
+        "  2 - x = alpha\n"
+        "  2 + x = omega\n"
         "\n"
         "Found 1 finding in 1 of 1 file.\n"
         "[*] 1 fixable with `memlint fix`.\n"
