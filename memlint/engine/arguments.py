@@ -16,6 +16,7 @@ from memlint.engine.values import (
     Function,
     How,
     Object,
+    OneOf,
     Provenance,
     Sequence,
     Value,
@@ -77,10 +78,10 @@ def evaluate_arguments(run: Interpreter, invocation: Invocation) -> None:
             if current.value is not ABSENT:
                 invocation.keywords.setdefault(name, current)
         invocation.open_keywords = splatted.open
+    arguments += [given.value for given in invocation.keywords.values()]
     for value in arguments:
-        _remember(run, invocation, value)
-    for given in invocation.keywords.values():
-        _remember(run, invocation, given.value)
+        if isinstance(value, Object | OneOf):
+            _remember(run, invocation, value)
 
 
 def _remember(run: Interpreter, invocation: Invocation, value: Value) -> None:

@@ -75,20 +75,16 @@ _BUILTIN_NAMES = frozenset(
 )
 
 
-def _name(run: Interpreter, node: ast.Name) -> Value:
+def name_value(run: Interpreter, node: ast.Name) -> Value:
     binding = run.lookup(node.id)
     if binding is not None:
         value = binding.value
         if isinstance(value, Symbol):
             return project_constant(run, value)
-        if not isinstance(value, OneOf):
-            return UNKNOWN if value is ABSENT else value
-        # Where some path leaves the name unbound, using it there would be a NameError.
-        return (
-            merge(one for one in value.options if one is not ABSENT)
-            if ABSENT in value.options
-            else value
-        )
+        if isinstance(value, OneOf) and ABSENT in value.options:
+            # Where some path leaves the name unbound, using it there would be a NameError.
+            return merge(one for one in value.options if one is not ABSENT)
+        return UNKNOWN if value is ABSENT else value
     if node.id in _BUILTIN_NAMES:
         return Symbol(node.id)
     return starred(run, node.id) if run.stars else UNKNOWN
@@ -248,7 +244,8 @@ def _calculated(op: ast.operator, left: Constant, right: Constant, node: ast.exp
         result = calculate(left.value, right.value)
     except (ArithmeticError, TypeError, ValueError):
         return UNKNOWN
-    return Constant(result, node, _outside(left.origin, right.origin))
+    # The route from outside, where one of them has come by it.
+    return Constant(result, node, (left if left.origin != Provenance.LITERAL else right).origin)
 
 
 def _is_passed(run: Interpreter, node: ast.expr, value: Value) -> bool:
@@ -411,10 +408,6 @@ def _yield(run: Interpreter, node: ast.Yield | ast.YieldFrom) -> Value:
     return UNKNOWN
 
 
-def _outside(left: Provenance, right: Provenance) -> Provenance:
-    return left if left != Provenance.LITERAL else right
-
-
 def _is_something(run: Interpreter, node: ast.expr, value: Value) -> bool:
     """True if a value is certainly not None."""
     if isinstance(value, Object):
@@ -437,7 +430,7 @@ def _binding_of(run: Interpreter, node: ast.expr) -> Binding | None:
 
 
 EXPRESSIONS: dict[type[ast.expr], Callable[[Interpreter, Any], Value]] = {
-    ast.Name: _name,
+    ast.Name: name_value,
     ast.Attribute: _attribute,
     ast.Subscript: _subscript,
     ast.List: _sequence,

@@ -63,18 +63,10 @@ _CONSTRUCTORS = frozenset(
 def call(run: Interpreter, node: ast.Call) -> Value:
     callee, receiver = _callee(run, node.func)
     run._order += 1
-    invocation = Invocation(
-        node,
-        "",
-        run._order,
-        receiver=receiver,
-        contexts=run.contexts,
-        gradients=modes.gradients(run),
-        conditional=run.branches > 0,
-        in_loop=run.loops > 0,
-        function=run.function,
-        loops=run.loop_nest,
-    )
+    # By place: half of the time that keywords take.
+    where = (run.branches > 0, run.loops > 0, run.function, run.loop_nest)
+    mode = modes.gradients(run)
+    invocation = Invocation(node, "", run._order, receiver, run.contexts, mode, *where)
     evaluate_arguments(run, invocation)
     if not isinstance(callee, OneOf):
         return apply(run, callee, invocation)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlint.engine.frames import frame_of, return_to
-from memlint.engine.project import MAX_DEPTH, MAX_MODULES, Module
+from memlint.engine.project import MAX_DEPTH, MAX_MODULES, Module, may_be_of_project
 from memlint.engine.values import (
     UNKNOWN,
     Class,
@@ -91,7 +91,7 @@ def _is_argument_or_trainer(cls: Class) -> bool:
 
 
 def _value_elsewhere(run: Interpreter, name: str, depth: int = 3) -> Value | None:
-    if run.project is None:
+    if run.project is None or not may_be_of_project(name):
         return None
     found = run.project.find(name, run.homes.get(run.root_scope()))
     if found is None:

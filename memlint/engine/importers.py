@@ -31,7 +31,7 @@ _DEFINITION = re.compile(
     re.MULTILINE,
 )
 _WORD = re.compile(r"\w++")
-_TRAINS = re.compile(r"Trainer\(|\.backward\(|\btrain\w*+\(")
+_TRAINS = re.compile(r"train(?<!\wtrain)\w*+\(")
 _MAIN = "__main__"
 
 # locate(name, importer) -> the file that an import stands for, None where it is no project's.
@@ -49,6 +49,7 @@ class Importers:
         self._importers: dict[str, list[str]] = defaultdict(list)
         self._scripts: set[str] = set()
         self._training: set[str] = set()
+        self._words: dict[str, frozenset[str]] = {}
         files = list(islice(_python_files(root, depth), _MAX_FILES + 1))
         self.is_too_large = not marked and len(files) > _MAX_FILES
         files = [] if self.is_too_large else files[:_MAX_FILES]
@@ -68,7 +69,7 @@ class Importers:
                 self._importers[target].append(path)
         if _MAIN in text:
             self._scripts.add(path)
-        if _TRAINS.search(text) is not None:
+        if "Trainer(" in text or ".backward(" in text or _TRAINS.search(text) is not None:
             self._training.add(path)
 
     def scripts_above(self, path: str) -> list[str]:
@@ -85,12 +86,11 @@ class Importers:
             level = [one for one in above if one not in seen]
             seen.update(level)
             for one in level:
-                # A package only hands on what its modules define.
-                text = "" if one.endswith("__init__.py") else _text(one)
-                words = {name for name in defined if name in text}
-                if words:
-                    words.intersection_update(_WORD.findall(text))
-                named[one] = named.get(above[one], set()) | words
+                if one not in self._words:
+                    # A package only hands on what its modules define.
+                    text = "" if one.endswith("__init__.py") else _text(one)
+                    self._words[one] = frozenset(_WORD.findall(text))
+                named[one] = named.get(above[one], set()) | (defined & self._words[one])
                 if self._is_script(one):
                     leading[one] = named[one]
             level = [one for one in level if one not in self._scripts]

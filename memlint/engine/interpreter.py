@@ -18,7 +18,7 @@ from functools import cached_property
 from memlint.engine.arguments import default_of_field
 from memlint.engine.binding import set_bindings
 from memlint.engine.command_line import CommandLine
-from memlint.engine.expressions import EXPRESSIONS
+from memlint.engine.expressions import EXPRESSIONS, name_value
 from memlint.engine.fields import FIELDS, field_of
 from memlint.engine.forwards import LAUNCHERS, ForwardRun, is_module, size_of_vocabulary
 from memlint.engine.functions import call_function
@@ -60,7 +60,7 @@ _BINDING = 16
 # Of smaller objects any number may be kept: their calls are as many as the script's lines.
 _SMALL = 64 * _BINDING
 # What gives a value that was made elsewhere.
-_LOOKUPS = frozenset({ast.Name, ast.Attribute, ast.Subscript, ast.NamedExpr})
+_LOOKUPS = frozenset({ast.Attribute, ast.Subscript, ast.NamedExpr})
 
 # effect(interpreter, invocation) -> the call's value, or None where it has nothing to say
 CallEffect = Callable[["Interpreter", Invocation], Value | None]
@@ -345,21 +345,24 @@ class Interpreter:
     def eval(self, node: ast.expr) -> Value:
         values = self.values
         kind = node.__class__
-        if kind is ast.Constant:
+        if kind is ast.Name:
+            value = name_value(self, node)  # type: ignore[arg-type]
+        elif kind is ast.Constant:
             known = values.get(node)
             if known is None:
                 constant = Constant(node.value, node)  # type: ignore[attr-defined]
                 known = values[node] = self.bounded(constant)
             return known
-        handler = EXPRESSIONS.get(kind)
-        if handler is None:
-            for child in ast.iter_child_nodes(node):
-                if isinstance(child, ast.expr):
-                    self.eval(child)
-            return UNKNOWN
-        value = handler(self, node)
-        if value.size > 1 and kind not in _LOOKUPS:
-            value = self.bounded(value)
+        else:
+            handler = EXPRESSIONS.get(kind)
+            if handler is None:
+                for child in ast.iter_child_nodes(node):
+                    if isinstance(child, ast.expr):
+                        self.eval(child)
+                return UNKNOWN
+            value = handler(self, node)
+            if value.size > 1 and kind not in _LOOKUPS:
+                value = self.bounded(value)
         before = values.get(node)
         if before is None:
             values[node] = value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
 
 # Handles on what is written, for those who ask the engine what it says and read none of it.
 Node = ast.AST
@@ -61,6 +62,7 @@ NodesByKind = dict[type[ast.AST], list[ast.AST]]
 Index = tuple[dict[ast.AST, ast.AST], NodesByKind]
 
 
+@lru_cache(maxsize=16)
 def indexed(*trees: ast.AST) -> Index:
     """Return the node around each node, and all nodes by type, those of a tree breadth first."""
     around: dict[ast.AST, ast.AST] = {}

@@ -136,7 +136,7 @@ def are_of_one_file(*nodes: ast.AST) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _is_of_project(name: str) -> bool:
+def may_be_of_project(name: str) -> bool:
     """True if a qualified name may be one of a file of the project."""
     if "." not in name.strip(".") and not name.startswith("."):
         return False
@@ -187,7 +187,7 @@ class Project:
 
         importer: the file whose import it is; None: the script's. Relative names keep their dots.
         """
-        if not _is_of_project(name) or not self.follows_imports:
+        if not may_be_of_project(name) or not self.follows_imports:
             return None
         key = (importer or self._path, name)
         if key not in self._found:
@@ -257,7 +257,7 @@ class Project:
 
     def _locate(self, name: str, importer: str) -> str | None:
         """The file that an import stands for; None where it is no project's."""
-        if not _is_of_project(f"{name}.x") or not name.strip("."):
+        if not may_be_of_project(f"{name}.x") or not name.strip("."):
             return None
         for stem, _ in self._candidates(f"{name}.", importer):
             path = self._file(stem)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from memlint.engine.nodes import literal_of
 from memlint.engine.tensors import ROW, Positions, Tensor, Width
 from memlint.source.record import NamedTuple
 
@@ -38,7 +39,7 @@ def positions_kept(tensor: Tensor, index: ast.expr) -> tuple[Positions, Width]:
 
 def _by_dimension(tensor: Tensor, parts: list[ast.expr]) -> _Index | None:
     """Which part indexes which dimension; None for more parts than dimensions."""
-    dots = next((place for place, part in enumerate(parts) if _is_dots(part)), None)
+    dots = next((place for place, part in enumerate(parts) if literal_of(part) is ...), None)
     if dots is None:
         return _Index(*parts) if len(parts) <= 3 else None
     after = parts[dots + 1 :]
@@ -50,10 +51,6 @@ def _by_dimension(tensor: Tensor, parts: list[ast.expr]) -> _Index | None:
 
 def _is_new_axis(part: ast.expr) -> bool:
     return isinstance(part, ast.Constant) and part.value is None
-
-
-def _is_dots(part: ast.expr) -> bool:
-    return isinstance(part, ast.Constant) and part.value is ...
 
 
 def _is_whole(part: ast.expr) -> bool:

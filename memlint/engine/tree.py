@@ -7,6 +7,7 @@ lines; the engine's own questions are answered by the same walk.
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -20,6 +21,7 @@ from memlint.engine.values import FunctionNode
 from memlint.source import Source, Span
 
 Node = TypeVar("Node", bound=ast.AST)
+_COMMENTS = re.compile(rb"^[ \t]*+#.*", re.MULTILINE)
 
 
 def packages_at_top(module: ast.Module) -> frozenset[str]:
@@ -37,6 +39,18 @@ def packages_at_top(module: ast.Module) -> frozenset[str]:
             case _:
                 break
     return frozenset(found)
+
+
+def code_of(source: Source, module: ast.Module) -> bytes:
+    """Return a script without its prose: strings that are statements, and lines of comments."""
+    parts: list[bytes] = []
+    end = 0
+    for node in sorted(indexed(module)[1][ast.Expr], key=lambda node: node.lineno):  # type: ignore[attr-defined]
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
+                parts.append(source.data[end : source.offset(node.lineno, node.col_offset)])
+                end = source.offset(node.end_lineno or 0, node.end_col_offset or 0)
+    return _COMMENTS.sub(b"", b"".join([*parts, source.data[end:]]))
 
 
 class Tree:

@@ -24,7 +24,7 @@ _OF_MODULES = frozenset(
 _INPUTS = frozenset({"input_ids", "inputs_embeds", "attention_mask", "labels", None})
 
 
-@lru_cache(maxsize=64)  # the other files of one script: trees are large
+@lru_cache(maxsize=256)  # the other files of some scripts: trees are large
 def calls_elsewhere(tree: ast.Module) -> frozenset[ast.Call]:
     """Return the calls of models in another file."""
     return calls_of_models(indexed(tree)[1])

@@ -384,9 +384,7 @@ def merge(values: Iterable[Value]) -> Value:
     for value in values:
         for option in options(value):
             for index, other in enumerate(found):
-                if option is other:
-                    break
-                if same(option, other):
+                if option.__class__ is other.__class__ and same(option, other):
                     found[index] = _merge_same(other, option)
                     break
             else:

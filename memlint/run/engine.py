@@ -163,16 +163,14 @@ def examine(
     them. Raises ``SyntaxError`` as ``ast.parse`` does, and RecursionError.
     """
     pricing = asked.pricing
-    selected = list((asked.prefilter or Prefilter(asked.rules)).asked(source.data))
-    waiting = [rule for rule in selected if asked.is_waiting(rule)]
-    chosen = [rule for rule in selected if rule not in waiting]
     # Rules on request also run where the run does not fit the GPU that the user names.
-    woken = waiting if pricing is not None and pricing.gpu else []
+    wakes = pricing is not None and bool(pricing.gpu)
+    selected = _selected(source, asked, wakes=wakes)
     findings: list[Finding] = []
     runs: ScriptRuns | None = None
-    own = may_train_torchtune(source.data)
-    if chosen or woken:
-        chosen = _speaking(chosen, parse_python(source.text), own)
+    waiting = [rule for rule in selected if asked.is_waiting(rule)]
+    chosen = [rule for rule in selected if rule not in waiting]
+    woken = waiting if wakes else []
     if chosen or woken:
         script = script_of(source, asked.api, project, command_line)
         findings, runs = _found_in_run(script, chosen, woken, asked)
@@ -187,6 +185,19 @@ def examine(
     if runs is None or pricing is None:
         return Examined(findings)
     return Examined(*priced_by_run(runs, findings, pricing, waiting))
+
+
+def _selected(source: Source, asked: Asked, *, wakes: bool) -> list[Rule]:
+    """The rules that may say something of a script, by the words of its code and its first imports.
+    wakes: those on request are asked by themselves, too."""
+    prefilter = asked.prefilter or Prefilter(asked.rules)
+    if not any(wakes or not asked.is_waiting(rule) for rule in prefilter.asked(source.data)):
+        return []
+    from memlint.engine.tree import code_of
+
+    tree = parse_python(source.text)
+    own = may_train_torchtune(source.data)
+    return _speaking(prefilter.asked(code_of(source, tree)), tree, own)
 
 
 def _without_tests(

@@ -91,8 +91,7 @@ def settings_of_trainer(script: Script, trainer: Trainer) -> Options:
         _recomputed(script, trainer.model) if trainer.checkpointed_by_call else {},
         reference_of(trainer, config),
     )
-    given = trainer.setting("peft_config").value
-    return _finished(script, values, facts, trainer, trainer.peft, given)
+    return _finished(script, values, facts, trainer)
 
 
 def settings_of_loop(script: Script) -> Options:
@@ -116,7 +115,7 @@ def settings_of_loop(script: Script) -> Options:
         {} if _holds_outputs(script) else {"held_outputs": False},
         _precision_of_loop(script),
     )
-    return _finished(script, values, facts, None, facts.peft, None)
+    return _finished(script, values, facts, None)
 
 
 def _holds_outputs(script: Script) -> bool:
@@ -146,12 +145,7 @@ def joined(*parts: Options) -> Options:
 
 
 def _finished(
-    script: Script,
-    values: Options,
-    facts: ModelFacts,
-    trainer: Trainer | None,
-    peft: bool | None,
-    given: object,
+    script: Script, values: Options, facts: ModelFacts, trainer: Trainer | None
 ) -> Options:
     """The settings with what is decided beside a trainer or a loop, in other files too."""
     config = _config(script, trainer) if trainer is not None else None
@@ -173,7 +167,7 @@ def _finished(
         effect = _RUNTIME.get(call.method, {})
         tiled = "loss" in effect and values["trainer"].startswith("trl.")
         values |= {**effect, "loss": "chunked"} if tiled else effect
-    values = _trained(script, values, facts, trainer, peft, given)
+    values = joined(values, _trained(script, facts, trainer))
     if "quantization" in values:
         values |= _prepared(script, trainer, values["quantization"])
     target = script.api.target
@@ -183,26 +177,21 @@ def _finished(
     return values
 
 
-def _trained(
-    script: Script,
-    values: Options,
-    facts: ModelFacts,
-    trainer: Trainer | None,
-    peft: bool | None,
-    given: object,
-) -> Options:
-    """The settings with what is trained: adapters, all weights, or those that nothing freezes."""
-    adapted = _is_adapted(script, peft, trainer)
+def _trained(script: Script, facts: ModelFacts, trainer: Trainer | None) -> Options:
+    """What is trained: adapters, all weights, or those that nothing freezes."""
+    adapted = _is_adapted(script, facts, trainer)
     if adapted is False:
-        return joined(values, {"method": "full"}, frozen_of(script, facts))
-    more: Options = {"method": "lora", "lora": adapter_of(script, facts, given)}
+        return joined({"method": "full"}, frozen_of(script, facts))
+    given = trainer.setting("peft_config").value if trainer is not None else None
+    values: Options = {"method": "lora", "lora": adapter_of(script, facts, given)}
     if adapted is None:
-        more["notes"] = {"method": "a switch that is not known decides whether it has adapters"}
-    return joined(values, more)
+        values["notes"] = {"method": "a switch that is not known decides whether it has adapters"}
+    return values
 
 
-def _is_adapted(script: Script, peft: bool | None, trainer: Trainer | None) -> bool | None:
+def _is_adapted(script: Script, facts: ModelFacts, trainer: Trainer | None) -> bool | None:
     """True if adapters are trained where defaults hold; None where a switch is not known."""
+    peft = trainer.peft if trainer is not None else facts.peft
     if peft is True:
         return True
     given = settled(script, trainer.setting("peft_config")) if trainer is not None else None

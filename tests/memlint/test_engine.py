@@ -58,6 +58,21 @@ def test_no_model_is_built_if_no_rule_is_asked(monkeypatch: pytest.MonkeyPatch) 
     assert check_source(source, RULES, TABLES) == []
 
 
+def test_no_model_is_built_for_words_in_prose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memlint.script.model.build_script", lambda *_, **__: 1 / 0)
+    prose = b'"""As alpha does."""\n# beta\nclass A:\n    "gamma"\n    def f(self): "alpha"; pass\n'
+    assert check_source(read_source("a.py", prose), RULES, TABLES) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [b'"beta"; alpha', b"def f():\n  'beta'; return alpha", b"if x:\n  'a'\nelse: alpha  # b"],
+)
+def test_code_beside_prose_is_checked(code: bytes) -> None:
+    found = check_source(read_source("a.py", code), RULES, TABLES)
+    assert [each.code for each in found] == ["MEM301"]
+
+
 def test_findings_come_in_order_of_place_with_rule_and_level() -> None:
     found = check_source(read_source("a.py", b"gamma\nbeta + alpha\n"), RULES, TABLES)
     assert [(each.code, each.level, each.span.start) for each in found] == [
