@@ -31,20 +31,24 @@ def methods_of(cls: Class) -> Iterator[ast.FunctionDef]:
         pending += [base for base in one.bases if isinstance(base, Class)]
 
 
-def defines_method(cls: ast.ClassDef, classes: Iterable[ast.ClassDef], *methods: str) -> bool:
-    """True if a class, or a base of it among ``classes``, defines one of the methods."""
-    by_name = {one.name: one for one in classes}
-    pending, seen = [cls], set()
-    for one in pending:  # grows meanwhile
-        if one.name in seen:
-            continue
-        seen.add(one.name)
-        functions = [part for part in one.body if isinstance(part, ast.FunctionDef)]
-        if any(part.name in methods for part in functions):
-            return True
-        bases = [base.id for base in one.bases if isinstance(base, ast.Name)]
-        pending += [by_name[base] for base in bases if base in by_name]
-    return False
+def own_methods(classes: Iterable[Class], node: ast.ClassDef | None) -> Iterator[ast.FunctionDef]:
+    """Yield the methods of the class among ``classes`` that is defined by a statement."""
+    return (method for one in classes if one.node is node for method in methods_of(one))
+
+
+def leaves_loss_to_model(compute_loss: ast.FunctionDef) -> bool | None:
+    """True if a trainer's own method returns the loss that the model or its base computes, False
+    where it reads the logits too; None where it does neither in sight."""
+    words = set()
+    for one in walk(compute_loss.body):
+        match one:
+            case ast.Attribute(value=ast.Attribute() | ast.Name(id="self")):
+                pass
+            case ast.Attribute(attr=word) | ast.Subscript(slice=ast.Constant(value=word)):
+                words.add(word)
+    if "logits" in words:
+        return False
+    return True if words & {"loss", "compute_loss"} else None
 
 
 # Methods of lists, dicts and sets that change them.
@@ -101,15 +105,15 @@ def keywords_kept(cls: ast.ClassDef) -> frozenset[str] | None:
 def _only_handed_on(init: ast.FunctionDef, keywords: str) -> bool:
     """``super().__init__(..., **kwargs)``, and nothing else is done with them."""
     uses = [node for node in ast.walk(init) if isinstance(node, ast.Name) and node.id == keywords]
-    match [node for node in ast.walk(init) if isinstance(node, ast.Call) and _is_super(node.func)]:
+    match [
+        node
+        for node in ast.walk(init)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "super().__init__"
+    ]:
         case [ast.Call(keywords=given)]:
             handed = [item.value for item in given if item.arg is None]
             return len(uses) == 1 and handed == uses
     return False
-
-
-def _is_super(function: ast.expr) -> bool:
-    return ast.unparse(function) == "super().__init__"
 
 
 def words_of_code(tree: Tree) -> set[str]:

@@ -396,10 +396,6 @@ def _named(run: Interpreter, node: ast.NamedExpr) -> Value:
     return value
 
 
-def _await(run: Interpreter, node: ast.Await) -> Value:
-    return run.eval(node.value)
-
-
 def _yield(run: Interpreter, node: ast.Yield | ast.YieldFrom) -> Value:
     if run.function is not None:
         run.generators.add(run.function)
@@ -449,7 +445,7 @@ EXPRESSIONS: dict[type[ast.expr], Callable[[Interpreter, Any], Value]] = {
     ast.GeneratorExp: _comprehension,
     ast.DictComp: _comprehension,
     ast.NamedExpr: _named,
-    ast.Await: _await,
+    ast.Await: lambda run, node: run.eval(node.value),
     ast.Yield: _yield,
     ast.YieldFrom: _yield,
     ast.Call: call,

@@ -112,10 +112,6 @@ def _makes_module(kind: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _makes_no_model(kind: str) -> bool:
-    return any(part in kind for part in _NOT_MODELS)
-
-
 def _is_used_as_model(run: Interpreter, invocation: Invocation) -> bool:
     """True if the file that a call stands in uses what is called as a model."""
     if is_elsewhere(invocation.node):
@@ -153,7 +149,7 @@ def _may_be_called(run: Interpreter, callee: Value, invocation: Invocation) -> b
         case Object(type=kind):
             if is_module(callee):
                 return True
-            if kind is not None and _makes_no_model(kind):
+            if kind is not None and any(part in kind for part in _NOT_MODELS):
                 return False
             return modes.is_known_module(run, callee) or _is_used_as_model(run, invocation)
         case Opaque():

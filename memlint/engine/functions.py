@@ -96,6 +96,9 @@ def _callee(run: Interpreter, func: ast.expr) -> tuple[Value, Value | None]:
     if not isinstance(func, ast.Attribute):
         return run.eval(func), None
     receiver = run.eval(func.value)
+    inherited = _inherited(run, func)
+    if inherited is not None:
+        return inherited, inherited.bound
     if isinstance(receiver, OneOf):
         callee = merge([run.attribute_of(one, func) for one in receiver.options])
     else:
@@ -103,6 +106,20 @@ def _callee(run: Interpreter, func: ast.expr) -> tuple[Value, Value | None]:
     before = run.values.get(func, callee)
     run.values[func] = callee if before is callee else merge([before, callee])
     return callee, receiver
+
+
+def _inherited(run: Interpreter, func: ast.Attribute) -> Function | None:
+    """The method of a base that ``super().method`` stands for, of the instance at hand."""
+    method = run.method
+    is_super = isinstance(func.value, ast.Call) and run.name_of(func.value) == "super"
+    if not is_super or method is None or method.owner is None:
+        return None
+    instance = method.bound or run.selves.get(method.owner.node)
+    for base in method.owner.bases:
+        binding = run.class_binding(base, func.attr) if isinstance(base, Class) else None
+        if binding is not None and isinstance(found := binding.value, Function):
+            return Function(found.node, found.scope, instance, found.owner, found.options)
+    return None
 
 
 def _call_one_of(run: Interpreter, callees: list[Value], invocation: Invocation) -> Value:
@@ -403,7 +420,7 @@ def call_function(run: Interpreter, function: Function, invocation: Invocation |
     run.guessed = invocation is None
     run.scope = run.new_scope(function.scope)
     run.returns = []
-    run.function = node
+    run.function, run.method = node, function
     run.depth += 1
     run.active.add((node, function.scope))
     if invocation is None:

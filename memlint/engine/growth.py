@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from memlint.engine.nodes import walk
@@ -13,6 +13,7 @@ from memlint.source.record import NamedTuple
 if TYPE_CHECKING:
     from memlint.engine.name_uses import Loop, Turn
     from memlint.engine.tree import Tree
+    from memlint.engine.values import FunctionNode
 
 Growth = ast.Assign | ast.AugAssign
 Store = ast.Assign | ast.AugAssign | ast.AnnAssign
@@ -29,23 +30,45 @@ class Addition(NamedTuple):
 def additions_in(tree: Tree, through: frozenset[str]) -> Iterator[Addition]:
     """Yield where something is added to what a name, an attribute or an item holds, by itself or by
     methods ``through`` which it is computed."""
-    for node in tree.nodes(ast.AugAssign):
-        if isinstance(node.op, ast.Add) and not isinstance(node.value, ast.Constant):
-            yield Addition(node, node.target, node.value)
-    for statement in tree.nodes(ast.Assign):
-        match statement:
+    return _additions((*tree.nodes(ast.AugAssign), *tree.nodes(ast.Assign)), through)
+
+
+def _additions(nodes: Iterable[ast.AST], through: frozenset[str]) -> Iterator[Addition]:
+    for node in nodes:
+        match node:
+            case ast.AugAssign(target=target, op=ast.Add(), value=value):
+                if not isinstance(value, ast.Constant):
+                    yield Addition(node, target, value)
             case ast.Assign(
-                targets=[ast.Name(id=name) as target],
+                targets=[ast.Name() | ast.Attribute() as target],
                 value=ast.BinOp(op=ast.Add(), left=left, right=right),
             ):
+                written = ast.unparse(target)
                 sides = [
-                    any(isinstance(one, ast.Name) and one.id == name for one in terms)
-                    for terms in (terms_of(left, through), terms_of(right, through))
+                    any(ast.unparse(one) == written for one in terms_of(side, through))
+                    for side in (left, right)
                 ]
-                if sides == [True, False]:
-                    yield Addition(statement, target, right)
-                elif sides == [False, True]:
-                    yield Addition(statement, target, left)
+                if sides[0] is not sides[1]:
+                    yield Addition(node, target, right if sides[0] else left)
+
+
+def attributes_grown(method: FunctionNode, given: str, through: frozenset[str]) -> set[str]:
+    """The attributes of its object to which a method adds what it is given under a name."""
+    if any(one.id == given and isinstance(one.ctx, ast.Store) for one in names_in(method)):
+        return set()
+    grown = [
+        one.target
+        for one in _additions(walk([method]), through)
+        if any(ast.unparse(part) == given for part in terms_of(one.addend, through))
+    ]
+    return {one.attr for one in grown if isinstance(one, ast.Attribute)}
+
+
+def attributes_bound(method: FunctionNode, through: frozenset[str]) -> set[str]:
+    """The attributes that a method sets anew, to what is no sum of them."""
+    grown = [one.target for one in _additions(walk([method]), through)]
+    stores = [one for one in walk([method]) if isinstance(one, ast.Attribute)]
+    return {one.attr for one in stores if isinstance(one.ctx, ast.Store) and one not in grown}
 
 
 def source_of(node: ast.expr, methods: Collection[str]) -> str | None:

@@ -131,6 +131,7 @@ class Interpreter:
         # The sizes of all values that expressions made.
         self.made = 0
         self.function: ast.AST | None = None
+        self.method: Function | None = None
         self.returns: list[Value] = []
         self.defined: list[Function] = []
         self.runs: dict[ast.AST, int] = {}

@@ -11,6 +11,7 @@ from memlint.engine.binding import assign, drop_item
 from memlint.engine.expressions import binary
 from memlint.engine.fields import rows_of
 from memlint.engine.functions import decorated
+from memlint.engine.imported import project_value
 from memlint.engine.nodes import walk
 from memlint.engine.project import is_elsewhere
 from memlint.engine.state import State
@@ -269,7 +270,7 @@ def _define_function(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunction
 def _define_class(run: Interpreter, node: ast.ClassDef) -> None:
     if not is_elsewhere(node):
         run.classes.append(node)
-    bases = tuple(run.eval(base) for base in node.bases)
+    bases = tuple(_base(run, base) for base in node.bases)
     for keyword in node.keywords:
         run.eval(keyword.value)
     is_dataclass = False
@@ -290,6 +291,13 @@ def _define_class(run: Interpreter, node: ast.ClassDef) -> None:
         function.owner = function.owner or made
         function.scope = outer if function.scope == scope else function.scope
     run.bind(node.name, made, node)
+
+
+def _base(run: Interpreter, node: ast.expr) -> Value:
+    """What a class is derived from: a class of another file of the project is run with it."""
+    value = run.eval(node)
+    known = project_value(run, value.name) if isinstance(value, Symbol) else None
+    return known if isinstance(known, Class) else value
 
 
 def _gives_fields(base: Value) -> bool:

@@ -11,13 +11,15 @@ import os
 import sys
 from collections.abc import Iterable
 
-from memlint.rule import registry
+from memlint.rule import registry, triggers
 from memlint.rule.interface import Rule
 
 _HEAD = '''"""The trigger words of every rule, which are known without importing it.
 
 Written by ``python -m memlint.rule.outlines``; do not edit.
 """
+
+from memlint.rule.triggers import {}
 
 '''
 
@@ -37,16 +39,19 @@ def text(rules: Iterable[Rule]) -> str:
         comma = "," if len(numbers) == 1 else ""
         asked = f"{rule.on_request}, {rule.is_of_run}, {rule.is_of_recipe}"
         lines.append(f'    "{rule.code}": ({asked}, ({places}{comma})),\n')
+    names = {value: name for name, value in vars(triggers).items() if isinstance(value, tuple)}
     parts = [
-        _HEAD,
+        _HEAD.format(", ".join(sorted(name for words, name in names.items() if words in sets))),
         "# A file must hold a word of each set of a rule.\nSETS: tuple[tuple[str, ...], ...] = (\n",
     ]
     for words in sets:
-        ordered = [_quoted(word) for word in (words if isinstance(words, tuple) else sorted(words))]
-        if len(ordered) == 1:
-            parts.append(f"    ({ordered[0]},),\n")
+        ordered = words if isinstance(words, tuple) else tuple(sorted(words))
+        if ordered in names:
+            parts.append(f"    {names[ordered]},\n")
+        elif len(ordered) == 1:
+            parts.append(f"    ({_quoted(ordered[0])},),\n")
         else:
-            parts += ["    (\n", *(f"        {word},\n" for word in ordered), "    ),\n"]
+            parts += ["    (\n", *(f"        {_quoted(word)},\n" for word in ordered), "    ),\n"]
     parts += [")\n\n# Whether a rule is asked on request only, of runs, of recipes; its sets.\n"]
     parts += ["RULES: dict[str, tuple[bool, bool, bool, tuple[int, ...]]] = {\n", *lines, "}\n"]
     return "".join(parts)

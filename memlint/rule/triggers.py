@@ -13,6 +13,15 @@ BACKWARD = (
     *(".backward(", "manual_backward(", "forward_backward(", "backward_pass(", "import backward"),
 )
 
+# How a file shows that it runs a model, in a step of training or of an evaluation.
+PASSES = (
+    *BACKWARD,
+    *("no_grad", "inference_mode", ".eval()", ".train(False)", "model(", "_step("),
+)
+
+# How a file shows that something is learned in it.
+UPDATES = ("backward", "Trainer", "optim")
+
 # How a file names what it imports: the beginning of a statement, or further in a list of modules.
 # The usual ones come first: the search ends at the first that is found.
 LIBRARIES = tuple(
@@ -22,10 +31,13 @@ LIBRARIES = tuple(
 )
 
 # How a file shows that it trains, or makes something that another file may train with.
-TRAINING = ("Trainer", "backward(", "optim", "from_pretrained", "Arguments(", "Config(")
+TRAINING = (
+    *("Trainer", "backward(", "optim", "from_pretrained", "Arguments(", "Config("),
+    *("cross_entropy", "CrossEntropyLoss", ".loss"),
+)
 
 # How a file shows that it may run a step of training, of a model that another file may load.
-STEPS = (*LIBRARIES, ".backward(", ".logits", ".loss")
+STEPS = (*LIBRARIES, ".backward(", ".logits", ".loss", "cross_entropy", "CrossEntropyLoss")
 
 # How a file shows that it may tokenize rows, with a tokenizer that another file may load.
 ROWS = (*LIBRARIES, "tokenizer(", "tokenizer.encode", "truncation=")

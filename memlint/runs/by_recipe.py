@@ -31,7 +31,7 @@ class RecipeRun(TrainingRun):
         value = UNSURE if option.value is UNKNOWN else row.read(option.value)
         said = row.said or _said(option.key, option.value)
         shown = option if option.given or not row.at else self.recipe.option(row.at)
-        return Field(value, shown.span, said.format(_last(option.value)))
+        return Field(value, shown.span, said.format(str(option.value).rpartition(".")[2]))
 
     def _write_row(self, name: str, value: object) -> Change:
         row = self._row(name)
@@ -69,11 +69,6 @@ def _said(key: str, value: object) -> str:
     if isinstance(value, bool) or value is None:
         return f"`{key}` is {'on' if value else 'off'}"
     return f"`{key}: {value}`".replace("{", "{{").replace("}", "}}")
-
-
-def _last(value: object) -> str:
-    """The last part of a dotted name."""
-    return str(value).rpartition(".")[2]
 
 
 class TorchtuneRecipe(RecipeRun):

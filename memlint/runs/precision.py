@@ -184,7 +184,11 @@ def _compared_with(script: Script, load: Call) -> tuple[Call, ...] | None:
 
 def _is_compared_out_of_sight(script: Script, load: Call) -> bool:
     """True if a model may be compared with one of which nobody can tell how it was loaded."""
-    trainers = [one for one in script.all_training if _is_of(one, load)]
+    trainers = [
+        one
+        for one in script.all_training
+        if one.model.load is not None and one.model.load.node is load.node
+    ]
     steps = [one.step for one in script.loop_models if one.load.node is load.node]
     return (
         any(map(_has_reference_out_of_sight, trainers))
@@ -208,10 +212,6 @@ def _is_only_load(script: Script, load: Call) -> bool:
     return all(
         one.node is load.node for one in script.model_loads if script.loads_language_model(one)
     )
-
-
-def _is_of(trainer: Trainer, load: Call) -> bool:
-    return trainer.model.load is not None and trainer.model.load.node is load.node
 
 
 def _is_given_out_of_sight(trainer: Trainer, name: str) -> bool:

@@ -16,6 +16,7 @@ from memlint.script.checkpointing import ARGUMENTS
 from memlint.script.model import Script
 from memlint.script.owners import Owner
 from memlint.script.readers import logit_reads
+from memlint.script.setups import trainer_overrides
 from memlint.script.trained import Trained
 
 if TYPE_CHECKING:
@@ -213,6 +214,8 @@ class TrainerWithLoss(FedTrainer):
     def write_loss(self, value: str) -> Change:
         """``fuse_causal_lm_loss(model)`` before the trainer is made, where the model has a name."""
         script, trainer = self.script, self.trainer
+        if trainer_overrides(script, trainer, "compute_loss"):
+            return Change(_FUSED, _ADVICE)
         if trainer.kind == "trl.SFTTrainer":
             return self._write_option()
         if script.api.behaviour("runtime") != "tested":
@@ -254,7 +257,7 @@ class TrainerWithLoss(FedTrainer):
 
 
 def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
-    if trainer.model.is_toy or trainer.subclass is not None:
+    if trainer.model.is_toy or trainer_overrides(script, trainer, "training_step"):
         return False
     if trainer.kind == "trl.SFTTrainer":
         causal = trainer.model.by_name or trainer.model.causal_lm
@@ -267,7 +270,7 @@ def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
         return False
     owner, full_logits, _ = script.owner_of_loss(trainer)
     # Code that comes with a checkpoint does as transformers does, in nearly all cases.
-    return full_logits is True or owner is Owner.REMOTE_CODE
+    return owner is not Owner.SCRIPT and (full_logits is True or owner is Owner.REMOTE_CODE)
 
 
 def _is_unset(trainer: Trainer, option: str) -> bool:
@@ -282,12 +285,15 @@ def _wants_loss_alone(script: Script, trainer: Trainer) -> bool:
     evaluated = trainer.setting("eval_dataset")
     if evaluated.given is not True or evaluated.value is None or trainer.has_unknown_keywords:
         return False
-    return trainer.setting("callbacks").given is False and not _reads_logits(script, trainer)
+    own = trainer.subclass is not None or trainer.setting("callbacks").given is not False
+    return not own and not _reads_logits(script, trainer)
 
 
 def _doubt(script: Script, trainer: Trainer) -> str:
     """Why the runtime might refuse the model; empty where it certainly takes it."""
     load = trainer.model.load
+    if trainer.subclass is not None:
+        return "if the script's own class reads no logits"
     if load is None:
         return "if the runtime takes the model: it is loaded out of sight"
     return doubt_of_load(script, load, trainer.trains_own_code, trainer.checkpoint)

@@ -442,7 +442,7 @@ def _held(script: Host, loop: Turn, name: str, ends: list[Binding | None]) -> He
         values,
         statement,
         holds_logits=any_of(_holds_logits(script, value) for value in values),
-        place=_binding(statement, name) or _maker(values[0]) or loop,
+        place=target_named(statement, name) or statement or _maker(values[0]) or loop,
     )
 
 
@@ -467,11 +467,6 @@ def _views_large(tensor: Tensor) -> bool:
     return tensor.copy is False and any(
         source.as_large_as_logits or _views_large(source) for source in tensor.sources
     )
-
-
-def _binding(statement: Statement | None, name: str) -> Node | None:
-    """The name in the targets of a statement."""
-    return target_named(statement, name) or statement
 
 
 def _maker(value: Output | Tensor) -> Node | None:

@@ -14,9 +14,10 @@ from enum import StrEnum
 from memlint.engine.constants import unified
 from memlint.engine.growth import (
     Addition,
-    Growth,
     Store,
     additions_in,
+    attributes_bound,
+    attributes_grown,
     binds_as_target,
     changes_in_place,
     contents_of,
@@ -37,13 +38,14 @@ from memlint.engine.nodes import (
     Definition,
     Expression,
     Node,
+    Statement,
     arguments_of,
     holder_of,
 )
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Role, Tensor, tensors_in
-from memlint.engine.usage import places_in, places_of
-from memlint.engine.values import Invocation, Object, options
+from memlint.engine.usage import parameter_of, places_in, places_of
+from memlint.engine.values import Function, Invocation, Object, Value, options
 from memlint.flow.callables import EMPTIES, HOOKS, KEEPS_GRAPH
 from memlint.flow.evaluated import query
 from memlint.flow.events import EventKind, events_of
@@ -72,11 +74,12 @@ class Graph(StrEnum):
 class Sum(NamedTuple):
     """``total += loss`` in a loop, which keeps its total from one iteration to the next.
 
-    statement: the addition. target: what grows, as it is written. addend: what is added.
-    loop: the innermost loop around it, or the method that a trainer runs in every step.
+    statement: the addition, or the call that makes it. target: what grows, as it is written.
+    addend: what is added. loop: the innermost loop around it, or the method that a trainer runs in
+    every step.
     """
 
-    statement: Growth
+    statement: Statement
     target: str
     addend: Expression
     loop: Loop | Definition
@@ -106,6 +109,8 @@ def sums_of(script: Host) -> tuple[Sum, ...]:
         if loop is not None:
             target = script.text(addition.target)
             found.append(Sum(addition.statement, target, addition.addend, loop))
+    added = [one.statement for one in found]
+    found += [one for one in _sums_of_meters(script) if one.statement not in added]
     return tuple(sorted(found, key=lambda one: one.statement.lineno))
 
 
@@ -121,6 +126,35 @@ def _loop_of_sum(script: Host, addition: Addition) -> Loop | Definition | None:
             return None
     others = _bound_in(script, _step_around(script, loops), script.text(target))
     return loops[0] if all(one is node or changes_in_place(one) for one in others) else None
+
+
+def _sums_of_meters(script: Host) -> Iterator[Sum]:
+    """Yield what loops give to methods that add it to what their object keeps, and that nothing in
+    the loop sets anew: ``meter.update(loss)``. The object's class may be of another file."""
+    for call in script.call_nodes:
+        method, loops = script.value(call.func), script.flow.loops_around(call)
+        if not loops or not isinstance(method, Function) or method.bound is None:
+            continue
+        root, step = root_of(call.func), _step_around(script, loops)
+        holder = script.text(call.func).rpartition(".")[0]
+        if root is None or holder == "self" or binds_as_target(script, step, root.id):
+            continue
+        anew = _set_anew(script, step, method.bound)
+        for argument in () if _bound_in(script, step, root.id) else call.args:
+            given = parameter_of(method, script.use(argument))
+            grown = attributes_grown(method.node, given.arg, KEEPS_GRAPH) if given else set()
+            for name in sorted(grown - anew)[:1]:
+                yield Sum(script.statement(call), f"{holder}.{name}", argument, loops[0])
+
+
+def _set_anew(script: Host, loop: Loop, thing: Value) -> set[str]:
+    """The attributes of an object that its methods set anew where a loop calls them."""
+    found = set[str]()
+    for call in script.call_nodes:
+        method, around = script.value(call.func), script.flow.loops_around(call)
+        if loop in around and isinstance(method, Function) and method.bound is thing:
+            found |= attributes_bound(method.node, KEEPS_GRAPH)
+    return found
 
 
 def _turn_around(script: Host, node: Node, grows: Expression) -> Loop | Definition | None:
@@ -366,7 +400,7 @@ def reach_of_sum(script: Host, grown: Sum, graph: Graph) -> Reach:
     if graph is Graph.SPENT and _frees_graphs(script, grown.loop):
         return Reach.READ
     search = Search(script)
-    search.follow(script.use(grown.statement.value).places, grown.statement)
+    search.climb(grown.addend)
     return search.worst
 
 

@@ -200,7 +200,8 @@ def _readings(
 
 def _is_only_gathered(script: Host, log_softmax: CallNode) -> bool | None:
     """True if only ``gather`` reads a log-softmax; None where no entry a token is picked of it."""
-    picks = list(_picks(script, log_softmax)) if _is_over_words(script, log_softmax) else []
+    of_words = any(use[0].role is Role.LOG_PROBABILITIES for use in script.uses_at(log_softmax))
+    picks = list(_picks(script, log_softmax)) if of_words else []
     if all(one is None for one in picks):
         return None
     return all(one is True for one in picks)
@@ -273,11 +274,6 @@ def _call(script: Host, node: Expression) -> CallNode | None:
     """The call of an operation: of a method, the call around the attribute."""
     made = script.call_of(node)
     return made if made is not None else call_itself(node)
-
-
-def _is_over_words(script: Host, log_softmax: CallNode) -> bool:
-    """True if a log-softmax runs over the last dimension, that of the vocabulary."""
-    return any(use[0].role is Role.LOG_PROBABILITIES for use in script.uses_at(log_softmax))
 
 
 def _picks(script: Host, node: Expression) -> Iterator[bool | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from enum import StrEnum
 
-from memlint.engine.definitions import defines_method
+from memlint.engine.definitions import leaves_loss_to_model, own_methods
 from memlint.engine.values import Object, Value, options
 from memlint.flow.evaluated import query
 from memlint.script import checkpointing
@@ -105,12 +105,19 @@ def owner_of_loss(script: Host, of: Trainer | ModelFacts | Value) -> LossOwner:
 
 
 def _of_trainer(script: Host, trainer: Trainer) -> LossOwner:
-    if trainer.setting("compute_loss_func").given is not False:
+    own = [
+        leaves_loss_to_model(one)
+        for one in own_methods(script._run.class_values, trainer.subclass)
+        if one.name == "compute_loss"
+    ]
+    if trainer.setting("compute_loss_func").given is not False or None in own:
         return LossOwner(Owner.SCRIPT, None)
-    if trainer.subclass is not None and defines_method(
-        trainer.subclass, script.classes, "compute_loss"
-    ):
-        return LossOwner(Owner.SCRIPT, None)
+    library = _of_library(script, trainer)
+    # What reads the logits needs them, whoever computes the loss.
+    return LossOwner(Owner.SCRIPT, library.full_logits) if False in own else library
+
+
+def _of_library(script: Host, trainer: Trainer) -> LossOwner:
     patched = _patched(script, trainer.model, trainer)
     if patched is not None:
         return patched

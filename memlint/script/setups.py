@@ -6,7 +6,7 @@ import ast
 from collections import defaultdict
 
 from memlint.api.successors import Replace
-from memlint.engine.definitions import defines_method, keywords_kept
+from memlint.engine.definitions import keywords_kept, own_methods
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Invocation, Object, Symbol, Value, options
 from memlint.flow.evaluated import query
@@ -187,7 +187,7 @@ def trainer_of(script: Host, value: Value) -> Trainer | None:
 def trainer_overrides(script: Host, made: Call, *methods: str) -> bool:
     """True if a trainer or a collator is of a class of the script that defines one of the
     methods."""
-    return made.subclass is not None and defines_method(made.subclass, script.classes, *methods)
+    return any(one.name in methods for one in own_methods(script._run.class_values, made.subclass))
 
 
 def calls_on_trainer(script: Host, trainer: Trainer, *methods: str) -> tuple[Call, ...]:

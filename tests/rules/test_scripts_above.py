@@ -870,3 +870,56 @@ def test_arguments_of_another_file_that_are_not_certain(plan: str, tmp_path: Pat
     """
     found = reported(tmp_path, {"made.py": made, "train.py": script, "pyproject.toml": ""})
     assert not codes(found["made.py"] | found["train.py"]) & {"MEM301", "MEM402"}
+
+
+READS = """
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+    class Layer(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.wide, self.back = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        def forward(self, x):
+            return x + self.back(self.wide(x).relu())
+    class Reader(nn.Module):
+        def __init__(self, words, width, depth):
+            super().__init__()
+            self.table = nn.Embedding(words, width)
+            self.layers = nn.ModuleList([Layer(width) for _ in range(depth)])
+            self.head = nn.Linear(width, words, bias=False)
+        def forward(self, ids, wanted=None):
+            x = self.table(ids)
+            for layer in self.layers:
+                x = layer(x)
+            scores = self.head(x){cast}
+            if wanted is None:
+                return scores, None
+            return scores, F.cross_entropy(scores.view(-1, scores.size(-1)), wanted.view(-1))
+"""
+TEACHES_READER = """
+    import torch
+    from reads import Reader
+    reader = Reader(50304, 768, 12).to("cuda")
+    adam = torch.optim.AdamW(reader.parameters())
+    for ids, wanted in batches:
+        scores, cost = reader(ids, wanted)
+        adam.zero_grad()
+        cost.backward()
+        adam.step()
+"""
+
+
+@pytest.mark.parametrize(("cast", "code"), [("", "MEM201"), (".float()", "MEM204")])
+def test_the_loss_in_a_model_of_another_file(cast: str, code: str, tmp_path: Path) -> None:
+    """The file of the model speaks of no library of models, and of no training."""
+    files = {"reads.py": READS.format(cast=cast), "go.py": TEACHES_READER}
+    assert code in codes(reported(tmp_path / "a", files)["reads.py"])
+    files["go.py"] = """
+        import torch
+        from reads import Reader
+        reader = Reader(50304, 768, 12).to("cuda").eval()
+        with torch.no_grad():
+            print(sum(reader(ids, wanted)[1] for ids, wanted in batches))
+    """
+    assert code not in codes(reported(tmp_path / "b", files)["reads.py"])

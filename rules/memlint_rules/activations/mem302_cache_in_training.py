@@ -69,5 +69,5 @@ RULE = Rule(
     check=check,
     effect={"cache_in_training": False},
     skips=(Skip.UNSLOTH, Skip.VISION, Skip.TESTS),
-    triggers=(triggers.STEPS, frozenset({"backward(", "optim"})),
+    triggers=(triggers.STEPS, triggers.UPDATES),
 )

@@ -79,5 +79,5 @@ RULE = Rule(
     check=check,
     skips=(Skip.UNSLOTH, Skip.VISION, Skip.OFF_CUDA, Skip.TESTS),
     effect={"held_outputs": False},
-    triggers=(triggers.STEPS, frozenset({"backward", "optim"})),
+    triggers=(triggers.STEPS, triggers.UPDATES),
 )

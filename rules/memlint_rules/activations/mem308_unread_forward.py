@@ -78,5 +78,5 @@ RULE = Rule(
     summary="a forward pass in a training step whose result nobody reads",
     check=check,
     skips=(Skip.TESTS,),
-    triggers=(triggers.STEPS, frozenset({"backward", "optim"})),
+    triggers=(triggers.STEPS, triggers.UPDATES),
 )

@@ -25,7 +25,8 @@ def check(script: Script) -> Iterator[Finding]:
         # The rows of a group go together.
         if rows is not None and trainers and not any(one.is_kind(*_GROUPS) for one in trainers):
             node = config.setting(_BATCH).node
-            nearest = _nearest(rows)
+            # The multiple of 8 below, or the power of 2 where there is none.
+            nearest = rows - rows % 8 if rows > 8 else 1 << rows.bit_length() - 1
             yield Finding(
                 script.span(node if node is not None else config.node.func),
                 f"batches of {rows} rows: the matrices have sizes that fill no whole tiles of the "
@@ -61,11 +62,6 @@ def _odd_rows(config: Config) -> int | None:
     if type(rows) is not int or rows < 3 or setting.is_overridable_default:
         return None
     return rows if rows % 8 and rows & (rows - 1) else None
-
-
-def _nearest(rows: int) -> int:
-    """The multiple of 8 below, or the power of 2 where there is none."""
-    return rows - rows % 8 if rows > 8 else 1 << (rows.bit_length() - 1)
 
 
 RULE = Rule(

@@ -71,9 +71,11 @@ RULE = Rule(
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
     triggers=(
-        frozenset({"logits"}),
+        frozenset({"logits", "cross_entropy"}),
         frozenset({"softmax", "logsumexp", "cross_entropy", "CrossEntropyLoss", "Categorical"}),
-        frozenset({".backward", "Trainer", "optim", "gather", "kl_div", "KLDivLoss"}),
+        frozenset(
+            {".backward", "Trainer", "optim", "gather", "kl_div", "KLDivLoss", "cross_entropy"}
+        ),
     ),
     effect={"loss": "no_logits"},
 )

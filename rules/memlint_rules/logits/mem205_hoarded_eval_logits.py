@@ -33,16 +33,24 @@ _ARGMAX = "lambda logits, labels: logits.argmax(dim=-1)"
 def check(script: Script) -> Iterator[Finding]:
     for trainer in script.trainers:
         config = trainer.config
-        if config is None or not _collects(trainer) or not _keeps_vocabulary(script, trainer):
+        if (
+            config is None
+            or not _collects(script, trainer)
+            or not _keeps_vocabulary(script, trainer)
+        ):
             continue
         if _on_gpu(config) and _evaluates(script, trainer, config):
             yield _finding(script, trainer)
 
 
-def _collects(trainer: Trainer) -> bool:
+def _collects(script: Script, trainer: Trainer) -> bool:
     """True if predictions are definitely collected as they are, for a metric."""
     metrics = trainer.setting("compute_metrics")
-    if metrics.given is not True or metrics.is_none or trainer.subclass is not None:
+    if metrics.given is not True or metrics.is_none:
+        return False
+    if facts.trainer_overrides(script, trainer, "prediction_step", "evaluation_loop"):
+        return False
+    if trainer.subclass is not None and script.owner_of_loss(trainer).full_logits is not True:
         return False
     return not trainer.has_unknown_keywords and trainer.setting(_REDUCE).given is False
 

@@ -50,7 +50,8 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
     """True if evaluation definitely computes a loss over the whole vocabulary from its logits."""
-    if trainer.model.is_toy or trainer.subclass is not None or trainer.is_kind(*_GENERATING):
+    own = facts.trainer_overrides(script, trainer, "prediction_step", "evaluation_loop")
+    if trainer.model.is_toy or own or trainer.is_kind(*_GENERATING):
         return False
     return script.owner_of_loss(trainer).full_logits is True
 

@@ -53,17 +53,12 @@ def check(script: Script) -> Iterator[Finding]:
 def _computes_all(forward: facts.Forward) -> bool:
     return (
         not forward.own
-        and _is_repeated(forward)
+        and (forward.function is not None or forward.call.in_loop)
         and forward.labels is not True
         and forward.facts.causal_lm is True
         and forward.gives_full_logits is True
         and not any(name in forward.call.keywords for name in _OPTIONS)
     )
-
-
-def _is_repeated(forward: facts.Forward) -> bool:
-    """True if a loop or a function runs it: once, at the top of a script, it is a demonstration."""
-    return forward.function is not None or forward.call.in_loop
 
 
 def _fix(script: Script, forward: facts.Forward, option: str, read: facts.Positions) -> Fix:

@@ -65,8 +65,5 @@ RULE = Rule(
     summary="a sum of losses that keeps the graph of every step",
     check=check,
     skips=(Skip.TESTS,),
-    triggers=(
-        frozenset({"+=", " + "}),
-        frozenset({*triggers.BACKWARD, ".eval()", "model(", "_step("}),
-    ),
+    triggers=(frozenset({"+=", " + ", ".update(", ".add("}), triggers.PASSES),
 )

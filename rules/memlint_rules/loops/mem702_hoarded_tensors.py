@@ -93,16 +93,16 @@ def _is_of_a_turn(script: Script, hoard: facts.Hoard, forward: facts.Forward) ->
 
 def _is_large(script: Script, tensor: facts.Tensor) -> bool:
     forward = facts.forward_of(script, tensor)
-    if forward is None or not _only_evaluates(forward) or tensor.passes(*_MOVES):
+    if (
+        forward is None
+        or forward.gradients is not False
+        or forward.in_training_loop
+        or tensor.passes(*_MOVES)
+    ):
         return False
     if tensor.role in (facts.Role.HIDDEN_STATES, facts.Role.ATTENTIONS):
         return tensor.positions is facts.Positions.ALL
     return tensor.as_large_as_logits and facts.is_vocabulary_wide(script, tensor) is True
-
-
-def _only_evaluates(forward: facts.Forward) -> bool:
-    """True if it runs without autograd, outside of training."""
-    return forward.gradients is False and not forward.in_training_loop
 
 
 def _change(script: Script, hoard: facts.Hoard, method: str, *, unsafe: bool) -> Fix:
@@ -120,8 +120,5 @@ RULE = Rule(
     summary="tensors of every batch kept in a list, on the GPU or with their graphs",
     check=check,
     skips=(Skip.OFF_CUDA, Skip.TESTS),
-    triggers=(
-        frozenset({".append("}),
-        frozenset({*triggers.BACKWARD, "no_grad", "inference_mode", ".eval()", "model(", "_step("}),
-    ),
+    triggers=(frozenset({".append("}), triggers.PASSES),
 )

@@ -87,7 +87,7 @@ RULE = Rule(
     skips=(Skip.TESTS,),
     # Evaluation needs a mode, a frozen model beside a trained one the parameters of that.
     triggers=(
-        frozenset({*triggers.BACKWARD, ".eval()", ".train(False)"}),
+        triggers.PASSES,
         frozenset({"parameters(", ".eval()", ".train(False)"}),
     ),
 )

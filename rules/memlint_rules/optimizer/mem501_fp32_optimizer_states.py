@@ -45,5 +45,5 @@ RULE = Rule(
     summary="Adam states in float32 in a full fine-tune",
     of_run=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
-    triggers=(triggers.LIBRARIES, frozenset({"Trainer", "optim"})),
+    triggers=(triggers.LIBRARIES, triggers.UPDATES),
 )

@@ -33,5 +33,5 @@ RULE = Rule(
     summary="a full fine-tune that keeps all gradients until the optimizer's step",
     of_run=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.DEEPSPEED),
-    triggers=(triggers.LIBRARIES, frozenset({"Trainer", "optim"})),
+    triggers=(triggers.LIBRARIES, triggers.UPDATES),
 )

@@ -22,6 +22,7 @@ from memlint.rule import (
     edits,
     facts,
     fix,
+    triggers,
 )
 
 _OPTION = "map_location"
@@ -87,6 +88,6 @@ RULE = Rule(
     triggers=(
         frozenset({"torch.load", "import load"}),
         frozenset({"load_state_dict", "set_peft_model_state_dict"}),
-        frozenset({"backward", "Trainer", "optim"}),
+        triggers.UPDATES,
     ),
 )
