@@ -4,7 +4,7 @@ A price needs the model's shape and enough settings. The shape comes from the sh
 not from this machine's hub cache: what is found must not depend on what happens to be downloaded.
 Settings that nobody gave are assumed; where lengths or batches are, the run is computed at half
 and at twice of them as well, and the price is the interval of all. Where neither is known, or the
-saving depends on lengths that nobody has seen, the price is that of a usual batch, which it names;
+saving depends on lengths that nobody has seen, the price is that of a stated batch, which it names;
 where no name says which language model is trained, that of a usual model, which it names too.
 Cost: one run of the model takes a millisecond; each set of changes is computed once, and a layer
 or a loss that several of them have is recorded once.
@@ -87,7 +87,7 @@ class Run:
         """``at 4 rows of 2,048 tokens (assumed)``."""
         rows, tokens = self.known.micro_batch or 1, self.known.seq_len or 1
         said = f"at {rows} {'row' if rows == 1 else 'rows'} of {tokens:,} tokens"
-        return said + " (assumed)" * self.is_guess
+        return said + " (assumed)" * ("seq_len" in self._open)
 
     @property
     def room(self) -> int:
@@ -203,11 +203,14 @@ class Run:
             return self.peak(both) if of_peak else next(of_phase, 0)
 
         gains = [size(scale, done) - size(scale, changes) for scale in self._scales]
+        # Half and twice of a length that nobody knows: an interval that would say nothing.
+        is_stated = "seq_len" in self._open and max(gains) > 2 * min(gains)
+        gains = gains[:1] if is_stated else gains
         low, high = (
             int(max(one, 0) * (1 + end * _WIDTH))
             for one, end in ((min(gains), -1), (max(gains), 1))
         )
-        return Saving(low, high, phase, of_peak)
+        return Saving(low, high, phase, of_peak, self.batch if is_stated else "")
 
 
 def price(values: Mapping[str, Any], findings: Sequence[Finding], pricing: Pricing) -> Priced:

@@ -153,7 +153,8 @@ def _rank(finding: Finding, fits: bool) -> tuple[int, int, Span, str]:
     """What stops the run first, by place; then errors that only cost memory, then by the peak's
     fall. Hints come last, unless the run does not fit."""
     saving = finding.saving
-    saved = saving.high if saving is not None and saving.of_peak and not saving.at else 0
+    counts = saving is not None and (not saving.at or saving.at.endswith("(assumed)"))
+    saved = saving.high if saving is not None and saving.of_peak and counts else 0
     if finding.level is Level.ERROR:
         group = 0 if saving is None else 1
     elif saved and (finding.level is Level.WASTE or not fits):

@@ -73,7 +73,7 @@ def test_a_price_is_the_difference_of_two_runs() -> None:
     assert priced.saving.phase == footprint.phase
 
 
-def test_an_assumed_length_makes_the_interval_wide() -> None:
+def test_an_assumed_length_makes_the_peak_wide_and_is_stated_with_a_saving() -> None:
     known = price(RUN, [finding("MEM301")], Pricing())
     open_ = {key: value for key, value in RUN.items() if key != "seq_len"}
     wide = price(open_, [finding("MEM301")], Pricing())
@@ -82,7 +82,9 @@ def test_an_assumed_length_makes_the_interval_wide() -> None:
     assert wide.footprint.assumed == ("seq_len=2048",)
     saving = wide.findings[0].saving
     assert saving is not None
-    assert saving.high > 2 * saving.low
+    assert wide.footprint.high > 2 * wide.footprint.low
+    assert saving.at == "at 4 rows of 2,048 tokens (assumed)"
+    assert saving._replace(at="") == known.findings[0].saving
     assert settled.findings[0].saving == known.findings[0].saving
 
 
