@@ -92,6 +92,7 @@ MEANINGS = {
     "lora.modules_to_save": "names of what is trained whole",
     "lora.dora": "whether magnitudes are trained (DoRA)",
     "lora.dtype": "of the adapters",
+    "lora.frozen_a": "whether the first matrix of each adapter is fixed (LoRA-FA)",
     "quantization.bits": "of a stored number",
     "quantization.type": "the format; `none` takes a quantization back",
     "quantization.double_quant": "whether constants are quantized too",

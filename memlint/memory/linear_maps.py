@@ -17,7 +17,8 @@ class Weight(Record):
     whether a quantized matmul keeps its input for backward; keeps_codes: its 8-bit copy as well.
     computes: bytes of the dtype that a quantized matmul asks for (0: that of the run).
     eight_bit: whether the matmul is bitsandbytes' 8-bit one, over integers. dora: whether the
-    adapter scales both results by trained magnitudes.
+    adapter scales both results by trained magnitudes. frozen_a: whether its first matrix is fixed,
+    so that its input is not kept.
     """
 
     trainable: bool = True
@@ -33,6 +34,7 @@ class Weight(Record):
     eight_bit: bool = False
     computes: int = 0
     dora: bool = False
+    frozen_a: bool = False
 
 
 class Work(Record):
@@ -172,9 +174,9 @@ def _adapter(
         (low,),
         tokens * rank,
         width,
-        saves=(low,),
-        grad=True,
-        weight_bytes=layer.inputs * rank * weight.adapter_width,
+        saves=() if weight.frozen_a else (low,),
+        grad=None if weight.frozen_a else True,
+        weight_bytes=0 if weight.frozen_a else layer.inputs * rank * weight.adapter_width,
     )
     second = tape.op(
         f"{name} adapter B",

@@ -20,7 +20,8 @@ class SettingsError(ValueError):
 
 
 class Lora(Record):
-    """Low-rank adapters. ``target_modules``: names, or ``all-linear``; dtype: of the adapters."""
+    """Low-rank adapters. ``target_modules``: names, or ``all-linear``; dtype: of the adapters;
+    frozen_a: only the second of each adapter's two matrices is trained (LoRA-FA)."""
 
     r: int | None = None
     target_modules: tuple[str, ...] | str | None = None
@@ -28,6 +29,7 @@ class Lora(Record):
     modules_to_save: tuple[str, ...] = ()
     dora: bool | None = None
     dtype: str | None = None
+    frozen_a: bool | None = None
 
 
 class Quantization(Record):

@@ -158,7 +158,8 @@ def plan(name: str, world: int, given: Mapping[str, Any], offload: str, hidden: 
         optimizer_offload=offload == "optimizer" or _on_host(options, _HOST_OPTIMIZER),
         parameter_offload=offload == "parameters" or _on_host(options, _HOST_PARAMETERS),
     )
-    if name in ("none", "ddp") or (shards == 1 and not name.startswith("zero")):
+    alone = shards == 1 and not (name.startswith("zero") or whole.parameter_offload)
+    if name in ("none", "ddp") or alone:
         viewed = options.get("gradient_as_bucket_view") is True
         return whole._replace(buckets=name == "ddp" and shards > 1 and not viewed)
     if name in ("fsdp", "fsdp2"):

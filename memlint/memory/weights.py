@@ -154,6 +154,7 @@ class Holding:
         self.other_width = 4 if self.prepared else self.width
         self.adapter_width = dtype_width((self.lora.dtype if self.lora else None) or "float32")
         self.dora = bool(self.lora and self.lora.dora)
+        self.frozen_a = bool(self.lora and self.lora.frozen_a)
         self.adapter_dropout = getattr(self.lora, "dropout", None) or 0.0
         self.keeps_input = not facts.reaches(settings.versions, facts.DROPS_INPUT)
         self.computes = self._asked_width()
@@ -210,12 +211,17 @@ class Holding:
         rank = 0
         if self.lora is not None and matches(linear.name, self.lora.target_modules or ()):
             rank = self.lora.r or 8
-        adapter = rank * (linear.inputs + linear.outputs) * linear.experts
+        first, second = (
+            rank * linear.inputs * linear.experts,
+            rank * linear.outputs * linear.experts,
+        )
+        adapter = second if self.frozen_a else first + second
+        fixed = first * self.adapter_width if self.frozen_a else 0
         biases = linear.outputs * linear.experts if linear.bias else 0
         quantization = self.quantization
         if quantization is not None and self._is_quantized(linear, quantization):
             bias = biases * self.other_width
-            base = quantized_bytes(linear, quantization) + bias
+            base = quantized_bytes(linear, quantization) + bias + fixed
             return Held(self._quantized_weight(quantization, rank), base, adapter, bias)
         # What quantization leaves out, PEFT's preparation casts.
         width = self.other_width if quantization else self.width
@@ -228,9 +234,10 @@ class Holding:
             adapter_width=self.adapter_width,
             adapter_dropout=self.adapter_dropout,
             dora=self.dora,
+            frozen_a=self.frozen_a,
         )
         bias = biases * width
-        return Held(weight, linear.weights * width + bias, adapter, bias)
+        return Held(weight, linear.weights * width + bias + fixed, adapter, bias)
 
     def _is_quantized(self, linear: Linear, quantization: Quantization) -> bool:
         skipped = quantization.skip_modules or ()
@@ -259,6 +266,7 @@ class Holding:
             adapter_width=self.adapter_width,
             adapter_dropout=self.adapter_dropout,
             dora=self.dora,
+            frozen_a=self.frozen_a,
         )
 
     def weights(self, layer: Layer) -> Weights:
@@ -285,7 +293,8 @@ class Holding:
                 shapes.append((linear.inputs, linear.outputs * linear.experts, 1))
             elif held.adapter:
                 rank = held.weight.rank
-                shapes.append((rank, linear.inputs * linear.experts, 1))
+                if not self.frozen_a:
+                    shapes.append((rank, linear.inputs * linear.experts, 1))
                 shapes.append((rank, linear.outputs * linear.experts, 1))
         other = layer.norms * norm_parameters + layer.attention.other_parameters
         other += layer.mlp.other_parameters + (layer.cross.other_parameters if layer.cross else 0)
@@ -389,6 +398,7 @@ class Holding:
             adapter_width=self.adapter_width,
             adapter_dropout=self.adapter_dropout,
             dora=self.dora,
+            frozen_a=self.frozen_a,
         )
         if self.quantizes_head:
             return weight._replace(stored=0, quantized=True, dequantized=self.dequantized)

@@ -29,7 +29,9 @@ PARSERS = lazy_pattern(
     rb"|import click|\btyper\b|fire\.Fire|hydra\.main"
 )
 # A script without any of these is the same under all launchers.
-LAUNCHED = lazy_pattern(rb"Trainer\b|Accelerator\b|fully_shard|DataParallel\b|deepspeed")
+LAUNCHED = lazy_pattern(
+    rb"Trainer\b|Accelerator\b|fully_shard|DataParallel\b|deepspeed|tp_plan|distributed_config"
+)
 MAX_BYTES = 300_000
 _MAX_COMMANDS = 40
 _MAX_PARENTS = 4

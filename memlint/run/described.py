@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memlint.engine.project import project_of
-from memlint.recipes.commands import kind_of_command, recipe_of
+from memlint.recipes.commands import kind_of_command, name_of, recipe_of
 from memlint.recipes.files import is_document, is_recipe_file
 from memlint.recipes.kinds import Kind
 from memlint.recipes.launch import Command, commands_in
@@ -205,7 +205,8 @@ class _Reader:
         """Those of a command over the recipe that it names, or of that recipe alone."""
         runs = self._runs
         base = runs.recipe_of(runs.place, command)
-        recipe = recipe_of(self._source, command, base) or base
+        recipe = recipe_of(self._source, command, base)
+        recipe = recipe or (base and base._replace(name=name_of(command)))
         if recipe is None or (base is None and command.recipe is not None):
             self._missing.append(f"`{command.recipe}`, a recipe that is not here: give its file")
             return None

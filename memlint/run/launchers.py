@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from memlint.recipes.kinds import Kind
 from memlint.recipes.launch import Command
 from memlint.recipes.recipe import UNKNOWN, Recipe
-from memlint.script.launcher import Launcher
+from memlint.script.launcher import UNDECIDED, Launcher
 
 # The file of the project that a command means by a word, read; None where there is none.
 Files = Callable[[str], Recipe | None]
 
-_UNKNOWN = Launcher(None, {}, None, None)
 _BY_ACCELERATE = ("accelerate", "trl")
+_ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 # The configurations that TRL ships, by name: ``trl/accelerate_configs``.
 _OF_TRL = {
     **{name: name for name in ("zero1", "zero2", "zero3", "fsdp2")},
@@ -34,12 +34,20 @@ _PRECISIONS = ("no", "bf16", "fp16", "fp8")
 
 def launcher_of(command: Command, files: Files) -> Launcher:
     """What the launcher of ``command`` decides."""
+    grows = any(
+        flag.name in _ALLOCATOR and "expandable_segments:True" in str(flag.value)
+        for flag in command.environment
+    )
+    return _launcher_of(command, files)._replace(expandable=grows)
+
+
+def _launcher_of(command: Command, files: Files) -> Launcher:
     if command.program in _BY_ACCELERATE:
         return _of_accelerate(command, files)
     if command.program == "deepspeed":
         return _of_deepspeed(command, files)
     processes = _machines(command, command.num_processes)
-    several = command.program in ("torchrun", "tune")
+    several = command.program == "torchrun"  # torchtune's recipes shard by themselves
     several = several or (command.program == "llamafactory" and processes is not None)
     sharding = "ddp" if several else "none"
     return Launcher("none" if processes == 1 else sharding, processes=processes)
@@ -69,7 +77,7 @@ def _of_accelerate(command: Command, files: Files) -> Launcher:
         return Launcher(_OF_TRL[word], mixed_precision="bf16", processes=_processes(command, 8))
     named = command.launcher_setting("config_file", "accelerate_config") is not None
     if named if file is None else file.kind is not Kind.ACCELERATE:
-        return _UNKNOWN._replace(processes=_processes(command, None), unseen=word or "")
+        return UNDECIDED._replace(processes=_processes(command, None), unseen=word or "")
     settings = _Settings(command, file)
     sharding, options = _sharding(settings, files)
     fsdp = sharding is not None and sharding.startswith("fsdp")

@@ -240,10 +240,11 @@ class Runs:
         if not launches:
             yield None, recipe, self.around(recipe)
         for launch in launches:
-            command, run = launch.command, recipe
+            command = launch.command
+            run = recipe._replace(name=name_of(command) or recipe.name)
             document = document_of(command, recipe.kind)
             if document.root.entries:
-                run = recipe._replace(document=document, base=recipe, name=name_of(command))
+                run = run._replace(document=document, base=recipe)
             around = self._around(recipe, [launch])
             yield launch, run, around._replace(overridden=frozenset(), entries=())
 

@@ -52,7 +52,10 @@ class Work(NamedTuple):
 
 
 # Of every script that ``memlint.run.command_lines`` looks at.
-_COMMAND_LINES = (b"arse", b"import click", b"typer", b"fire.Fire", b"Trainer", b"Accelerator")
+_COMMAND_LINES = (
+    *(b"arse", b"import click", b"typer", b"fire.Fire", b"hydra.main", b"Trainer", b"Accelerator"),
+    *(b"fully_shard", b"DataParallel", b"deepspeed", b"tp_plan", b"distributed_config"),
+)
 
 
 class _Rules(NamedTuple):

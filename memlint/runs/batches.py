@@ -70,10 +70,14 @@ def batches_of_loop(script: Script) -> Options:
 
 def _sampled(script: Script) -> int:
     """How many tokens a step adds to its prompts: it generates what it is trained on."""
-    turns = {loop for step in script.steps for loop in (step.node, *step.epochs)}
     for call in script.method_calls("generate"):
-        every = script.runs_by_default(call.node) is True
-        if every and not turns.isdisjoint(script.flow.loops_around(call.node)):
+        around = set(script.flow.loops_around(call.node))
+        before = any(
+            step.order is not None and call.order < step.order
+            for step in script.steps
+            if not around.isdisjoint((step.node, *step.epochs))
+        )
+        if before and script.runs_by_default(call.node) is True:
             return count_in(options_of(call).get("max_new_tokens")) or 0
     return 0
 

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from memlint.engine.guards import conditions_of_calls
-from memlint.engine.nodes import Node
 from memlint.engine.project import are_of_one_file, is_elsewhere
 from memlint.engine.values import Object
 from memlint.runs.by_script import ScriptRun
 from memlint.runs.changes import add_option, set_option, together
-from memlint.runs.companions import copies_of, runs_copy
+from memlint.runs.companions import copies_of, engine_beside, runs_copy
 from memlint.runs.devices import LIGHTNING
 from memlint.runs.model_names import namings_of_loads
 from memlint.runs.precision import (
@@ -78,7 +77,6 @@ _NEEDS_GRADIENTS = (
 
 
 # Where an engine is told to live on other GPUs than the training, or in another process.
-_ELSEWHERE = ("device", "distributed_executor_backend", "tensor_parallel_size", "worker_cls")
 _SHARE = "gpu_memory_utilization"
 _HOOK = "register_post_accumulate_grad_hook"
 _WRAPPERS = (
@@ -158,33 +156,9 @@ class StepRun(ScriptRun):
         unsafe = not str(named).startswith("transformers.")
         return Change({}, f"Pass `{name}={value}`", edits, unsafe)
 
-    @property
-    def _engine(self) -> Call | None:
-        """What makes a vLLM engine that never sleeps while a loop trains and generates with it."""
-        script = self.script
-        first = [step.order for step in script.steps if step.order is not None]
-        if not first or script.may_use("CUDA_VISIBLE_DEVICES"):
-            return None
-        for engine in script.calls_to("vllm.LLM", "vllm.entrypoints.llm.LLM"):
-            here = all(engine.setting(name).given is False for name in _ELSEWHERE)
-            if here and engine.order < max(first) and engine.node in self._generators:
-                return engine
-        return None
-
-    @property
-    def _generators(self) -> set[Node | None]:
-        """What makes the engines that a loop generates with."""
-        loops = {loop for step in self.script.steps for loop in (step.node, *step.epochs)}
-        return {
-            call.receiver.node
-            for call in self.script.method_calls_anywhere("generate", "chat")
-            if isinstance(call.receiver, Object)
-            if any(not loops.isdisjoint(one.loops) for one in call.invocations)
-        }
-
     def read_vllm_share(self) -> Field:
         """By the engine's option, or its default."""
-        engine = self._engine
+        engine = engine_beside(self.script)
         share = engine.setting(_SHARE) if engine is not None else None
         if engine is None or share is None or engine.has_unknown_keywords:
             return Field()
@@ -194,7 +168,7 @@ class StepRun(ScriptRun):
 
     def read_vllm_sleep(self) -> Field:
         """Off where the engine is not told that it will sleep."""
-        script, engine = self.script, self._engine
+        script, engine = self.script, engine_beside(self.script)
         if engine is None or engine.setting("enable_sleep_mode").given is not False:
             return Field()
         sleeps = script.method_calls_anywhere("sleep") and script.method_calls_anywhere("wake_up")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memlint.engine.constants import python_value
 from memlint.engine.values import Object, options
 from memlint.runs.loadings import loading_of
-from memlint.runs.plain_options import Options, calls_anywhere, options_of
+from memlint.runs.plain_options import OPEN, Options, calls_anywhere, options_of
 from memlint.script.forward_passes import all_steps_of
 from memlint.script.loaded_models import chain_of, model_facts
 from memlint.script.setups import trainer_overrides
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # What copies a model that it is given, by the end of its name.
 _COPIES = ("copy.deepcopy", ".AveragedModel", "ema_pytorch.EMA", ".ModelEmaV2", ".ModelEmaV3")
+# Where a vLLM engine may run that is told so.
+_ELSEWHERE = ("device", "distributed_executor_backend", "tensor_parallel_size", "worker_cls")
 _LOSSES = ("cross_entropy", "nll_loss", "kl_div", "mse_loss")
 
 
@@ -72,6 +74,36 @@ def _goes_to_host(call: Call) -> bool:
         if to_host and call.node in nodes:
             return True
     return False
+
+
+def engine_beside(script: Script) -> Call | None:
+    """Return what makes a vLLM engine with which a loop generates on the GPU that it trains on."""
+    first = [step.order for step in script.steps if step.order is not None]
+    if not first or script.may_use("CUDA_VISIBLE_DEVICES"):
+        return None
+    loops = {loop for step in script.steps for loop in (step.node, *step.epochs)}
+    generators = {
+        call.receiver.node
+        for call in script.method_calls_anywhere("generate", "chat")
+        if isinstance(call.receiver, Object)
+        if any(not loops.isdisjoint(one.loops) for one in call.invocations)
+    }
+    for engine in script.calls_to("vllm.LLM", "vllm.entrypoints.llm.LLM"):
+        here = all(engine.setting(name).given is False for name in _ELSEWHERE)
+        if here and engine.order < max(first) and engine.node in generators:
+            return engine
+    return None
+
+
+def generation_of_loop(script: Script) -> Options:
+    """The settings of a vLLM engine that takes its share of the GPU that a loop trains on."""
+    engine = engine_beside(script)
+    if engine is None:
+        return {}
+    given = options_of(engine)
+    share = given.get("gpu_memory_utilization", 0.9)
+    options = {"vllm": True, **({"vllm_gpu_memory_utilization": share} if share != OPEN else {})}
+    return {"generation": options, "vllm_sleep": given.get("enable_sleep_mode") is True}
 
 
 def reference_of(trainer: Trainer, config: Config | None) -> Options:

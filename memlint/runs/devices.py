@@ -59,6 +59,8 @@ def launched(launcher: Launcher, given: str) -> Options:
         values = {"sharding": launcher.sharding, "sharding_options": dict(launcher.options)}
     if launcher.processes:
         values["world_size"] = launcher.processes
+    if launcher.expandable:
+        values["expandable"] = True
     if launcher.engine == "deepspeed" and dtype:
         values.update(weights_dtype=dtype, compute_dtype=dtype, autocast=False)
     elif launcher.mixed_precision in SHORT:
@@ -234,6 +236,9 @@ def _by_meshes(script: Script) -> Options:
         size = count_in(options.get("tp_size")) or script.launcher.processes or 0
         if size and options.get("tp_plan") is not None:
             return _divided(size, "tp_size")
+        plan = read.made_by_call(script, options.get("distributed_config"))
+        if size and plan and options_of(plan).get("enable_expert_parallel") is True:
+            return _divided(size, "ep_size")
     return {}
 
 
@@ -268,8 +273,17 @@ def _parallel(script: Script) -> Options:
         sizes |= {name: count_in(given[name]) or 0 for name in _PARALLEL if name in given}
     if not sizes or 0 in sizes.values():
         return {}
+    return {"sharding": "fsdp2", **by_sizes(sizes)}
+
+
+def by_sizes(sizes: Mapping[str, int]) -> Options:
+    """Over how many GPUs rows, layers and weights are divided: weights over those that share a row,
+    too, and not over those that have copies of all."""
     contexts = sizes.get("cp_size", 1) * sizes.get("sp_size", 1)
-    options = {"cp_size": contexts, "tp_size": sizes.get("tp_size", 1)}
-    options = {name: size for name, size in options.items() if size > 1}
+    tensors = sizes.get("tp_size", 1)
     world = math.prod(sizes.values())
-    return {"sharding": "fsdp2", "world_size": world, "sharding_options": options}
+    options = {"cp_size": contexts, "tp_size": tensors}
+    if (copies := sizes.get("dp_replicate_size", 1)) > 1:
+        options["shard_size"] = world // tensors // copies
+    options = {name: size for name, size in options.items() if size > 1}
+    return {"world_size": world, "sharding_options": options}

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memlint.engine.constants import python_value
@@ -55,6 +55,16 @@ _LORA: Rows = (
     ("modules_to_save", "modules_to_save", read.names_in),
     ("use_dora", "dora", read.flag_in),
 )
+# Unsloth's own kernels, and how it stores a base that it quantizes.
+_BY_UNSLOTH: Options = {
+    "weights_dtype": "bfloat16",
+    "compute_dtype": "bfloat16",
+    "autocast": True,
+    "attention": "flash_attention_2",
+    "loss": "chunked",
+}
+_UNSLOTH_ADAPTER = {"r": 16, "target_modules": "all-linear", "dtype": "float32"}
+_UNSLOTH_BASE = {"bits": 4, "type": "nf4", "double_quant": True, "kbit_preparation": False}
 # What the classes of transformers put on the last layer's states, by the end of their names.
 _HEADS = {
     **dict.fromkeys(("SequenceClassification", "MultipleChoice"), "classes"),
@@ -193,7 +203,40 @@ def adapter_of(script: Script, facts: ModelFacts, given: object) -> Options:
     made = [call for call in read.calls_anywhere(script, "Config") if call.name[:5] == "peft."]
     made.sort(key=lambda call: call.method != "LoraConfig")
     chosen = next(iter([*found, *made]), None)
-    return by_rows(options_of(chosen), _LORA) if chosen is not None else {}
+    values = by_rows(options_of(chosen), _LORA) if chosen is not None else {}
+    if chosen is None and (wrapped := [*_of_unsloth(script, "get_peft_model")]):
+        values = _UNSLOTH_ADAPTER | by_rows(options_of(wrapped[-1]), _LORA)
+    fixed = any(read.calls_anywhere(script, "create_lorafa_optimizer"))
+    return values | ({"frozen_a": True} if fixed else {})
+
+
+def _of_unsloth(script: Script, method: str) -> Iterator[Call]:
+    """Yield the calls of a method of Unsloth's model classes."""
+    calls = read.calls_anywhere(script, f".{method}")
+    return (call for call in calls if call.name.startswith("unsloth."))
+
+
+def loading_by_unsloth(script: Script) -> Options:
+    """What Unsloth's calls decide of a model, its adapter's checkpointing and its loss, by their
+    defaults too. Source: ``unsloth/models/loader.py`` and ``llama.py``."""
+    load = next(_of_unsloth(script, "from_pretrained"), None)
+    if load is None:
+        return {}
+    options = options_of(load)
+    name = options.get("model_name", python_value(load.argument(0)))
+    other = any(options.get(f"load_in_{bits}bit") is True for bits in (8, 16))
+    values = dict(_BY_UNSLOTH)
+    values |= {"model": name} if isinstance(name, str) else {}
+    values |= by_rows(options, (("max_seq_length", "seq_len", count_in),))
+    if options.get("load_in_8bit") is True:
+        values["quantization"] = {"bits": 8, "type": "int8", "kbit_preparation": False}
+    elif options.get("load_in_4bit", not other) and options.get("full_finetuning") is not True:
+        values["quantization"] = _UNSLOTH_BASE
+    for call in _of_unsloth(script, "get_peft_model"):
+        again = options_of(call).get("use_gradient_checkpointing", "unsloth")
+        values["checkpointing"] = "full" if again else "none"
+        values |= {"offload": "activations"} if again == "unsloth" else {}
+    return values
 
 
 def _config_in(wrapper: Call) -> object:

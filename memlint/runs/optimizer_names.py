@@ -23,6 +23,7 @@ _PACKAGES = (
     "transformers.optimization.Ada", "apollo_torch.", "lion_pytorch.", "deepspeed.ops.",
     "lomo_optim.", "schedulefree.", "adam_mini.", "prodigyopt.", "came_pytorch.", "muon.",
     "optimi.", "heavyball.", "flashoptim.", "dion.", "pytorch_optimizer.", "apex.optimizers.",
+    "peft.optimizers.",
 )  # fmt: skip
 # Classes whose names mean something else in other packages.
 _TORCHAO = {
@@ -35,6 +36,7 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
     "torchao": _TORCHAO,
     "bitsandbytes": dict.fromkeys(("Adam", "AdamW", "Adam32bit", "AdamW32bit"), "adamw_bnb_32bit"),
     "lion_pytorch": {"Lion": "lion_pytorch"},
+    "peft": {"create_lorafa_optimizer": "adamw_torch_one_by_one"},
     # A compensation for the rounding of 16-bit weights comes on top of its states.
     "optimi": {"Adam": "optimi_adamw", "AdamW": "optimi_adamw", "Lion": "optimi_lion"},
 }
@@ -87,7 +89,7 @@ def optimizer_of_loop(script: Script) -> Options:
 def _is_optimizer(call: Call) -> bool:
     """True if it makes an optimizer: a class of one of their packages, and no schedule."""
     inner = any(part in call.name for part in (".lr_scheduler.", ".swa_utils."))
-    is_class = call.method.lstrip("_")[:1].isupper()
+    is_class = call.method.lstrip("_")[:1].isupper() or "create_lora" in call.method
     return is_class and not inner and (call.name.startswith(_PACKAGES) or "Muon" in call.method)
 
 

@@ -6,7 +6,6 @@ schemas of axolotl; ``hparams`` and ``model/adapter.py`` of LLaMA-Factory.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from memlint.recipes.document import values
 from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import UNKNOWN, Recipe
 from memlint.recipes.recipe_training import is_sharded
-from memlint.runs.devices import by_deepspeed, by_file_name, by_fsdp, launched
+from memlint.runs.devices import by_deepspeed, by_file_name, by_fsdp, by_sizes, launched
 from memlint.runs.loadings import format_by_name
 from memlint.runs.optimizer_names import named_optimizer
 from memlint.runs.plain_options import (
@@ -107,6 +106,10 @@ _PARALLEL = {
     "context_parallel_dim": "cp_size",
     "tensor_parallel_size": "tp_size",
     "tensor_parallel_dim": "tp_size",
+    "dp_shard_size": "dp_shard_size",
+    "data_parallel_shard_dim": "dp_shard_size",
+    "dp_replicate_size": "dp_replicate_size",
+    "data_parallel_replicate_dim": "dp_replicate_size",
 }
 # LLaMA-Factory's switches for optimizers; those that are frozen by turns are not counted.
 _SWITCHED = {
@@ -167,7 +170,7 @@ def _axolotl_method(ask: Ask, dtype: str) -> Options:
         bits = 8 if ask("load_in_8bit") is True else 4 if ask("load_in_4bit") is True else 0
         quantized = {"quantization": _quantized(bits, dtype, double=True)} if bits else {}
         return {"method": "lora", **quantized}
-    if ask("unfrozen_parameters") or ask("peft_layers_to_transform"):
+    if any(map(ask, ("unfrozen_parameters", "peft_layers_to_transform", "lisa_n_layers"))):
         return {"notes": {"method": "some weights are frozen, which nobody counts here"}}
     return {"method": "full"}
 
@@ -457,9 +460,9 @@ def _in_parallel(ask: Ask, kept: Options) -> Options:
     sizes = {option: size for option, size in given if size and size > 1}
     if not sizes:
         return {}
-    world = {"world_size": math.prod(sizes.values()), "sharding": "none", **kept}
-    options = {**kept.get("sharding_options", {}), **sizes}
-    return {key: world[key] for key in ("world_size", "sharding")} | {"sharding_options": options}
+    shared = by_sizes(sizes)
+    options = {**kept.get("sharding_options", {}), **shared["sharding_options"]}
+    return {"sharding": "none", **shared, **kept, "sharding_options": options}
 
 
 def _versions(recipe: Recipe, api: Api) -> dict[str, str]:

@@ -9,12 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memlint.engine.answers import any_of
+from memlint.engine.tensors import Positions, Role
 from memlint.engine.values import ABSENT, Object
 from memlint.runs.batches import batches_of_loop, batches_of_trainer
-from memlint.runs.companions import companions_of, frozen_loads, loss_of, reference_of
+from memlint.runs.companions import (
+    companions_of,
+    frozen_loads,
+    generation_of_loop,
+    loss_of,
+    reference_of,
+)
 from memlint.runs.devices import LIGHTNING, SHORT, accelerated, devices_of
 from memlint.runs.frozen import frozen_of
-from memlint.runs.loadings import adapter_of, loading_by_name, loading_of
+from memlint.runs.loadings import adapter_of, loading_by_name, loading_by_unsloth, loading_of
 from memlint.runs.optimizer_names import optimizer_of_loop, optimizer_of_trainer
 from memlint.runs.plain_options import (
     Either,
@@ -58,6 +65,9 @@ _HOSTS = (".save_on_cpu", ".OffloadActivations", ".get_act_offloading_ctx_manage
 _GROWING = lazy_pattern(r"expandable_segments\s*:\s*True")
 # What keeps some activations and computes the others again.
 _SELECTS = ("activation_memory_budget", "create_selective_checkpoint_contexts")
+_PARTS = ("split", "chunk", "tensor_split")
+# What runs an MLP tile by tile: of DeepSpeed, which axolotl uses, and of Liger.
+_TILED = ("TiledMLP", "LigerTiledSwiGLUMLP", "LigerTiledGEGLUMLP")
 _MIXES = (".autocast", "accelerate.Accelerator", "lightning.Fabric", "deepspeed.initialize")
 _SWITCHES: dict[str, Options] = {
     "use_liger_kernel": {"loss": "liger"},
@@ -112,10 +122,29 @@ def settings_of_loop(script: Script) -> Options:
         batches_of_loop(script),
         optimizer_of_loop(script),
         {"compile": True} if compiled else {},
+        {"loss": "chunked"} if _is_by_pieces(script) else {},
+        generation_of_loop(script),
         {} if _holds_outputs(script) else {"held_outputs": False},
         _precision_of_loop(script),
     )
     return _finished(script, values, facts, None)
+
+
+def _is_by_pieces(script: Script) -> bool:
+    """True if a loop gives its head the hidden states piece by piece, and never all of them."""
+    turns = {loop for step in script.steps for loop in (step.node, *step.epochs)}
+    cut = False
+    for tensor, operation, _ in script.tensor_uses:
+        if tensor.as_large_as_logits:
+            return False
+        hidden = tensor.role is Role.HIDDEN_STATES
+        parted = operation in _PARTS or (
+            tensor.positions is Positions.SOME
+            and tensor.node is not None
+            and not turns.issuperset(script.flow.loops_around(tensor.node))
+        )
+        cut = cut or (hidden and parted)
+    return cut
 
 
 def _holds_outputs(script: Script) -> bool:
@@ -153,6 +182,8 @@ def _finished(
         values["checkpointing"] = "full"
     if script.matches(_GROWING):
         values["expandable"] = True
+    if any(name.endswith(_TILED) for _, _, name in script.imports):
+        values["tiled_mlp"] = True
     if any(calls_anywhere(script, *_HOSTS)):
         values["offload"] = "activations"
     values = joined(
@@ -167,7 +198,7 @@ def _finished(
         effect = _RUNTIME.get(call.method, {})
         tiled = "loss" in effect and values["trainer"].startswith("trl.")
         values |= {**effect, "loss": "chunked"} if tiled else effect
-    values = joined(values, _trained(script, facts, trainer))
+    values = joined(values, loading_by_unsloth(script), _trained(script, facts, trainer))
     if "quantization" in values:
         values |= _prepared(script, trainer, values["quantization"])
     target = script.api.target

@@ -21,7 +21,8 @@ class Launcher(Record):
     sharding, plain values. checkpoints: FSDP checkpoints every layer. mixed_precision: ``no``,
     ``bf16``, ``fp16``, ``fp8``; empty where the launcher says nothing. processes: on all machines.
     complete: the script gets no arguments but those that are known. unseen: the file that decides
-    the sharding, where one is named and not at hand.
+    the sharding, where one is named and not at hand. expandable: its environment lets the
+    allocator's segments grow.
     """
 
     sharding: str | None = "none"
@@ -31,6 +32,7 @@ class Launcher(Record):
     processes: int | None = None
     complete: bool = False
     unseen: str = ""
+    expandable: bool = False
 
     @property
     def engine(self) -> str:
@@ -41,23 +43,15 @@ class Launcher(Record):
         return "" if self.sharding in _WHOLE else "fsdp" if "fsdp" in self.sharding else "deepspeed"
 
 
+UNDECIDED = Launcher(None, {}, None, None)
+
+
 def joined(launchers: Sequence[Launcher]) -> Launcher:
     """What all launchers of a script decide alike; the default where there is none."""
     if not launchers:
         return Launcher()
-    first = launchers[0]
-    alike = [name for name in Launcher._fields if _agree(launchers, name)]
-    return Launcher(
-        sharding=first.sharding if "sharding" in alike else None,
-        options=first.options if "options" in alike else {},
-        checkpoints=first.checkpoints if "checkpoints" in alike else None,
-        mixed_precision=first.mixed_precision if "mixed_precision" in alike else None,
-        processes=first.processes if "processes" in alike else None,
-        complete=all(one.complete for one in launchers),
-        unseen=first.unseen if "unseen" in alike else "",
-    )
-
-
-def _agree(launchers: Sequence[Launcher], name: str) -> bool:
-    first = getattr(launchers[0], name)
-    return all(getattr(other, name) == first for other in launchers)
+    several = {
+        name: [getattr(launcher, name) for launcher in launchers] for name in Launcher._fields
+    }
+    disputed = [name for name, values in several.items() if any(v != values[0] for v in values)]
+    return launchers[0]._replace(**{name: getattr(UNDECIDED, name) for name in disputed})

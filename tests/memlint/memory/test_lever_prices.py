@@ -104,6 +104,27 @@ FAULTS = {
 }
 
 
+def test_sharding_saves_what_the_other_gpus_keep(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of weights, gradients and states in bf16 each of four GPUs keeps a quarter, and no buckets;
+    it gathers the tables and two layers."""
+    wrapped = "model = torch.nn.parallel.DistributedDataParallel(model)\n"
+    (tmp_path / "train.py").write_text(LOOP.format(make=wrapped + ADAM.format(", fused=True")))
+    (tmp_path / "run.sh").write_text("torchrun --nproc_per_node 4 train.py\n")
+    command = ["check", "--no-cache", "--output-format", "json", "--select", "MEM508"]
+    run([*command, "--assume", "loss=liger", str(tmp_path)])
+    (found,) = json.loads(capsys.readouterr().out)
+    numbers, tables, layer = 7.616e9, 2 * 152064 * 3584, 233e6
+    before = 2 * numbers * (1 + 1 + 2 + 1)
+    # When the first layer's gradients come: a quarter of all, what is gathered, the layer's whole
+    # gradients, and those of the head, which wait for the embeddings'.
+    after = before * 4 / 5 / 4 + 2 * (tables + 2 * layer) + 2 * layer + tables
+    assert "on 4 GPUs" in found["message"]
+    assert found["saving"]["low"] <= before - after <= found["saving"]["high"]
+    assert found["saving"]["high"] - found["saving"]["low"] < 0.25 * before
+
+
 @pytest.mark.parametrize("code", FAULTS)
 def test_a_fault_costs_what_arithmetic_says(
     code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -9,7 +9,11 @@ import pytest
 from memlint.api.lookup import Api
 from memlint.api.target_versions import newest
 from memlint.memory import estimate
+from memlint.recipes.launch import read_commands
+from memlint.run.launchers import launcher_of
+from memlint.runs.devices import by_sizes
 from memlint.runs.run_settings import settings_of
+from memlint.script.launcher import Launcher
 from memlint.script.model import build_script
 from memlint.source import Source
 
@@ -107,6 +111,116 @@ def trainer(arguments: str, load: str = "dtype=torch.bfloat16") -> dict[str, Any
     return settings(HEAD + load + run)
 
 
+PIECES = """
+def by_windows(hidden, head, targets):
+    total = hidden.new_zeros(())
+    for start in range(0, hidden.shape[1] - 1, 512):
+        {cut}
+        logits = head(window).float()
+        wanted = targets[:, start + 1 : start + 513]
+        total += F.cross_entropy(logits.flatten(0, 1), wanted.flatten())
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    ("cut", "given", "wanted"),
+    [
+        ("window = hidden[:, start : start + 512]", "hidden", "chunked"),
+        ("window = hidden", "hidden", None),
+        ("window = hidden[:, start : start + 512]", "model(batch['input_ids']).logits", None),
+    ],
+)
+def test_a_head_that_never_gets_all_states_at_once_makes_no_full_logits(
+    cut: str, given: str, wanted: str | None
+) -> None:
+    step = f"{HIDDEN}loss = by_windows({given}, model.lm_head, batch['labels'])"
+    assert loop(PIECES.format(cut=cut), step).get("loss") == wanted
+
+
+@pytest.mark.parametrize("name", ["LigerTiledSwiGLUMLP", "LigerTiledGEGLUMLP", "LigerSwiGLUMLP"])
+def test_an_mlp_in_tiles_of_another_library_is_read(name: str) -> None:
+    patch = f"from liger_kernel.transformers import {name}\nlayers.Qwen2MLP = {name}"
+    found = loop(f"from transformers.models.qwen2 import modeling_qwen2 as layers\n{patch}")
+    assert found.get("tiled_mlp") is (True if "Tiled" in name else None)
+
+
+def test_answers_that_are_only_looked_at_are_not_trained_on() -> None:
+    top = """from datasets import load_dataset
+from torch.utils.data import DataLoader
+rows = load_dataset("a/b", split="train").map(
+    lambda row: tokenizer(row["text"], truncation=True, max_length=900)
+)
+loader = DataLoader(rows, batch_size=2)
+"""
+    sampled = "model.generate(batch['input_ids'], max_new_tokens=300)"
+    lengths = []
+    for before, after in (("", ""), (f"ids = {sampled}\n    ", ""), ("", f"\n    {sampled}")):
+        text = HEAD + top + LOAD.format(name="Qwen/Qwen2.5-3B", how="dtype=torch.bfloat16")
+        lengths.append(settings(text + STEP.format(loss=before + PLAIN) + after).get("seq_len"))
+    assert lengths == [900, 1200, 900]
+
+
+@pytest.mark.parametrize(
+    ("options", "share", "sleeps"),
+    [
+        ("gpu_memory_utilization=0.35", 0.35, False),
+        ("", 0.9, False),
+        ("gpu_memory_utilization=0.35, enable_sleep_mode=True", 0.35, True),
+        ("tensor_parallel_size=2", None, None),
+    ],
+)
+def test_an_engine_beside_a_loop_takes_its_share(
+    options: str, share: float | None, sleeps: bool | None
+) -> None:
+    top = f'from vllm import LLM\nengine = LLM("Qwen/Qwen2.5-3B", {options})'
+    found = loop(top, f"answers = engine.generate(prompts)\n    {PLAIN}")
+    assert found.get("generation", {}).get("vllm_gpu_memory_utilization") == share
+    assert found.get("vllm_sleep") is sleeps
+
+
+def test_an_adapter_with_a_fixed_first_matrix_keeps_no_input() -> None:
+    top = "from peft import LoraConfig, get_peft_model\nfrom peft.optimizers import *\n"
+    top += "from peft.optimizers import create_lorafa_optimizer"
+    after = "model = get_peft_model(model, LoraConfig(r=16, target_modules='all-linear'))\n"
+    found = loop(top, after=after + "create_lorafa_optimizer(model, 16, 32, 1e-4)")
+    assert found["lora"]["frozen_a"] is True
+    assert "frozen_a" not in loop(top, after=after)["lora"]
+    run = {**found, "model": {"config": SMALL}, "seq_len": 4096, "checkpointing": "none"}
+    run |= {"loss": "liger", "autocast": True, "compute_dtype": "bfloat16"}
+    phases = [
+        estimate({**run, "lora": {**found["lora"], "frozen_a": on}}).phases[1].bytes_by_kind
+        for on in (False, True)
+    ]
+    # Inputs of query, key and value; of the output's map; of gate and up; of the last: none is kept
+    # for a first matrix, and none by the frozen maps. Copies in float32 are made for the adapters.
+    inputs = 896 + 896 + 896 + 4864
+    fallen = phases[0]["activations"] - phases[1]["activations"]
+    assert fallen == pytest.approx(12 * 4096 * 2 * inputs, rel=0.5)
+    states = 2 * 4 * 16 * 12 * (3 * 896 + 896 + 2 * 896 + 4864)
+    assert phases[0]["optimizer states"] - phases[1]["optimizer states"] == states
+
+
+def test_unsloth_decides_format_checkpoints_and_lengths() -> None:
+    text = """\
+from unsloth import FastLanguageModel
+from trl import SFTConfig, SFTTrainer
+model, tokenizer = FastLanguageModel.from_pretrained("Qwen/Qwen2.5-3B", max_seq_length=3000{})
+model = FastLanguageModel.get_peft_model(model, r=32{})
+SFTTrainer(model, args=SFTConfig("o"), train_dataset=rows).train()
+"""
+    found = settings(text.format("", ""))
+    assert found["quantization"] == {
+        "bits": 4, "type": "nf4", "double_quant": True, "kbit_preparation": False
+    }  # fmt: skip
+    wanted = {"offload": "activations", "checkpointing": "full", "seq_len": 3000, "loss": "chunked"}
+    assert wanted.items() <= found.items()
+    assert (found["lora"]["r"], found["lora"]["target_modules"]) == (32, "all-linear")
+    plain = settings(text.format(", load_in_16bit=True", ", use_gradient_checkpointing=True"))
+    assert "quantization" not in plain
+    assert "offload" not in plain
+
+
 def test_keywords_of_checkpointing_say_what_stays() -> None:
     on = "gradient_checkpointing=True, gradient_checkpointing_kwargs={}"
     assert trainer(on.format('{"offload": True}'))["offload"] == "activations"
@@ -153,6 +267,42 @@ def test_a_load_says_how_many_share_each_layer() -> None:
     found = loop(how='tp_plan="auto", tp_size=4, dtype=torch.bfloat16')
     assert (found["world_size"], found["sharding_options"]) == (4, {"tp_size": 4})
     assert "world_size" not in loop(how='tp_plan="auto", dtype=torch.bfloat16')
+
+
+@pytest.mark.parametrize(("command", "experts"), [("torchrun --nproc_per_node 8", 8), ("", None)])
+def test_experts_are_shared_by_the_processes_of_a_launcher(
+    command: str, experts: int | None
+) -> None:
+    how = "distributed_config=DistributedConfig(enable_expert_parallel=True)"
+    text = HEAD + "from transformers.distributed import DistributedConfig\n"
+    text += LOAD.format(name="Qwen/Qwen3-30B-A3B", how=how) + STEP.format(loss=PLAIN)
+    launcher = Launcher("ddp", processes=8) if command else Launcher()
+    script = build_script(Source("a.py", text), Api(newest()), launcher=launcher)
+    assert ((settings_of(script) or {}).get("sharding_options") or {}).get("ep_size") == experts
+
+
+@pytest.mark.parametrize("name", ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "OTHER"])
+def test_the_environment_of_a_command_lets_segments_grow(name: str) -> None:
+    text = f"export {name}=max_split_size_mb:512,expandable_segments:True\ntorchrun a.py\n"
+    (command,) = read_commands(text, "shell")
+    assert launcher_of(command, lambda text: None).expandable is (name != "OTHER")
+
+
+def test_weights_on_the_host_leave_one_gpu_without_states() -> None:
+    base = {"model": "Qwen/Qwen2.5-3B", "seq_len": 256, "checkpointing": "full", "micro_batch": 1}
+    for options, states in (({"offload_params": True}, 0), ({}, 2 * 2 * 3.086e9)):
+        run = {**base, "sharding": "fsdp2", "sharding_options": options, "world_size": 1}
+        kinds = estimate(
+            {**run, "optimizer": "adamw_torch_fused", "autocast": False}
+        ).peak.bytes_by_kind
+        assert kinds.get("optimizer states", 0) == pytest.approx(states, rel=0.01)
+
+
+def test_weights_are_divided_over_those_that_share_rows_and_not_over_copies() -> None:
+    sizes = {"dp_replicate_size": 2, "dp_shard_size": 4, "cp_size": 2, "tp_size": 2}
+    options = {"cp_size": 2, "tp_size": 2, "shard_size": 8}
+    assert by_sizes(sizes) == {"world_size": 32, "sharding_options": options}
+    assert "shard_size" not in by_sizes({"dp_shard_size": 4, "cp_size": 2})["sharding_options"]
 
 
 def test_deepspeeds_configuration_may_name_the_optimizer() -> None:
