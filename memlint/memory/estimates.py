@@ -314,58 +314,40 @@ def _gathered(timeline: Timeline) -> tuple[int, int]:
 
 def singles_of(timeline: Timeline) -> tuple[tuple[str, Tensor], ...]:
     """Phases and tensors, the largest first."""
-    run, standing = timeline.run, timeline.standing
-    found = list(timeline.recording.singles)
-    width = timeline.holding.width
+    run, standing, optimizer = timeline.run, timeline.standing, timeline.optimizer
+    architecture, width = timeline.architecture, timeline.holding.width
     matrices = {
         (linear.name, linear.inputs, linear.outputs * linear.experts)
         for stack in timeline.recording.stacks
         for linear in stack.layer.linears
     }
-    architecture = timeline.architecture
     for name in ("embeddings", "lm_head"):
         matrices.add((name, architecture.vocabulary, architecture.hidden))
-    optimizer = timeline.optimizer
-    for name, inputs, outputs in sorted(matrices):
-        numel = inputs * outputs
-        sizes = f"{inputs} x {outputs} x {width} bytes"
-        found.append(("load", Tensor(name, numel * width, "weights", sizes)))
+    found = list(timeline.recording.singles)
+    found += [("forward", tensor) for tensor in standing.gather()]
+
+    def add(phase: str, name: str, size: int, kind: str, sizes: str = "") -> None:
+        found.append((phase, Tensor(name, size, kind, sizes)))
+
+    for name, rows, columns in sorted(matrices):
+        numel, shape = rows * columns, f"{rows} x {columns} x"
+        add("load", name, numel * width, "weights", f"{shape} {width} bytes")
         if not timeline.holding.full:
             continue
-        found.append(("backward", Tensor(f"gradient of {name}", numel * width, "gradients", sizes)))
+        size = f"{shape} {width} bytes"
+        add("backward", f"gradient of {name}", numel * width, "gradients", size)
         if optimizer.moments:
-            state = (
-                state_bytes(optimizer, numel, standing.state_width(), rows=inputs, columns=outputs)
-                // optimizer.moments
-            )
-            found.append(
-                ("optimizer step", Tensor(f"one state of {name}", state, "optimizer states"))
-            )
+            states = standing.state_width()
+            state = state_bytes(optimizer, numel, states, rows=rows, columns=columns)
+            state //= optimizer.moments
+            add("optimizer step", f"one state of {name}", state, "optimizer states")
         if optimizer.foreach or optimizer.single:
             each = standing.state_width() if optimizer.foreach else 4
-            found.append(
-                (
-                    "optimizer step",
-                    Tensor(
-                        f"temporary of {name}",
-                        numel * each,
-                        "optimizer temporaries",
-                        f"{inputs} x {outputs} x {each} bytes",
-                    ),
-                )
-            )
-    found.extend(("forward", tensor) for tensor in standing.gather())
-    found.extend(
-        (
-            "generation",
-            Tensor(
-                "key/value cache of a layer",
-                cache_bytes(stack.layer.attention, run.rows, run.length, run.compute),
-                "kv cache",
-            ),
-        )
-        for stack in timeline.recording.stacks[:1]
-        if kind_of(timeline.settings.trainer).generates
-    )
+            kind, size = "optimizer temporaries", f"{shape} {each} bytes"
+            add("optimizer step", f"temporary of {name}", numel * each, kind, size)
+    if kind_of(timeline.settings.trainer).generates:
+        attention = timeline.recording.stacks[0].layer.attention
+        cache = cache_bytes(attention, run.rows, run.length, run.compute)
+        add("generation", "key/value cache of a layer", cache, "kv cache")
     unique = {(phase, tensor.name, tensor.bytes): (phase, tensor) for phase, tensor in found}
     return tuple(sorted(unique.values(), key=lambda item: -item[1].bytes))

@@ -221,27 +221,18 @@ class Standing(OfRun):
             whole = state_bytes(flat, base, self.state_width())
             return int(part * (whole + state_bytes(flat, adapter, self.adapter_state_width())))
         total = 0
-        for stack in self.recording.stacks:
-            for rows, columns, times in stack.stock.shapes:
-                adapted = stack.stock.adapter
-                width = self.adapter_state_width() if adapted else self.state_width()
-                total += (
-                    stack.count
-                    * times
-                    * state_bytes(optimizer, rows * columns, width, rows=rows, columns=columns)
-                )
-        for stock, table in ((self.holding.embedding(), True), (self.holding.head(), False)):
+        parts = [(stack.stock, stack.count, "") for stack in self.recording.stacks]
+        parts += [(self.holding.embedding(), 1, "table"), (self.holding.head(), 1, "head")]
+        for stock, count, part_of in parts:
+            adapted = bool(stock.adapter) and not part_of
+            width = self.adapter_state_width() if adapted else self.state_width()
+            where = {"embedding": part_of == "table", "head": part_of == "head"}
             for rows, columns, times in stock.shapes:
-                total += times * state_bytes(
-                    optimizer,
-                    rows * columns,
-                    self.state_width(),
-                    rows=rows,
-                    columns=columns,
-                    embedding=table,
-                    head=not table,
+                size = state_bytes(
+                    optimizer, rows * columns, width, rows=rows, columns=columns, **where
                 )
-            if stock.adapter:
+                total += count * times * size
+            if part_of and stock.adapter:
                 total += state_bytes(optimizer, stock.adapter, self.adapter_state_width())
         towers, _ = self._towers()
         if self.holding.full and towers:

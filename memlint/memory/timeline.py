@@ -58,19 +58,10 @@ class Timeline(OfRun):
     def phases(self) -> tuple[Phase, ...]:
         resident = self.standing.resident()
         accumulating = self.standing.keeps_gradients()
-        held = (
-            [Tensor("gradients", self.standing.accumulated(), "gradients")]
-            if (accumulating and not self.optimizer.in_backward)
-            else []
-        )
-        phases = [
-            Phase(
-                "load",
-                tuple(
-                    tensor for tensor in resident if tensor.kind in ("weights", "reference model")
-                ),
-            )
-        ]
+        waits = accumulating and not self.optimizer.in_backward
+        held = [Tensor("gradients", self.standing.accumulated(), "gradients")] * waits
+        loaded = [tensor for tensor in resident if tensor.kind in ("weights", "reference model")]
+        phases = [Phase("load", tuple(loaded))]
         if kind_of(self.settings.trainer).generates:
             phases.append(self._generation(resident))
         kept = self._kept_prompts()
@@ -158,12 +149,8 @@ class Timeline(OfRun):
             return []
         if settings.checkpointing not in ("full", "reentrant"):
             return []
-        quantized = self.holding.quantization is not None
-        width = (
-            self.recording.hidden_width()
-            if quantized or not settings.autocast
-            else self.run.compute
-        )
+        narrow = settings.autocast and self.holding.quantization is None
+        width = self.run.compute if narrow else self.recording.hidden_width()
         size = sum(
             stack.layer.attention.projections[0].outputs * stack.count
             for stack in self.recording.stacks
@@ -176,15 +163,13 @@ class Timeline(OfRun):
 
         Without checkpointing autograd keeps the same copies, which the layers count.
         """
-        copies = (
-            sum(
-                tensor.bytes * stack.count
-                for stack in self.recording.stacks
-                for tensor in stack.replay.backward.tensors
-                if tensor.kind == "weight copies"
-            )
-            if self.settings.checkpointing != "none" and self.holding.full
-            else 0
+        if self.settings.checkpointing == "none" or not self.holding.full:
+            return []
+        copies = sum(
+            tensor.bytes * stack.count
+            for stack in self.recording.stacks
+            for tensor in stack.replay.backward.tensors
+            if tensor.kind == "weight copies"
         )
         return [Tensor("weights in the compute dtype", copies, "weight copies")] if copies else []
 
@@ -266,14 +251,9 @@ class Timeline(OfRun):
                 joined = self._joined_gradients(stack, whole)
                 tensors = max(tensors, joined, key=lambda part: sum(one.bytes for one in part))
         elif accumulating and whole:
+            size = stack.stock.largest * self.holding.width
             tensors = [t for t in tensors if t.kind != "gradients"]
-            tensors.append(
-                Tensor(
-                    "gradient before it is added",
-                    stack.stock.largest * self.holding.width,
-                    "gradients",
-                )
-            )
+            tensors.append(Tensor("gradient before it is added", size, "gradients"))
         return tensors
 
     def _joined_gradients(self, stack: Stack, whole: int) -> list[Tensor]:

@@ -211,10 +211,7 @@ class Holding:
         rank = 0
         if self.lora is not None and matches(linear.name, self.lora.target_modules or ()):
             rank = self.lora.r or 8
-        first, second = (
-            rank * linear.inputs * linear.experts,
-            rank * linear.outputs * linear.experts,
-        )
+        first, second = (rank * size * linear.experts for size in (linear.inputs, linear.outputs))
         adapter = second if self.frozen_a else first + second
         fixed = first * self.adapter_width if self.frozen_a else 0
         biases = linear.outputs * linear.experts if linear.bias else 0
@@ -226,18 +223,21 @@ class Holding:
         # What quantization leaves out, PEFT's preparation casts.
         width = self.other_width if quantization else self.width
         stored = max(self.working, width) if self.prepared else self.working
-        weight = Weight(
-            trainable=self.full,
-            stored=stored,
-            gradient=self.working,
+        weight = self._adapted(rank)._replace(
+            trainable=self.full, stored=stored, gradient=self.working
+        )
+        bias = biases * width
+        return Held(weight, linear.weights * width + bias + fixed, adapter, bias)
+
+    def _adapted(self, rank: int) -> Weight:
+        """How a matrix is held under an adapter of a rank; 0: none."""
+        return Weight(
             rank=rank,
             adapter_width=self.adapter_width,
             adapter_dropout=self.adapter_dropout,
             dora=self.dora,
             frozen_a=self.frozen_a,
         )
-        bias = biases * width
-        return Held(weight, linear.weights * width + bias + fixed, adapter, bias)
 
     def _is_quantized(self, linear: Linear, quantization: Quantization) -> bool:
         skipped = quantization.skip_modules or ()
@@ -253,20 +253,15 @@ class Holding:
     def _quantized_weight(self, quantization: Quantization, rank: int) -> Weight:
         kernel = quantization.type in ("gptq", "awq", *PACKED)
         eight = quantization.type == "int8"
-        return Weight(
+        return self._adapted(rank)._replace(
             trainable=False,
             stored=0,
             quantized=True,
             dequantized=0 if kernel else self.compute if eight else self.dequantized,
             eight_bit=eight,
             computes=self.computes,
-            rank=rank,
             keeps_input=eight or (not kernel and self.keeps_input),
             keeps_codes=eight and self.transposes,
-            adapter_width=self.adapter_width,
-            adapter_dropout=self.adapter_dropout,
-            dora=self.dora,
-            frozen_a=self.frozen_a,
         )
 
     def weights(self, layer: Layer) -> Weights:
@@ -392,14 +387,8 @@ class Holding:
 
     def head_weight(self) -> Weight:
         """The output matrix as the loss sees it."""
-        weight = Weight(
-            trainable=self._trains_head() or self.saves_head,
-            rank=self._head_rank(),
-            adapter_width=self.adapter_width,
-            adapter_dropout=self.adapter_dropout,
-            dora=self.dora,
-            frozen_a=self.frozen_a,
-        )
+        trainable = self._trains_head() or self.saves_head
+        weight = self._adapted(self._head_rank())._replace(trainable=trainable)
         if self.quantizes_head:
             return weight._replace(stored=0, quantized=True, dequantized=self.dequantized)
         stored = 4 if self.prepared else self.working
