@@ -152,16 +152,16 @@ class Holding:
         self.prepared = not sharded and self._asks_for_preparation()
         # PEFT's preparation casts every 16-bit parameter that is not quantized to float32.
         self.other_width = 4 if self.prepared else self.width
-        self.adapter_width = dtype_width((self.lora.dtype if self.lora else None) or "float32")
-        self.dora = bool(self.lora and self.lora.dora)
-        self.frozen_a = bool(self.lora and self.lora.frozen_a)
-        self.adapter_dropout = getattr(self.lora, "dropout", None) or 0.0
+        adapter = self.lora or Lora()
+        self.adapter_width = dtype_width(adapter.dtype or "float32")
+        self.dora, self.frozen_a = bool(adapter.dora), bool(adapter.frozen_a)
+        self.adapter_dropout = adapter.dropout or 0.0
         self.keeps_input = not facts.reaches(settings.versions, facts.DROPS_INPUT)
         self.computes = self._asked_width()
         self.dequantized = self._dequantized_width()
         self.transposes = not facts.reaches(settings.versions, facts.NO_TRANSPOSED_CODES)
         self.quantizes_head = self._quantizes_head()
-        saved = self.lora.modules_to_save if self.lora else ()
+        saved = adapter.modules_to_save
         self.saves_embedding = any(matches("embed_tokens", (name,)) for name in saved)
         self.saves_head = any(matches("lm_head", (name,)) for name in saved)
 

@@ -14,6 +14,7 @@ from memlint.script.loaded_models import chain_of, model_facts
 from memlint.script.setups import trainer_overrides
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import Node
     from memlint.engine.tensors import Tensor
     from memlint.script.called import Call
     from memlint.script.calls import Config, Trainer
@@ -81,18 +82,23 @@ def engine_beside(script: Script) -> Call | None:
     first = [step.order for step in script.steps if step.order is not None]
     if not first or script.may_use("CUDA_VISIBLE_DEVICES"):
         return None
-    loops = {loop for step in script.steps for loop in (step.node, *step.epochs)}
-    generators = {
-        call.receiver.node
-        for call in script.method_calls_anywhere("generate", "chat")
-        if isinstance(call.receiver, Object)
-        if any(not loops.isdisjoint(one.loops) for one in call.invocations)
-    }
+    generators = _generators(script)
     for engine in script.calls_to("vllm.LLM", "vllm.entrypoints.llm.LLM"):
         here = all(engine.setting(name).given is False for name in _ELSEWHERE)
         if here and engine.order < max(first) and engine.node in generators:
             return engine
     return None
+
+
+def _generators(script: Script) -> set[Node | None]:
+    """What makes the engines that a loop generates with."""
+    loops = {loop for step in script.steps for loop in (step.node, *step.epochs)}
+    return {
+        call.receiver.node
+        for call in script.method_calls_anywhere("generate", "chat")
+        if isinstance(call.receiver, Object)
+        if any(not loops.isdisjoint(one.loops) for one in call.invocations)
+    }
 
 
 def generation_of_loop(script: Script) -> Options:
