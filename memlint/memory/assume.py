@@ -211,12 +211,8 @@ def _adapter(run: _Completion) -> None:
         stored = settings.quantization.type if settings.quantization else None
         run.taken.append(Assumption("quantization.type", stored or "none", note))
     if run.method == "qlora" or settings.quantization is not None:
-        run.changes["quantization"] = _quantization(
-            settings.quantization or Quantization(),
-            architecture,
-            prepares,
-            run.taken,
-        )
+        quantization = settings.quantization or Quantization()
+        run.changes["quantization"] = _quantization(quantization, architecture, prepares, run.taken)
 
 
 def _lengths(settings: Settings, architecture: Architecture, trainer: str, take: Any) -> None:
@@ -224,12 +220,8 @@ def _lengths(settings: Settings, architecture: Architecture, trainer: str, take:
         take("prompt_len", 512, "no prompt length was named")
         take("completion_len", 512, "TRL's default completion length")
         take("group_size", 8, "TRL's default number of generations")
-        take(
-            "seq_len",
-            (settings.prompt_len or 512) + (settings.completion_len or 512),
-            "prompt and completion",
-            quiet=True,
-        )
+        tokens = (settings.prompt_len or 512) + (settings.completion_len or 512)
+        take("seq_len", tokens, "prompt and completion", quiet=True)
         return
     if settings.shared_prompt:
         half = (settings.seq_len or 1024) // 2
@@ -259,18 +251,13 @@ def _lora(lora: Lora, architecture: Architecture, taken: list[Assumption], *, na
         changes["r"] = 8
         taken.append(Assumption("lora.r", 8, "PEFT's default rank"))
     if lora.target_modules is None:
-        changes["target_modules"] = default_targets(architecture)
-        taken.append(
-            Assumption(
-                "lora.target_modules",
-                ",".join(changes["target_modules"]),
-                "PEFT's default for the family",
-            )
-        )
+        names = changes["target_modules"] = default_targets(architecture)
+        reason = "PEFT's default for the family"
+        taken.append(Assumption("lora.target_modules", ",".join(names), reason))
     else:
-        names = sorted(_maps(architecture))
-        if not any(matches(name, lora.target_modules) for name in (*names, *_TABLES)):
-            reason = f"none of them is in this model, which has {', '.join(names)}"
+        maps = sorted(_maps(architecture))
+        if not any(matches(name, lora.target_modules) for name in (*maps, *_TABLES)):
+            reason = f"none of them is in this model, which has {', '.join(maps)}"
             shown = lora.target_modules
             text = shown if isinstance(shown, str) else ",".join(shown)
             taken.append(Assumption("lora.target_modules", text, reason))

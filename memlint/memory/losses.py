@@ -122,13 +122,9 @@ def _cross_entropy(tape: Tape, logits: Value, head: Head) -> Value:
     if head.upcast not in ("none", "own") or head.autocast:
         wide = cast(tape, logits, 4, "logits in float32")
     wide.storage.kind = "logits"
-    shifted = wide
-    if shift:
-        shifted = tape.op("shifted logits", (wide,), wide.elements, wide.width, kind="logits")
+    shifted = _logits(tape, "shifted logits", wide) if shift else wide
     if head.path == "fused":
-        loss = tape.op(
-            "loss", (shifted,), head.tokens, 4, saves=(shifted,), kind="logits", scratch=0
-        )
+        loss = tape.op("loss", (shifted,), head.tokens, 4, saves=(shifted,), kind="logits")
     else:
         chances = tape.op(
             "log-softmax",
@@ -140,18 +136,11 @@ def _cross_entropy(tape: Tape, logits: Value, head: Head) -> Value:
             kind="logits",
         )
         loss = tape.op("loss", (chances,), head.tokens, 4)
-    if head.upcast == "own":
-        tape.touch(narrow, logits)
-        if head.held:
-            tape.name(narrow)
-    elif head.upcast == "model":
-        tape.touch(wide, shifted)
-        if head.held:
-            tape.name(wide)
-    else:
-        tape.touch(narrow, wide, shifted)
-        if head.held:
-            tape.name(narrow)
+    read = {"own": (narrow, logits), "model": (wide, shifted)}
+    last = read.get(head.upcast, (narrow, wide, shifted))
+    tape.touch(*last)
+    if head.held:
+        tape.name(last[0])
     return loss
 
 

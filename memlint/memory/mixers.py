@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from memlint.memory.architecture import Attention, Linear
 from memlint.memory.lifetimes import Value
 from memlint.memory.linear_maps import Weights, Work, cast, linear
@@ -62,15 +64,9 @@ def _projections(
         if work.joined_projections and weights.of(spec.projections[0]).rank:
             parts = unit * (spec.heads + spec.key_heads) * fused.width
             tape.keep("qkv adapter parts", parts, "activations")
-        query = (
-            tape.op("query", (fused,), unit * spec.heads, fused.width)
-            if spec.rotary
-            else tape.view(fused, unit * spec.heads)
-        )
-        key = (
-            tape.op("key", (fused,), unit * spec.key_heads, fused.width)
-            if spec.rotary
-            else tape.view(fused, unit * spec.key_heads)
+        query, key = (
+            tape.op(name, (fused,), size, fused.width) if spec.rotary else tape.view(fused, size)
+            for name, size in (("query", unit * spec.heads), ("key", unit * spec.key_heads))
         )
         return query, key, tape.view(fused, unit * spec.key_heads), None
     query_map, key_map, value_map = spec.projections[:3]
@@ -213,46 +209,28 @@ def _eager(
     width = work.compute if work.autocast else query.width
     tokens = query.elements // (spec.heads * spec.key_dim)
     scores = tokens * key_length * spec.heads
-    product = tape.op(
-        "attention scores", (query, key), scores, width, saves=(query, key), kind="attention scores"
-    )
-    scaled = tape.op("attention scores scaled", (product,), scores, width, kind="attention scores")
+
+    def step(name: str, *inputs: Value, size: int = width, **more: Any) -> Value:
+        return tape.op(f"attention {name}", inputs, scores, size, kind="attention scores", **more)
+
+    product = step("scores", query, key, saves=(query, key))
+    scaled = step("scores scaled", product)
     if spec.softcap:
-        capped = tape.op("attention scores over the cap", (scaled,), scores, width)
-        capped.storage.kind = "attention scores"
-        scaled = tape.op(
-            "attention scores softcap",
-            (capped,),
-            scores,
-            width,
-            saves_output=True,
-            kind="attention scores",
-        )
-        scaled = tape.op(
-            "attention scores capped", (scaled,), scores, width, kind="attention scores"
-        )
+        scaled = step("scores over the cap", scaled)
+        scaled = step("scores softcap", scaled, saves_output=True)
+        scaled = step("scores capped", scaled)
     if spec.causal or work.mask:
-        scaled = tape.op(
-            "attention scores masked", (scaled,), scores, width, kind="attention scores"
-        )
-    soft_width = max(work.softmax_width, width)
+        scaled = step("scores masked", scaled)
+    wide = max(work.softmax_width, width)
+    kept: tuple[Value, ...] = ()
     if work.softmax_keeps_input:
-        scaled = cast(tape, scaled, soft_width, "attention scores for the softmax")
-    soft = tape.op(
-        "attention softmax",
-        (scaled,),
-        scores,
-        soft_width,
-        saves=(scaled,) if work.softmax_keeps_input else (),
-        saves_output=True,
-        kind="attention scores",
-    )
+        scaled = cast(tape, scaled, wide, "attention scores for the softmax")
+        kept = (scaled,)
+    soft = step("softmax", scaled, size=wide, saves=kept, saves_output=True)
     chances = cast(tape, soft, width, "attention weights")
     chances.storage.kind = "attention scores"
     if spec.dropout > 0 and work.training:
-        chances = tape.op(
-            "attention dropout", (chances,), scores, width, keeps=scores, kind="attention scores"
-        )
+        chances = step("dropout", chances, keeps=scores)
     return tape.op(
         "attention output",
         (chances, value),

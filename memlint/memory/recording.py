@@ -141,10 +141,8 @@ class Recording(OfRun):
                 # The first layer's input needs no gradient where embeddings are frozen; the
                 # others' do, and they are the most.
                 cache[layer] = (stock, self._recorded(layer, width))
-            stock, recorded = cache[layer]
-            stacks.append(
-                Stack(layer, count, stock, recorded, tokens * architecture.hidden * width)
-            )
+            size = tokens * architecture.hidden * width
+            stacks.append(Stack(layer, count, *cache[layer], size))
         return tuple(stacks)
 
     def _recorded(self, layer: Layer, width: int) -> Recorded:
@@ -162,9 +160,8 @@ class Recording(OfRun):
         )
 
     def _encoder_tokens(self) -> int:
-        return next(
-            (t.tokens for t in self.architecture.towers if t.tokens), self.run.source_length
-        )
+        lengths = (tower.tokens for tower in self.architecture.towers if tower.tokens)
+        return next(lengths, self.run.source_length)
 
     def _head(self) -> Recorded:
         settings = self.settings

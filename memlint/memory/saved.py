@@ -47,12 +47,9 @@ class Saved(OfRun):
     def _keeps_attention(self) -> bool:
         """True if selective checkpointing keeps what attention made."""
         gpu, versions = self.run.gpu, self.settings.versions
-        return not (
-            gpu is not None
-            and gpu.blackwell
-            and facts.reaches(versions, facts.CUDNN_ATTENTION)
-            and not facts.reaches(versions, facts.KEEPS_CUDNN_ATTENTION)
-        )
+        drops = facts.reaches(versions, facts.CUDNN_ATTENTION)
+        drops = drops and not facts.reaches(versions, facts.KEEPS_CUDNN_ATTENTION)
+        return not (gpu is not None and gpu.blackwell and drops)
 
     def upto(self, upto: int | None = None) -> list[Tensor]:
         """What all layers (or the first ``upto``) have saved when the next one runs."""
@@ -91,10 +88,8 @@ class Saved(OfRun):
         """What an encoder or a vision tower keeps while the decoder runs."""
         tensors: list[Tensor] = []
         for tower in self.architecture.towers:
-            trained = self.holding.full or (
-                self.holding.lora is not None and self.architecture.encoder_decoder
-            )
-            if not trained:
+            adapted = self.holding.lora is not None and self.architecture.encoder_decoder
+            if not (self.holding.full or adapted):
                 continue
             length = tower.tokens or self.run.source_length
             tokens = self.run.rows * length

@@ -75,16 +75,14 @@ class Standing(OfRun):
         share = scale = self._share()
         if self.holding.full:
             scale = share * self._master_width() / self.holding.width
-        tensors = [Tensor("quantized layers", int(codes * share), "weights")] if codes else []
-        size = int((layers - codes) * scale * self._experts_share())
-        tensors.append(Tensor("layers", size, "weights"))
-        size = int(self.holding.embedding().base * scale)
-        tensors.append(Tensor("embeddings", size, "weights"))
-        if head:
-            tensors.append(Tensor("output matrix", int(head * scale), "weights"))
-        if towers:
-            tensors.append(Tensor("encoder or vision tower", int(towers * scale), "weights"))
-        return tensors
+        sizes = {
+            "quantized layers": codes * share,
+            "layers": (layers - codes) * scale * self._experts_share(),
+            "embeddings": self.holding.embedding().base * scale,
+            "output matrix": head * scale,
+            "encoder or vision tower": towers * scale,
+        }
+        return [Tensor(name, int(size), "weights") for name, size in sizes.items() if size]
 
     def _weights_in_turn(self) -> list[Tensor]:
         """Layers that wait on the host and come one after the other, as DeepSpeed's do."""
@@ -119,13 +117,9 @@ class Standing(OfRun):
         return tensors
 
     def _communication(self) -> list[Tensor]:
-        tensors = []
-        if self.sharding.buckets:
-            tensors.append(Tensor("gradient buckets", self.gradients(), "communication"))
-        if self.sharding.reduce_bytes:
-            size = self.sharding.reduce_bytes
-            tensors.append(Tensor("reduction buckets", size, "communication"))
-        return tensors
+        gradients = self.gradients() if self.sharding.buckets else 0
+        sizes = {"gradient buckets": gradients, "reduction buckets": self.sharding.reduce_bytes}
+        return [Tensor(name, size, "communication") for name, size in sizes.items() if size]
 
     def _reference(self) -> list[Tensor]:
         """A trainer's reference, and copies that the script makes: as large as the weights."""
@@ -294,30 +288,21 @@ class Standing(OfRun):
         if not sharding.gathered_layers:
             return []
         width = max(self.run.compute, 2) if self.holding.full else self.holding.width
-        architecture = self.architecture
-        tensors: list[Tensor] = []
-        largest = max(
-            (self._layer_gathered(stack, width) for stack in self.recording.stacks), default=0
-        )
+        architecture, stacks = self.architecture, self.recording.stacks
+        sizes = [self._layer_gathered(stack, width) for stack in stacks]
+        largest = max(sizes, default=0)
+        root = architecture.embedding_parameters + architecture.head_parameters
         if sharding.live_parameters:
-            whole = sum(
-                self._layer_gathered(stack, width) * stack.count for stack in self.recording.stacks
-            )
-            budget = min(sharding.live_parameters * width, whole)
-            tensors.append(Tensor("gathered parameters", max(budget, 2 * largest), "gathered"))
-            root = architecture.embedding_parameters + architecture.head_parameters
+            whole = sum(size * stack.count for size, stack in zip(sizes, stacks, strict=True))
+            layers = max(min(sharding.live_parameters * width, whole), 2 * largest)
             # ZeRO gathers parameter by parameter, FSDP its root as one.
             part = root * width // (2 if sharding.name == "zero3" else 1)
-            tensors.append(Tensor("gathered embeddings or head", part, "gathered"))
-            return tensors
-        root = (
-            architecture.embedding_parameters
-            + architecture.head_parameters
-            + architecture.norm_parameters
-        )
-        tensors.append(Tensor("gathered embeddings and head", root * width, "gathered"))
-        tensors.append(Tensor("gathered layers", sharding.gathered_layers * largest, "gathered"))
-        return tensors
+            parts = {"gathered parameters": layers, "gathered embeddings or head": part}
+        else:
+            whole = (root + architecture.norm_parameters) * width
+            layers = sharding.gathered_layers * largest
+            parts = {"gathered embeddings and head": whole, "gathered layers": layers}
+        return [Tensor(name, size, "gathered") for name, size in parts.items()]
 
     def _layer_gathered(self, stack: Stack, width: int) -> int:
         if self.holding.full:

@@ -55,14 +55,7 @@ _LORA: Rows = (
     ("modules_to_save", "modules_to_save", read.names_in),
     ("use_dora", "dora", read.flag_in),
 )
-# Unsloth's own kernels, and how it stores a base that it quantizes.
-_BY_UNSLOTH: Options = {
-    "weights_dtype": "bfloat16",
-    "compute_dtype": "bfloat16",
-    "autocast": True,
-    "attention": "flash_attention_2",
-    "loss": "chunked",
-}
+# Unsloth's defaults: of adapters, and of a base that it quantizes.
 _UNSLOTH_ADAPTER = {"r": 16, "target_modules": "all-linear", "dtype": "float32"}
 _UNSLOTH_BASE = {"bits": 4, "type": "nf4", "double_quant": True, "kbit_preparation": False}
 # What the classes of transformers put on the last layer's states, by the end of their names.
@@ -225,8 +218,8 @@ def loading_by_unsloth(script: Script) -> Options:
     options = options_of(load)
     name = options.get("model_name", python_value(load.argument(0)))
     other = any(options.get(f"load_in_{bits}bit") is True for bits in (8, 16))
-    values = dict(_BY_UNSLOTH)
-    values |= {"model": name} if isinstance(name, str) else {}
+    values: Options = {"model": name} if isinstance(name, str) else {}
+    values |= {"weights_dtype": "bfloat16", "attention": "flash_attention_2", "loss": "chunked"}
     values |= by_rows(options, (("max_seq_length", "seq_len", count_in),))
     if options.get("load_in_8bit") is True:
         values["quantization"] = {"bits": 8, "type": "int8", "kbit_preparation": False}
