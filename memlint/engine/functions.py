@@ -464,7 +464,7 @@ def _enter_uncalled(run: Interpreter, function: Function) -> None:
     run.branches = run.loops = 0
     run.contexts = run.loop_nest = ()
     run.called = False
-    forget_what_others_set(run, function)
+    forget_what_others_set(run, function, _others(run, function))
     if function.owner is not None:
         name = getattr(function.node, "name", "")
         modes.enter_hook(run, name)
@@ -475,12 +475,28 @@ def _enter_uncalled(run: Interpreter, function: Function) -> None:
         run.loop_nest, run.loops = (function.node,), 1
 
 
+def _others(run: Interpreter, function: Function) -> set[ast.AST] | None:
+    """What may have set something else than the script says; None: all. Lightning calls ``setup``
+    before it asks for data loaders."""
+    owner = function.owner
+    if owner is None or not getattr(function.node, "name", "").endswith("_dataloader"):
+        return None
+    setup = run.class_binding(owner, "setup")
+    if setup is None or not isinstance(setup.value, Function) or not _is_of_lightning(owner):
+        return None
+    return set(run.setters.by_function) - {setup.value.node}
+
+
+def _is_of_lightning(owner: Class) -> bool:
+    return (library_base(owner) or "").endswith((".LightningModule", ".LightningDataModule"))
+
+
 def _is_run_each_step(function: Function) -> bool:
     """True for the method of a module of Lightning that its trainer runs in every step, and
     backward with what it returns."""
     if function.owner is None or getattr(function.node, "name", "") != "training_step":
         return False
-    return (library_base(function.owner) or "").endswith(".LightningModule")
+    return _is_of_lightning(function.owner)
 
 
 def _run_body(run: Interpreter, node: FunctionNode) -> None:

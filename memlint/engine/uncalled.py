@@ -20,6 +20,8 @@ EVALUATION_HOOKS = frozenset(
 )
 # Methods that the trainers of transformers and TRL call in every step.
 TRAINING_HOOKS = frozenset({"training_step", "compute_loss"})
+# What data loaders call of a data set, which another method may make.
+_OF_ITEMS = frozenset({"__getitem__", "__iter__"})
 _WORD = re.compile(r"\w+")
 
 
@@ -50,7 +52,7 @@ def _ordered(nodes: Sequence[FunctionNode], lines: Sequence[str]) -> list[Functi
         word for place, words in enumerate(mentions) for word in words - {names[place]}
     )
     # The next is the first in the file that nothing left mentions, else the first that is left.
-    late: Collection[str] = EVALUATION_HOOKS if TRAINING_HOOKS.intersection(names) else ()
+    late = _OF_ITEMS | (EVALUATION_HOOKS if TRAINING_HOOKS.intersection(names) else frozenset())
     heap = [
         (name in late or (bool(counts[name]) and name != "__init__"), place)
         for place, name in enumerate(names)

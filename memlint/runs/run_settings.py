@@ -83,8 +83,9 @@ def settings_of(script: Script) -> dict[str, Any] | None:
     """
     if script.training:
         return settings_of_trainer(script, script.training[-1])
-    by_lightning = script.imports_package(*LIGHTNING) and script.loop_models
-    return settings_of_loop(script) if script.loops or by_lightning else None
+    by_lightning = script.imports_package(*LIGHTNING)
+    trains = by_lightning and any(one.in_training_step for one in script.all_forwards)
+    return settings_of_loop(script) if script.loops or trains else None
 
 
 def settings_of_trainer(script: Script, trainer: Trainer) -> Options:

@@ -17,6 +17,8 @@ from memlint.engine.binding import (
     set_bindings,
     wrapped,
 )
+from memlint.engine.forwards import is_module
+from memlint.engine.functions import call_function
 from memlint.engine.interpreter import CallEffect, Interpreter
 from memlint.engine.modes import flag_of, rebind, set_gradients, set_training
 from memlint.engine.rows import row_effects
@@ -27,6 +29,7 @@ from memlint.engine.values import (
     Absent,
     Binding,
     Constant,
+    Function,
     How,
     Invocation,
     Object,
@@ -381,6 +384,25 @@ def _prepare(run: Interpreter, invocation: Invocation) -> Value | None:
     return None
 
 
+# What Lightning's trainer calls of a data module and a module, in its order.
+_OF_DATA = ("prepare_data", "setup", "train_dataloader", "val_dataloader")
+_OF_MODULE = ("configure_model", *_OF_DATA, "configure_optimizers", "training_step")
+
+
+def _fit(run: Interpreter, invocation: Invocation) -> Value | None:
+    """``Trainer.fit(module, datamodule=data)`` of Lightning runs methods of both."""
+    runner = invocation.receiver_object
+    if runner is None or not (runner.type or "").startswith(("lightning.", "pytorch_lightning.")):
+        return None
+    given = [*invocation.arguments, *(one.value for one in invocation.keywords.values())]
+    for thing in reversed([one for one in given if isinstance(one, Object)]):
+        for name in _OF_MODULE if is_module(thing) else _OF_DATA:
+            method = run.attribute(thing, name)
+            if isinstance(method, Function) and method.node not in run.runs:
+                call_function(run, method, None)
+    return UNKNOWN
+
+
 def _merge_adapter(run: Interpreter, invocation: Invocation, inner: Object) -> Value | None:
     """``peft_model.merge_and_unload()``: a plain model again."""
     return run.new_object(type=inner.type, made_by=invocation, base=inner)
@@ -415,6 +437,7 @@ WRAPPERS: dict[str, CallEffect] = {
     ".eval": _eval_mode,
     ".train": _train_mode,
     "deepspeed.initialize": _deepspeed,
+    ".fit": _fit,
     ".merge_and_unload": about_receiver(_merge_adapter),
     **dict.fromkeys(_WRAPPING, about_first(wrapped)),
     **dict.fromkeys(_MOVING, _same),

@@ -38,6 +38,14 @@ class Purpose(StrEnum):
     UNKNOWN = "unknown"
 
 
+# Methods by which Lightning gets its data loaders.
+_LOADERS = {
+    "train_dataloader": Purpose.TRAINING,
+    "val_dataloader": Purpose.EVALUATION,
+    "test_dataloader": Purpose.EVALUATION,
+    "predict_dataloader": Purpose.INFERENCE,
+}
+
 # -- readers of data loaders -----------------------------------------------------------------------
 
 
@@ -48,8 +56,12 @@ def purpose_of_loader(script: Host, loader: Call) -> Purpose:
 
 
 def purposes_of_loader(script: Host, loader: Call) -> frozenset[Purpose]:
-    """All that a data loader is read for, by the loops that read it."""
-    found = (purpose_of_loop(script, loop) for loop in _readers(script, loader))
+    """All that a data loader is read for, by the loops that read it; by Lightning's trainer, where
+    the method that makes it is one that Lightning calls."""
+    found = {purpose_of_loop(script, loop) for loop in _readers(script, loader)}
+    if script.imports_package("lightning", "pytorch_lightning"):
+        makers = (getattr(one.function, "name", "") for one in loader.invocations)
+        found.update(_LOADERS.get(name) for name in makers)
     return frozenset(purpose for purpose in found if purpose is not None)
 
 
