@@ -37,6 +37,7 @@ _NAMES = {
     Kind.LLAMA_FACTORY: "llamafactory",
 }
 _MOST_PROBLEMS = 500  # of a recipe
+_BUILDERS = "torchtune.models."  # which get what their section says, and nothing else
 
 
 def program_of(kind: Kind) -> str | None:
@@ -147,10 +148,17 @@ def _components(recipe: Recipe, program: str) -> Iterator[KeyProblem]:
         given = recipe.option(section).value
         for key in given if isinstance(given, dict) and not keys.is_open else ():
             if key != "_component_" and key not in keys.names:
-                near = alike(str(key), keys.names)
-                if near:
+                last = str(key).rpartition(".")[2]  # of a path, as overrides have them
+                near = last if last in keys.names else alike(str(key), keys.names)
+                if near or (path.startswith(_BUILDERS) and not _was_taken(path, str(key))):
                     inner = recipe.option(f"{section}.{key}")
+                    inner = inner if inner.given else option._replace(value=key)
                     yield KeyProblem(inner, Status.REFUSED, program, "", near)
+
+
+def _was_taken(path: str, name: str) -> bool:
+    """True if a component has, or had, a parameter of this name."""
+    return any(component_takes(path, name, each) for each in table("torchtune").releases)
 
 
 # The recipes of a folder have the same components, keys and slips.
