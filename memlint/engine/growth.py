@@ -85,7 +85,8 @@ def source_of(node: ast.expr, methods: Collection[str]) -> str | None:
 
 
 class Product(NamedTuple):
-    """``[prompt] * count``, ``prompts * count``, ``[p for p in prompts for _ in range(count)]``.
+    """``[prompt] * count``, ``prompts * count``, ``[p for p in prompts for _ in range(count)]``,
+    ``[prompt for _ in range(count)]``.
     repeated: what is written of what is repeated."""
 
     node: ast.expr
@@ -104,10 +105,21 @@ def products_in(tree: Tree) -> Iterator[Product]:
     for made in tree.nodes(ast.ListComp):
         match made.generators:
             case [
-                ast.comprehension(iter=rows),
-                ast.comprehension(iter=ast.Call(func=ast.Name(id="range"), args=[*_, count])),
-            ]:
-                yield Product(made, tree.text(rows), count)
+                *outer,
+                ast.comprehension(
+                    target=ast.Name(id=turn),
+                    iter=ast.Call(func=ast.Name(id="range"), args=[*_, count]),
+                ),
+            ] if len(outer) == 1 or (not outer and _is_same(made.elt, turn)):
+                yield Product(made, tree.text(outer[0].iter if outer else made.elt), count)
+
+
+def _is_same(value: ast.expr, turn: str) -> bool:
+    """True if a value is the same in each turn of a comprehension, whose counter is ``turn``."""
+    return not any(
+        isinstance(one, ast.Call) or (isinstance(one, ast.Name) and one.id == turn)
+        for one in ast.walk(value)
+    )
 
 
 class ConfigAssignment(NamedTuple):

@@ -278,13 +278,13 @@ def _call(script: Host, node: Expression) -> CallNode | None:
 
 def _picks(script: Host, node: Expression) -> Iterator[bool | None]:
     """Yield for each use of a tensor: True if it gathers one entry a token, False if it picks by
-    an index, None if it does anything else."""
+    an index or as a loss, None if it does anything else."""
     for _, operation, use in script.uses_at(node):
         short = operation.rpartition(".")[2]
         if short in MEASURES:
             continue
         key = key_of(use) if operation == "[]" else None
-        if key is not None and _picks_rows(script, key):
+        if short == "nll_loss" or (key is not None and _picks_rows(script, key)):
             yield False
         elif key is not None:
             yield from _picks(script, use) if script.uses_at(use) else (None,)

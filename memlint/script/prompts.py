@@ -135,6 +135,8 @@ def _repeated_tensors(script: Host) -> Iterator[int | None]:
         if call.name.startswith("torch."):
             subject, given = (given[0], given[1:]) if given else (subject, [])
         method = called_name(call.node)
+        if method == "expand" and given and script.text(given[0]) == "-1":
+            given = given[1:]  # ``ids.unsqueeze(1).expand(-1, G, -1)``
         if method != "repeat_interleave" and not _repeats_rows(script, method, given):
             continue
         keyword = call.keyword_node("repeats")
