@@ -6,6 +6,7 @@ their log-probabilities is what is learned from, and it starts at 0 only where t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -295,12 +296,8 @@ def _up_to_backward(script: Script, forward: Forward) -> list[Statement]:
     steps = {script.statement(one.node) for one in script.method_calls(*_AFTER_THE_LOSS)}
     block = script.flow.block(forward.statement)
     rest = block[block.index(forward.statement) :]
-    stop = next((i for i, one in enumerate(rest) if _holds_any(script, one, steps)), len(rest))
-    return rest[:stop]
-
-
-def _holds_any(script: Script, statement: Statement, others: set[Statement]) -> bool:
-    return any(one is statement or statement in script.ancestors(one) for one in others)
+    around = {each for one in steps for each in (one, *script.ancestors(one))}
+    return list(itertools.takewhile(lambda one: one not in around, rest))
 
 
 _AFTER_THE_LOSS = ("backward", "manual_backward", "step", "zero_grad", "item")

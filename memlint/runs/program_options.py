@@ -128,10 +128,6 @@ def _names(value: object) -> object:
 # -- torchtune -------------------------------------------------------------------------------------
 
 
-def _cannot_pack(recipe: Recipe) -> bool:
-    return type(recipe.option("batch_size").value) is not int or not can_pack(recipe)
-
-
 def _length_of_pack(recipe: Recipe) -> Mapping[str, object]:
     length = recipe.option("tokenizer.max_seq_len").value
     return {"tokenizer.max_seq_len": DEFAULT_LENGTH} if length is None else {}
@@ -219,7 +215,9 @@ _TORCHTUNE = (
     Option(
         "dataset.packed",
         "packed",
-        unsure=_cannot_pack,
+        unsure=lambda recipe: (
+            type(recipe.option("batch_size").value) is not int or not can_pack(recipe)
+        ),
         adds=_length_of_pack,
         more=lambda recipe: ", the length of a pack" if _length_of_pack(recipe) else "",
         unsafe=True,

@@ -237,7 +237,8 @@ def _preparation(script: Host, rows: Rows) -> Preparation | None:
         node = function.node if isinstance(function, Function) else None
         if node is None or not rows.last:
             # It was never run.
-            known = _is_tokenizer_value(function)
+            made = function.type if isinstance(function, Object) else None
+            known = made is not None and "Tokenizer" in made
             kind = Lengths.TOKENIZED if known else Lengths.UNKNOWN
             return Preparation(rows.operation, call, node, (Effect(kind, None, invocation.node),))
         invocations = script._invocations_between(rows.first, rows.last)
@@ -251,10 +252,6 @@ def _preparation(script: Host, rows: Rows) -> Preparation | None:
         effects = (Effect(Lengths.FILTERED, None, invocation.node),) if measures else ()
         return Preparation("filter", call, node, effects)
     return Preparation(rows.operation, call, None, ())
-
-
-def _is_tokenizer_value(value: Value | None) -> bool:
-    return isinstance(value, Object) and value.type is not None and "Tokenizer" in value.type
 
 
 def _here(effect: Effect, applied: CallNode) -> Effect:

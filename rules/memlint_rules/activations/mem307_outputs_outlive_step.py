@@ -29,14 +29,14 @@ from memlint.rule import (
 
 def check(script: Script) -> Iterator[Finding]:
     for step in script.steps:
-        held = [one for one in step.held if one.holds_logits and _is_of_step(script, step, one)]
+        # An evaluation within the loop may keep its own.
+        held = [
+            one
+            for one in step.held
+            if one.holds_logits and any(_made_in(script, step, each) for each in one.values)
+        ]
         if held and not any(script.flow.is_carried(step.node, one.name) for one in held):
             yield _finding(script, step, held)
-
-
-def _is_of_step(script: Script, step: facts.Step, held: facts.Held) -> bool:
-    """True if the step's own forward passes made it: an evaluation within the loop may not."""
-    return any(_made_in(script, step, value) for value in held.values)
 
 
 def _made_in(script: Script, step: facts.Step, value: facts.Output | facts.Tensor) -> bool:

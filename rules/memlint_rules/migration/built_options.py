@@ -20,17 +20,14 @@ def built(option: Option, replacement: successors.Build) -> Edits | None:
     present = option.call.setting(replacement.parameter)
     if replacement.parameter == option.name or present.given is False:
         return _written(option, replacement)
-    if present.given and present.known and not _may_be_none(present.value):
+    # What a function out of sight returns may be None, and then the old option counts.
+    there = present.value
+    may_be_none = there is None or (isinstance(there, Object) and there.type is None)
+    if present.given and present.known and not may_be_none:
         # What it would build is there already: the old option has nothing left to say.
         return option.place.removed()
-    there = _quantization_there(option, replacement, present)
-    return _written(option, replacement, there) if there is not None else None
-
-
-def _may_be_none(value: object) -> bool:
-    """True if nobody knows that it is something: what a function out of sight returns may be None,
-    and then the old option counts."""
-    return value is None or (isinstance(value, Object) and value.type is None)
+    beside = _quantization_there(option, replacement, present)
+    return _written(option, replacement, beside) if beside is not None else None
 
 
 def _written(option: Option, replacement: successors.Build, there: str = "") -> Edits | None:

@@ -38,7 +38,10 @@ def check(script: Script) -> Iterator[Finding]:
         gather = config.effective(_OPTION)
         if not config.has_option(_OPTION) or not script.may_train_with(config):
             continue
-        if gather.value is not True or not _without_vllm(config):
+        if gather.value is not True:
+            continue
+        # vLLM takes its weights from the gathered ones: there the option must stay on.
+        if config.has_option("use_vllm") and config.effective("use_vllm").value is not False:
             continue
         if (
             script.launcher.sharding == "zero3"
@@ -46,11 +49,6 @@ def check(script: Script) -> Iterator[Finding]:
             or _plugin_shards(script)
         ):
             yield _finding(script, config, gather)
-
-
-def _without_vllm(config: Config) -> bool:
-    """vLLM takes its weights from the gathered ones: there the option must stay on."""
-    return not config.has_option("use_vllm") or config.effective("use_vllm").value is False
 
 
 def _shards_weights(script: Script, deepspeed: Setting) -> bool:

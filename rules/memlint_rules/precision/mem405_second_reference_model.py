@@ -13,7 +13,6 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
-    Config,
     Finding,
     Level,
     Object,
@@ -100,7 +99,10 @@ def _not_precomputed(script: Script, trainer: Trainer) -> Iterator[Finding]:
         return
     if config.effective("precompute_ref_log_probs").value is not False:
         return
-    if config.effective("sync_ref_model").value not in (False,) or _reference_free(config):
+    free = config.setting("reference_free")
+    if config.effective("sync_ref_model").value is not False:
+        return
+    if free.given is not False and free.value is not False:
         return
     if script.streams_data or trainer.setting("model").given is not True:
         return
@@ -111,10 +113,6 @@ def _not_precomputed(script: Script, trainer: Trainer) -> Iterator[Finding]:
         "log-probabilities can be computed once before training",
         fix("Set `precompute_ref_log_probs=True`", changes, unsafe=True),
     )
-
-
-def _reference_free(config: Config) -> bool:
-    return (free := config.setting("reference_free")).given is not False and free.value is not False
 
 
 RULE = Rule(
