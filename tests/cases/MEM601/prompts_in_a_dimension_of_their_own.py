@@ -5,8 +5,8 @@ tok = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-1.5B-Instruct")
 net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-1.5B-Instruct", dtype=torch.bfloat16)
 optimizer = torch.optim.AdamW(net.parameters(), lr=1e-6)
 for texts in rows:
-    ids = tok(texts, return_tensors="pt", padding=True).input_ids
-    ids = ids.unsqueeze(1).expand(-1, 6, -1).reshape(-1, ids.size(-1))
+    given = tok(texts, return_tensors="pt", padding=True)
+    ids = given.input_ids.unsqueeze(1).expand(-1, 6, -1).flatten(0, 1)
     with torch.no_grad():
         drawn = net.generate(ids, do_sample=True, max_new_tokens=64)
     logits = net(drawn, use_cache=False).logits[:, :-1]  # expect: MEM601
