@@ -85,8 +85,7 @@ def source_of(node: ast.expr, methods: Collection[str]) -> str | None:
 
 
 class Product(NamedTuple):
-    """``[prompt] * count``, ``prompts * count``, ``[p for p in prompts for _ in range(count)]``,
-    ``[prompt for _ in range(count)]``.
+    """``[prompt] * count``, ``prompts * count``, ``[p (for p in prompts) for _ in range(count)]``.
     repeated: what is written of what is repeated."""
 
     node: ast.expr
@@ -116,10 +115,8 @@ def products_in(tree: Tree) -> Iterator[Product]:
 
 def _is_same(value: ast.expr, turn: str) -> bool:
     """True if a value is the same in each turn of a comprehension, whose counter is ``turn``."""
-    return not any(
-        isinstance(one, ast.Call) or (isinstance(one, ast.Name) and one.id == turn)
-        for one in ast.walk(value)
-    )
+    parts = walk([value])
+    return not any(isinstance(one, ast.Call) or getattr(one, "id", "") == turn for one in parts)
 
 
 class ConfigAssignment(NamedTuple):

@@ -134,6 +134,7 @@ def component_takes(path: str, name: str = "", release: str | None = None) -> bo
 
 def _components(recipe: Recipe, program: str) -> Iterator[KeyProblem]:
     """Components of torchtune that are nearly one it has, and their parameters likewise."""
+    releases = table("torchtune").releases
     for section in recipe.sections:
         path = recipe.component(section)
         if not path.startswith("torchtune."):
@@ -149,16 +150,12 @@ def _components(recipe: Recipe, program: str) -> Iterator[KeyProblem]:
         for key in given if isinstance(given, dict) and not keys.is_open else ():
             if key != "_component_" and key not in keys.names:
                 last = str(key).rpartition(".")[2]  # of a path, as overrides have them
-                near = last if last in keys.names else alike(str(key), keys.names)
-                if near or (path.startswith(_BUILDERS) and not _was_taken(path, str(key))):
+                near = alike(last, keys.names)
+                taken = (component_takes(path, str(key), each) for each in releases)
+                if near or (path.startswith(_BUILDERS) and not any(taken)):
                     inner = recipe.option(f"{section}.{key}")
                     inner = inner if inner.given else option._replace(value=key)
                     yield KeyProblem(inner, Status.REFUSED, program, "", near)
-
-
-def _was_taken(path: str, name: str) -> bool:
-    """True if a component has, or had, a parameter of this name."""
-    return any(component_takes(path, name, each) for each in table("torchtune").releases)
 
 
 # The recipes of a folder have the same components, keys and slips.
