@@ -63,3 +63,16 @@ SFTTrainer("Qwen/Qwen3-0.6B", args=args)
     (found,) = check_source(Source("a.py", text), load(["MEM905"]), Api(newest()))
     assert found.fix is not None
     assert ("bf16" in str(found.fix.edits)) is kept
+
+
+@pytest.mark.parametrize(("kind", "waits"), [("TrainingArguments", True), ("SFTConfig", False)])
+def test_an_option_that_moves_waits_for_the_configuration(kind: str, waits: bool) -> None:
+    text = f"""
+from transformers import TrainingArguments
+from trl import SFTConfig, SFTTrainer
+SFTTrainer("Qwen/Qwen3-0.6B", args={kind}("out"), packing=True)
+"""
+    (found,) = check_source(Source("a.py", text), load(["MEM901"]), Api(newest()))
+    assert found.fix is not None
+    assert ("once that is TRL's own (MEM905)" in found.fix.message) is waits
+    assert bool(found.fix.edits) is not waits

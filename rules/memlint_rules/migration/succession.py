@@ -17,6 +17,7 @@ from memlint.rule import (
     How,
     Script,
     Setting,
+    Trainer,
     advise,
     edits,
     facts,
@@ -54,8 +55,16 @@ def option_fix(
         place = places.place_of(script, setting)
         if place is not None and changes == place.removed():
             message = f"Remove `{setting.name}`: `{replacement.parameter}` is given, and holds"
+    if changes is None and _has_plain_arguments(call):
+        message += ", once that is TRL's own (MEM905)"
     is_safe = replacement.safe and not _may_be_missed(script, call, setting)
     return fix(message, changes, unsafe=not is_safe)
+
+
+def _has_plain_arguments(call: Call) -> bool:
+    """True for a trainer whose configuration is to become another."""
+    config = call.config if isinstance(call, Trainer) else None
+    return config is not None and config.kind == "transformers.TrainingArguments"
 
 
 def _may_be_missed(script: Script, call: Call, setting: Setting) -> bool:
