@@ -51,7 +51,7 @@ nav:
       - transformers: changes-transformers.md
   - In an editor: editors.md
   - In old code, and in CI: adoption.md
-  - Options beside ruff: beside-ruff.md
+  - Beside ruff and others: beside-ruff.md
   - Verify: verify.md
   - Memory:
       - Prices: prices.md

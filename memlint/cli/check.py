@@ -25,6 +25,7 @@ from memlint.cli.options import Adoption, Common
 from memlint.project.targets import Targets
 from memlint.reports import FORMATS_WITH_FIXES, MACHINE_FORMATS, Report, render, words_of
 from memlint.reports.style import visible
+from memlint.rule.file_rules import BROKEN_FILE
 from memlint.run.checking import check_jobs
 from memlint.run.jobs import Job
 from memlint.run.results import FileResult
@@ -43,6 +44,7 @@ def check_command(
     fail_level: str,
     adoption: Adoption,
     output_file: str | None = None,
+    strict: bool = False,
 ) -> int:
     """Check the paths, print the report and return the exit status."""
     if statistics and output_format in MACHINE_FORMATS - {"json"}:
@@ -69,13 +71,16 @@ def check_command(
             _write_page(stream, results, jobs, options)
         else:
             _write(stream, results, options, output_format, statistics, chosen)
-    return _status(results, fail_level, exit_zero)
+    return _status(results, fail_level, exit_zero, strict)
 
 
-def _status(results: Sequence[FileResult], fail_level: str, exit_zero: bool) -> int:
+def _status(results: Sequence[FileResult], fail_level: str, exit_zero: bool, strict: bool) -> int:
     if any(result.diagnostics for result in results):
         return 2
-    found = any(finding.fails(fail_level) for result in results for finding in result.findings)
+    findings = [finding for result in results for finding in result.findings]
+    if strict and any(finding.code == BROKEN_FILE.code for finding in findings):
+        return 2
+    found = any(finding.fails(fail_level) for finding in findings)
     return 1 if found and not exit_zero else 0
 
 

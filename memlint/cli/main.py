@@ -32,6 +32,7 @@ CLEAN, FOUND, BROKEN = 0, 1, 2
 # Options of ``check`` that say what its report is like.
 _REPORT = (
     "stdin_filename", "output_format", "statistics", "exit_zero", "fail_level", "output_file",
+    "strict",
 )  # fmt: skip
 
 
@@ -170,6 +171,7 @@ def main() -> None:
 @click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
 @click.option("--statistics", is_flag=True, help="Count findings by rule, as text or JSON.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
+@click.option("--strict", is_flag=True, help="Exit with 2 if a file does not parse, too.")
 @fail_level_option
 def check(watch: bool, **values: Any) -> int:
     """Report what wastes GPU memory in the scripts and notebooks under PATHS.
@@ -217,7 +219,7 @@ def report(output: str, **values: Any) -> int:
     from memlint.cli.check import check_command
 
     paths, options, name = tuple(values["paths"]), read_options(values), values["stdin_filename"]
-    page = ("html", False, True, "waste", output)
+    page = ("html", False, True, "waste", output, False)
     report = dict(zip(_REPORT, (name, *page), strict=True))
     status = check_command(paths, options, adoption=Adoption(), **report)
     if output != "-" and not options.quiet:

@@ -18,9 +18,15 @@ OPTION = re.compile(r"--[a-z][a-z-]+")
 HELP = {"--help"}
 
 
+def _table() -> list[str]:
+    """Return the rows of the page's first table, its options."""
+    text = PAGE.read_text(encoding="utf-8")
+    return [line for line in text.partition("## What other")[0].split("\n") if line[:2] == "| "]
+
+
 def columns() -> list[tuple[set[str], set[str]]]:
     """Return the options of ruff and of memlint in each row."""
-    rows = [line.split("|")[1:3] for line in PAGE.read_text().split("\n") if line.startswith("| ")]
+    rows = [line.split("|")[1:3] for line in _table()]
     return [(set(OPTION.findall(ruff)), set(OPTION.findall(ours))) for ruff, ours in rows]
 
 
@@ -49,5 +55,4 @@ def test_every_option_of_ruff_stands_in_it_once() -> None:
 
 
 def test_every_row_says_how_they_compare() -> None:
-    rows = [line for line in PAGE.read_text().split("\n") if line.startswith("| ")]
-    assert all(line.split("|")[3].strip() for line in rows)
+    assert all(line.split("|")[3].strip() for line in _table())

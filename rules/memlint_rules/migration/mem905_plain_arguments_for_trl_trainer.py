@@ -49,7 +49,7 @@ def _why(script: Script, trainer: Trainer, config: Config, wanted: str) -> str:
     homeless = [
         setting.name
         for setting in trainer.settings()
-        if setting.given is not False
+        if setting.given
         and script.api.accepts(trainer.kind, setting.name) is False
         and script.api.accepts(wanted, setting.name) is not False
     ]

@@ -26,6 +26,15 @@ def test_exit_status(text: str, status: int) -> None:
     assert run(["check", "--exit-zero", "a.py", "gone.py"]) == 2
 
 
+def test_a_file_that_does_not_parse_is_a_finding_unless_it_is_to_be_strict() -> None:
+    write("a.py", "alpha = (\n")
+    assert run(["check", "a.py"]) == 1
+    assert run(["check", "--strict", "a.py"]) == 2
+    assert run(["check", "--strict", "--exit-zero", "a.py"]) == 2
+    write("b.py", "alpha\n")
+    assert run(["check", "--strict", "b.py"]) == 1
+
+
 def test_default_output(capsys: pytest.CaptureFixture[str]) -> None:
     write("a.py", "import os\nx = alpha\n")
     assert run(["check"]) == 1
