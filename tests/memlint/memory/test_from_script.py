@@ -43,6 +43,19 @@ Trainer(model=model, args=TrainingArguments("out"), train_dataset=data).train()
     assert found["seq_len"] == 768
 
 
+def test_a_chat_template_cuts_rows_to_a_parameters_default() -> None:
+    found = settings("""
+def encode(row, longest=320):
+    return tokenizer.apply_chat_template(
+        row["chat"], padding="max_length", truncation=True, max_length=longest, return_dict=True
+    )
+
+data = load_dataset("a", split="train").map(encode)
+Trainer(model=model, args=TrainingArguments("out"), train_dataset=data).train()
+""")
+    assert (found["seq_len"], found["fixed_length"]) == (320, True)
+
+
 def test_every_adapter_is_one() -> None:
     found = settings("""
 model = get_peft_model(model, DeloraConfig(r=32))

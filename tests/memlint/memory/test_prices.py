@@ -142,6 +142,19 @@ def test_evaluations_and_engines_beside_have_prices() -> None:
     assert saving.of_peak
 
 
+def test_prompts_of_unknown_length_make_the_interval_wide() -> None:
+    run = {**RUN, "trainer": "trl.GRPOTrainer", "completion_len": 256, "checkpointing": "none"}
+    del run["seq_len"]
+    (found,), footprint = price(run, [finding("MEM301")], Pricing())
+    (known,), _ = price({**run, "prompt_len": 512}, [finding("MEM301")], Pricing())
+    assert footprint is not None
+    assert footprint.assumed == ("prompt_len=512",)
+    assert found.saving is not None
+    assert known.saving is not None
+    assert found.saving.low < 0.8 * known.saving.low
+    assert known.saving.high < 0.8 * found.saving.high
+
+
 def test_what_saves_nothing_or_is_a_guess_has_no_price() -> None:
     open_ = {key: value for key, value in RUN.items() if key != "seq_len"}
     on = {**RUN, "checkpointing": "full"}
