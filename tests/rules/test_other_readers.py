@@ -78,6 +78,39 @@ def test_padding_stays_where_a_collator_has_a_call_of_its_own(
     assert applicabilities(COLLATOR.format(body=body), "MEM104") == applicability
 
 
+PEFT = "from peft import LoraConfig, PeftModel, get_peft_model\n"
+ADAPTED = PEFT + PLAIN.replace("args =", "{}\nargs =")
+
+
+@pytest.mark.parametrize(
+    ("adapted", "applicability"),
+    [
+        ("model = get_peft_model(model, LoraConfig(r=8))", "safe"),
+        ("model = get_peft_model(model, LoraConfig(r=8, lora_dropout=0.0))", "safe"),
+        ("model = get_peft_model(model, LoraConfig(r=8, lora_dropout=0.1))", "unsafe"),
+        ("model = get_peft_model(model, LoraConfig(r=8, lora_dropout=rate))", "unsafe"),
+        ("model = PeftModel.from_pretrained(model, 'out', is_trainable=True)", "unsafe"),
+    ],
+)
+def test_padding_stays_where_dropout_would_draw_other_numbers(
+    adapted: str, applicability: str
+) -> None:
+    assert applicabilities(ADAPTED.format(adapted), "MEM104") == [applicability]
+
+
+@pytest.mark.parametrize(("option", "safe"), [("", True), (", disable_dropout=False", False)])
+def test_a_preference_trainer_turns_dropout_off(option: str, safe: bool) -> None:
+    text = f"""\
+from peft import LoraConfig
+from trl import DPOConfig, DPOTrainer
+args = DPOConfig("out"{option})
+adapter = LoraConfig(lora_dropout=0.05)
+trainer = DPOTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=data, peft_config=adapter)
+trainer.train()
+"""
+    assert applicabilities(text, "MEM104") == ["safe" if safe else "unsafe"]
+
+
 def test_padding_stays_where_rows_are_counted_on() -> None:
     for option in ("neftune_noise_alpha=5", 'accelerator_config={"dispatch_batches": True}'):
         assert applicabilities(TRAINER.format(f", {option}", ""), "MEM104") == ["display"]

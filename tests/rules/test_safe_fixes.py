@@ -370,3 +370,17 @@ SFTTrainer(model, args=args, train_dataset=rows).train()
     said = [one.message for one in found(text, "MEM901")]
     assert len(said) == 3
     assert all(one.endswith("which does nothing here") for one in said)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "applicability"), [("Qwen/Qwen3-0.6B", "safe"), ("gpt2-medium", "unsafe")]
+)
+def test_attention_stays_where_it_drops_weights(checkpoint: str, applicability: str) -> None:
+    text = f"""\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+model = AutoModelForCausalLM.from_pretrained("{checkpoint}", attn_implementation="eager")
+Trainer(model, TrainingArguments("out"), train_dataset=data).train()
+"""
+    (finding,) = found(text, "MEM304")
+    assert finding.fix is not None
+    assert finding.fix.applicability.value == applicability

@@ -109,7 +109,8 @@ def _finding(
         return
     message = f'Set `{_OPTION}="sdpa"`'
     if changes and model is not None and model.is_decoder:
-        yield Finding(span, _MESSAGE, fix(message, changes))
+        # Weights that dropout leaves out are others then.
+        yield Finding(span, _MESSAGE, fix(message, changes, unsafe=model.drops_attention))
     else:
         yield Finding(span, _MESSAGE, advise(f"{message}, if the model supports it"))
 

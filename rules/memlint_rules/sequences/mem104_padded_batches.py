@@ -108,12 +108,21 @@ def _fix(script: Script, trainer: Trainer) -> Fix:
         return made
     if drops or _needs_rows(script, trainer):
         return advise(made.message + condition)  # the runtime refuses either
-    if condition:
-        return made._replace(message=made.message + condition).as_unsafe()
+    if not condition and _may_drop_out(script, trainer):
+        condition = ": dropout draws other random numbers then"
     if facts.reads_batches(script, trainer) or facts.may_see_outputs(script, trainer):
-        message = f"{made.message}, if nothing else needs the batches' rows and padding"
-        return made._replace(message=message).as_unsafe()
-    return made
+        condition = condition or ", if nothing else needs the batches' rows and padding"
+    return made._replace(message=made.message + condition).as_unsafe() if condition else made
+
+
+def _may_drop_out(script: Script, trainer: Trainer) -> bool:
+    """True if dropout may be on, in the model or in its adapters."""
+    config, model = trainer.config, trainer.model
+    if config is not None and config.effective("disable_dropout").value is True:
+        return False
+    rates = [adapter.setting("lora_dropout") for adapter in script.calls_to("peft.LoraConfig")]
+    is_zero = all(rate.given is False or rate.is_value(0, 0.0) for rate in rates)
+    return model.family.has("drops_out") or not (is_zero if rates else trainer.peft is False)
 
 
 def _needs_rows(script: Script, trainer: Trainer) -> bool:
