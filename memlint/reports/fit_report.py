@@ -39,15 +39,12 @@ def lines(fitted: Fitted, script: str | None, assumptions: Sequence[str] = ()) -
         more = "".join(f" --assume {each}" for each in assumptions)
         command = f"memlint fix --fit --gpu {fitted.gpu}{more} {script}"
         yield f"`{command}` applies the fixes{remark}"
-    if fitted.micro_batch and fitted.seq_len:
-        yield (
-            f"then fit: micro-batches up to {fitted.micro_batch:,}, "
-            f"or sequences up to {fitted.seq_len:,} tokens"
-        )
-    elif fitted.micro_batch:
-        yield f"then fit: micro-batches up to {fitted.micro_batch:,}"
+    then = "with that, " if count else ""
+    longer = f", or sequences of up to {fitted.seq_len:,} tokens" if fitted.seq_len else ""
+    if fitted.micro_batch:
+        yield f"{then}micro-batches of up to {fitted.micro_batch:,} rows fit{longer}"
     else:
-        yield "not even a micro-batch of 1 fits then"
+        yield f"{then}not even a micro-batch of one row fits"
 
 
 def _measure(measure: Measure) -> str:

@@ -203,7 +203,7 @@ def test_fit_says_what_it_needs(
     shown = capsys.readouterr().out
     assert "MEM301  safe" in shown
     assert "`memlint fix --fit --gpu rtx4090-24gb --assume seq_len=8192 train.py`" in shown
-    assert "then fit: micro-batches up to" in shown
+    assert "with that, micro-batches of up to" in shown
 
 
 # -- the batch, in fewer rows at once --------------------------------------------------------------
