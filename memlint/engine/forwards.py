@@ -16,7 +16,6 @@ from memlint.engine import modes
 from memlint.engine.nodes import walk
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Output, Positions, Role, Tensor, Width
-from memlint.engine.used_as import calls_elsewhere
 from memlint.engine.values import (
     Constant,
     Object,
@@ -115,7 +114,7 @@ def _makes_module(kind: str) -> bool:
 def _is_used_as_model(run: Interpreter, invocation: Invocation) -> bool:
     """True if the file that a call stands in uses what is called as a model."""
     if is_elsewhere(invocation.node):
-        return any(invocation.node in calls_elsewhere(tree) for tree in run.trees[1:])
+        return invocation.node in run.calls_of_models_elsewhere
     return invocation.node in run.calls_of_models
 
 

@@ -31,7 +31,7 @@ from memlint.engine.state import State
 from memlint.engine.statements import STATEMENTS
 from memlint.engine.tensors import Tensor, Use, detached, note
 from memlint.engine.uncalled import callers_first
-from memlint.engine.used_as import calls_of_models
+from memlint.engine.used_as import calls_elsewhere, calls_of_models
 from memlint.engine.values import (
     ABSENT,
     MAPPINGS,
@@ -109,6 +109,8 @@ class Interpreter:
         self.trees: list[ast.Module] = []
         self.texts: list[str] = []
         self._setters = Setters()
+        self._calls_elsewhere: set[ast.Call] = set()
+        self._files_with_models = 0
         # Bindings of objects that may be something else by now.
         self.unsure: set[Binding] = set()
         self.scope = 0
@@ -201,6 +203,14 @@ class Interpreter:
     def calls_of_models(self) -> frozenset[ast.Call]:
         """The calls in the module whose callee is used as a model."""
         return calls_of_models(self.index[1])
+
+    @property
+    def calls_of_models_elsewhere(self) -> set[ast.Call]:
+        """Such calls in the other files that were read so far."""
+        for tree in self.trees[1 + self._files_with_models :]:
+            self._calls_elsewhere |= calls_elsewhere(tree)
+            self._files_with_models += 1
+        return self._calls_elsewhere
 
     def root_scope(self) -> int:
         """The scope of the module that runs."""

@@ -78,6 +78,8 @@ def gradients(run: Interpreter) -> bool | None:
     binding = run.state.get(_GRADIENTS)
     if binding is None:
         return True
+    if not isinstance(binding.value, OneOf):
+        return _answer(binding.value, unset=True)
     answers = {_answer(one, unset=True) for one in options(binding.value)}
     return answers.pop() if len(answers) == 1 else None
 

@@ -48,17 +48,9 @@ def _dense(
     down = maps[-1]
     if len(maps) == 3:
         gate = linear(tape, x, maps[0], weights.of(maps[0]), work)
-        if work.gated_kernel:
-            up = linear(tape, x, maps[1], weights.of(maps[1]), work)
-            product = tape.op(
-                "gated product", (gate, up), gate.elements, gate.width, saves=(gate, up)
-            )
-        else:
-            active = _activation(tape, gate, spec.activation, work)
-            up = linear(tape, x, maps[1], weights.of(maps[1]), work)
-            product = tape.op(
-                "gated product", (active, up), up.elements, up.width, saves=(active, up)
-            )
+        active = gate if work.gated_kernel else _activation(tape, gate, spec.activation, work)
+        up = linear(tape, x, maps[1], weights.of(maps[1]), work)
+        product = tape.op("gated product", (active, up), up.elements, up.width, saves=(active, up))
     elif spec.fused_gate:
         both = linear(tape, x, maps[0], weights.of(maps[0]), work)
         half = both.elements // 2
