@@ -115,13 +115,18 @@ def table(phases: Sequence[Phase], peak: Phase) -> Iterator[str]:
             totals[kind] = max(totals.get(kind, 0), size)
     ranked = sorted(totals, key=lambda kind: -totals[kind])
     kinds = ranked[:_KINDS]
-    width = max([len(kind) for kind in kinds] + [8]) + 2
-    header = "".join(f"{kind:>{width}}" for kind in kinds)
+    widths = [max(8, *map(len, kind.split())) + 2 for kind in kinds]
+    words = [kind.rpartition(" ") for kind in kinds]  # two lines: a kind may be of two words
+    above = "".join(f"{first:>{width}}" for (first, _, _), width in zip(words, widths, strict=True))
+    header = "".join(f"{last:>{width}}" for (_, _, last), width in zip(words, widths, strict=True))
     unit, name = (_GIB, "GiB") if peak.total >= _GIB else (2**20, "MiB")
+    if above.strip():
+        yield f"{'':16}{above}"
     yield f"{name:16}{header}{'others':>10}{'total':>10}"
     for phase in phases:
         held = phase.bytes_by_kind
-        cells = "".join(f"{_cell(held.get(kind, 0), unit):>{width}}" for kind in kinds)
+        sizes = [_cell(held.get(kind, 0), unit) for kind in kinds]
+        cells = "".join(f"{size:>{width}}" for size, width in zip(sizes, widths, strict=True))
         rest = sum(size for kind, size in held.items() if kind not in kinds)
         mark = " <- peak" if phase is peak else ""
         yield f"{phase.name:16}{cells}{_cell(rest, unit):>10}{_cell(phase.total, unit):>10}{mark}"
