@@ -48,7 +48,7 @@ def test_a_closed_pipe_is_no_error() -> None:
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.stderr == ""
-    assert done.stdout.startswith("MEM002 does not parse")
+    assert done.stdout.startswith("f0.py:1:7: MEM002 does not parse")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
