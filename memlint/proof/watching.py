@@ -6,6 +6,7 @@ step's micro-batches. Where optimizers step inside of backward, each takes its o
 
 from __future__ import annotations
 
+import gc
 import resource
 import sys
 import time
@@ -20,8 +21,8 @@ class Enough(BaseException):
 class Watch:
     """Counts the steps of this process and ends it after ``most`` of them.
 
-    nudge: move every weight that is trained by one rounding, up or down, before the first step, to
-    learn how far rounding alone moves the losses.
+    nudge: move every weight of what is trained, frozen ones too, by one rounding, up or down,
+    before the first step, to learn how far rounding alone moves the losses.
     """
 
     def __init__(self, most: int, nudge: bool = False) -> None:
@@ -111,10 +112,9 @@ class Watch:
         def init(optimizer: Any, *arguments: Any, **keywords: Any) -> None:
             real_init(optimizer, *arguments, **keywords)
             with torch.no_grad():
-                for group in optimizer.param_groups:
-                    for parameter in group["params"]:
-                        if parameter.is_floating_point():
-                            nudge(parameter)
+                for parameter in _weights(optimizer):
+                    if parameter.is_floating_point():
+                        nudge(parameter)
 
         torch.optim.Optimizer.__init__ = init
 
@@ -136,3 +136,17 @@ class Watch:
             "allocated": torch.cuda.max_memory_allocated() if on_gpu else None,
             "reserved": torch.cuda.max_memory_reserved() if on_gpu else None,
         }
+
+
+def _weights(optimizer: Any) -> list[Any]:
+    """Return the weights of an optimizer, and those beside them in models that hold one: a frozen
+    base in bf16 rounds more than its adapter in float32."""
+    import torch
+
+    found = {id(one): one for group in optimizer.param_groups for one in group["params"]}
+    trained = set(found)
+    for each in gc.get_objects():
+        if issubclass(type(each), torch.nn.Module):
+            own = {id(one): one for one in each.parameters()}
+            found |= own if trained & own.keys() else {}
+    return list(found.values())

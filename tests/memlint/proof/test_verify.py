@@ -69,6 +69,20 @@ def test_sixteen_bits_round_more_and_are_compared_all_the_same(tmp_path: Path) -
     assert 1e-5 < verified.noise < 0.05
 
 
+def test_a_frozen_base_in_sixteen_bits_rounds_as_it_does(tmp_path: Path) -> None:
+    """What is trained on it in float32 is moved by far less."""
+    text = LOOP.replace(
+        "AdamW(model.parameters()",
+        "AdamW((model[0].bfloat16().requires_grad_(False), model[2])[1].parameters()",
+    )
+    base = "model[0](part.bfloat16())"
+    text = text.replace("model(part)", f"model[2](torch.tanh({base}).float())")
+    other = "(part.bfloat16() @ model[0].weight.T + model[0].bias)"
+    verified = run(tmp_path, text, text.replace(base, other))
+    assert verified.moved > 1e-5
+    assert verified.verdict == "same"
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize(
     ("old", "new"),
