@@ -35,11 +35,6 @@ def _checkpoint(timeline: Timeline, _: object) -> tuple[str, int]:
     return "load", size
 
 
-def _bucket_copies(timeline: Timeline, _: object) -> tuple[str, int]:
-    """DDP's buckets: as large as the gradients."""
-    return "from the first backward pass on", timeline.standing.gradients()
-
-
 def _cache(timeline: Timeline, _: object) -> tuple[str, int]:
     """Keys and values of all layers, for every token of the batch."""
     run = timeline.run
@@ -57,11 +52,6 @@ def _graph(timeline: Timeline, _: object) -> tuple[str, int]:
     return "evaluation", int(share * sum(tensor.bytes for tensor in timeline.saved.upto()))
 
 
-def _layer_output(timeline: Timeline, _: object) -> tuple[str, int]:
-    """What reentrant checkpointing holds more: the output of the layer that runs backward."""
-    return "backward", timeline.recording.stacks[-1].replay.output
-
-
 def _upcast_tables(timeline: Timeline, _: object) -> tuple[str, int]:
     """Embeddings and output matrix in 4 bytes where 2 would do."""
     architecture = timeline.architecture
@@ -72,9 +62,11 @@ def _upcast_tables(timeline: Timeline, _: object) -> tuple[str, int]:
 _APART: Mapping[str, Callable[[Timeline, object], tuple[str, int]]] = {
     "second_load": _second_load,
     "checkpoint_on_gpu": _checkpoint,
-    "bucket_copies": _bucket_copies,
+    # DDP's buckets are as large as the gradients.
+    "bucket_copies": lambda run, _: ("from the first backward pass on", run.standing.gradients()),
     "cache_in_training": _cache,
     "graph_in_evaluation": _graph,
     "upcast_tables": _upcast_tables,
-    "checkpointing": _layer_output,
+    # Reentrant checkpointing holds the output of the layer that runs backward.
+    "checkpointing": lambda run, _: ("backward", run.recording.stacks[-1].replay.output),
 }

@@ -5,6 +5,7 @@ What families do differently stands in rows (``ModelType``); the keys are those 
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 from memlint.api.knowledge.model_types import ModelType
@@ -67,26 +68,16 @@ class _Layers:
         self.config = config
         self.row = row
         self.hidden = hidden
-        self.activation = str(
-            config.get("hidden_activation")
-            or config.get("hidden_act")
-            or config.get("activation_function")
-            or row.activation
-        )
+        names = ("hidden_activation", "hidden_act", "activation_function")
+        self.activation = str(next(filter(None, map(config.get, names)), row.activation))
 
     def runs(self) -> tuple[tuple[Layer, int], ...]:
         """The layers in order, neighbours of the same kind and experts as one with a count."""
         depth = number(self.config, "num_hidden_layers", "n_layer", "num_layers", "n_layers")
-        layers: dict[tuple[str, int], Layer] = {}
-        runs: list[tuple[Layer, int]] = []
-        for index in range(depth):
-            key = (self._kind(index), self._experts(index))
-            layer = layers.get(key) or layers.setdefault(key, self._layer(*key))
-            if runs and runs[-1][0] == layer:
-                runs[-1] = (layer, runs[-1][1] + 1)
-            else:
-                runs.append((layer, 1))
-        return tuple(runs)
+        kinds = [(self._kind(index), self._experts(index)) for index in range(depth)]
+        layers = {kind: self._layer(*kind) for kind in dict.fromkeys(kinds)}
+        runs = groupby(layers[kind] for kind in kinds)
+        return tuple((layer, sum(1 for _ in same)) for layer, same in runs)
 
     def _number(self, *names: str, default: int | None = None) -> int:
         return number(self.config, *names, default=default)
@@ -145,6 +136,7 @@ class _Layers:
         if row.fused_qkv:
             maps = {row.fused_qkv: (heads + 2 * keys) * head}
         normed = {"head": 2 * head, "whole": (heads + keys) * head, "": 0}[row.query_norm]
+        window = self._number("sliding_window", "attention_chunk_size", default=0)
         alibi = bool(config.get("alibi")) or 0 < row.alibi_from <= hidden
         share = self._share("partial_rotary_factor", "rotary_pct") or row.rotary_share
         if row.rotary_dim and "rotary_dim" in config:
@@ -155,9 +147,7 @@ class _Layers:
             key_heads=keys,
             key_dim=head,
             value_dim=head,
-            window=self._number("sliding_window", "attention_chunk_size", default=0)
-            if sliding
-            else 0,
+            window=window if sliding else 0,
             rotary=row.rotary and not alibi,
             rotary_share=share,
             query_norm=bool(row.query_norm),
@@ -241,12 +231,8 @@ class _Layers:
         width = 2 * keys * key + inner
         maps = {"in_proj_qkvz": width + inner, "in_proj_ba": 2 * values}
         if self.row.split_projections:
-            maps = {
-                "in_proj_qkv": width,
-                "in_proj_z": inner,
-                "in_proj_b": values,
-                "in_proj_a": values,
-            }
+            maps = {"in_proj_qkv": width, "in_proj_z": inner}
+            maps |= {"in_proj_b": values, "in_proj_a": values}
         return Attention(
             kind="linear",
             heads=values,
@@ -295,12 +281,10 @@ class _Layers:
         count = self._number(*names, default=0)
         if not count or index < self._number("first_k_dense_replace", default=0):
             return 0
-        steps = (
-            self._number("decoder_sparse_step", default=1),
-            self._number("interleave_moe_layer_step", default=1),
-        )
+        every = ("decoder_sparse_step", "interleave_moe_layer_step")
+        steps = [max(self._number(name, default=1), 1) for name in every]
         dense = config.get("mlp_only_layers")
-        if any((index + 1) % max(step, 1) for step in steps):
+        if any((index + 1) % step for step in steps):
             return 0
         return 0 if isinstance(dense, list) and index in dense else count
 
@@ -312,23 +296,18 @@ class _Layers:
         if not shared:
             shared = inner * self._number("n_shared_experts", "num_shared_experts", default=0)
         other = experts * hidden + (experts if row.router_bias else 0)
+
+        def maps(wide: int) -> tuple[tuple[str, int, int], ...]:
+            first = (("gate_proj", hidden, wide), ("up_proj", hidden, wide))
+            return (*first, ("down_proj", wide, hidden)) if wide else ()
+
         return Mlp(
             activation=self.activation,
-            projections=(
-                self._linear("gate_proj", hidden, inner, bias, experts),
-                self._linear("up_proj", hidden, inner, bias, experts),
-                self._linear("down_proj", inner, hidden, bias, experts),
-            ),
+            projections=tuple(self._linear(*one, bias, experts) for one in maps(inner)),
             experts=experts,
             experts_per_token=self._number(
                 *("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k"), default=2
             ),
-            shared=(
-                Linear("shared_expert.gate_proj", hidden, shared),
-                Linear("shared_expert.up_proj", hidden, shared),
-                Linear("shared_expert.down_proj", shared, hidden),
-            )
-            if shared
-            else (),
+            shared=tuple(Linear(f"shared_expert.{name}", i, o) for name, i, o in maps(shared)),
             other_parameters=other + (hidden if shared and row.shared_gate else 0),
         )

@@ -316,10 +316,7 @@ class Best:
     __slots__ = ("bytes", "live", "operation", "scratch")
 
     def __init__(self) -> None:
-        self.bytes = -1
-        self.scratch = 0
-        self.operation = ""
-        self.live: tuple[Storage, ...] = ()
+        self.take(-1, 0, "", {})
 
     def take(self, current: int, scratch: int, operation: str, live: dict[int, Storage]) -> None:
         self.bytes = current + scratch

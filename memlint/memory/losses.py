@@ -150,28 +150,15 @@ def _log_probabilities(tape: Tape, logits: Value, head: Head) -> Value:
     In 16 bits it takes a log-softmax row by row; in float32, as the trainers' mixed precision
     hands the logits out, a log-sum-exp, whose backward reads the logits again.
     """
+    name, kind, tokens = "log-probabilities", "logits", head.tokens
     if head.path == "fused":
-        return tape.op("log-probabilities", (logits,), head.tokens, 4, saves=(logits,))
+        return tape.op(name, (logits,), tokens, 4, saves=(logits,))
     if head.autocast:
         wide = cast(tape, logits, 4, "logits in float32")
-        wide.storage.kind = "logits"
-        return tape.op(
-            "log-probabilities",
-            (wide,),
-            head.tokens,
-            4,
-            saves=(wide,),
-            backward_scratch=wide.bytes,
-            kind="logits",
-        )
-    loss = tape.op(
-        "log-probabilities",
-        (logits,),
-        head.tokens,
-        logits.width,
-        keeps=logits.bytes,
-        kind="logits",
-    )
+        wide.storage.kind = kind
+        size = wide.bytes
+        return tape.op(name, (wide,), tokens, 4, saves=(wide,), backward_scratch=size, kind=kind)
+    loss = tape.op(name, (logits,), tokens, logits.width, keeps=logits.bytes, kind=kind)
     tape.touch(logits)
     return loss
 

@@ -125,9 +125,7 @@ class Recording(OfRun):
             # dtype, so that the residual sum is float32.
             return 4
         sharded = self.sharding.name in ("fsdp", "fsdp2", "zero1", "zero2", "zero3")
-        if sharded:
-            return max(self.run.compute, 2)
-        return max(self.holding.other_width, 2)
+        return max(self.run.compute if sharded else self.holding.other_width, 2)
 
     def _stacks(self) -> tuple[Stack, ...]:
         architecture = self.architecture

@@ -166,19 +166,16 @@ class _Player:
         allocator.release(("g", index + 1))
         if run.gathered and index == 0:
             allocator.release(("again", 0))
-        if run.leak:
-            for copy in range(self.times[index] - 1):
-                allocator.release(("x", index, copy))
+        for copy in range(self.times[index] - 1 if run.leak else 0):
+            allocator.release(("x", index, copy))
 
     def _optimize(self) -> None:
         run, allocator = self.run, self.allocator
-        if run.states:
-            for key, size in self.weights:
-                if key not in self.states:
-                    self.states.add(key)
-                    half = int(size * run.states / 2)
-                    allocator.allocate(("state", key), half)
-                    allocator.allocate(("state 2", key), half)
+        for key, size in self.weights if run.states else ():
+            if key not in self.states:
+                self.states.add(key)
+                for name in ("state", "state 2"):
+                    allocator.allocate((name, key), int(size * run.states / 2))
         if run.temporaries:
             for key, size in self.weights:
                 allocator.allocate(("temporary", key), int(size * run.temporaries))
@@ -210,19 +207,13 @@ class _Player:
     def _events(self, events: Sequence[tuple[int, int]], index: int, scale: float) -> None:
         allocator = self.allocator
         times = self.times[index] if index < self.layers else 1
+        named: dict[int, tuple[object, int]] = {0: ("x", index), 1: ("x", index + 1)}
+        named |= {-1: ("g", index), -2: ("g", index + 1)}
         for number, size in events:
             if number < -10:
                 self._weight(("w", index, number), size, times)
                 continue
-            key: object
-            if number > 1:
-                key = (index, number)
-            elif number == 0:
-                key = ("x", index)
-            elif number == 1:
-                key = ("x", index + 1)
-            else:
-                key = ("g", index if number == -1 else index + 1)
+            key = named.get(number, (index, number))
             if not size:
                 allocator.release(key)
             elif size > _SMALL:

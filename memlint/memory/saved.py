@@ -24,21 +24,18 @@ class Saved(OfRun):
 
     def kept(self, stack: Stack) -> int:
         """Bytes that one layer leaves for backward: none where the head alone is trained."""
+        mode = self.settings.checkpointing
         if self.holding.head_alone:
             return 0
-        mode = self.settings.checkpointing
-        if mode in ("full", "reentrant"):
-            return stack.input
         if mode == "selective":
             return self._selective(stack)
-        return stack.replay.saved
+        return stack.input if mode in ("full", "reentrant") else stack.replay.saved
 
     def _selective(self, stack: Stack) -> int:
         """Every second matmul's output is kept, the rest computed again (torchtitan's list)."""
         tokens = self.run.rows * self.run.length
         layer = stack.layer
-        outputs = [linear.outputs for linear in layer.linears]
-        kept = sum(outputs[::2]) if outputs else 0
+        kept = sum([linear.outputs for linear in layer.linears][::2])
         width = max(self.run.compute, 2)
         attention = layer.attention
         core = attention.heads * attention.value_dim * width + 4 * attention.heads
@@ -66,12 +63,10 @@ class Saved(OfRun):
             share = count / self.sharding.split
             if self.offloads():
                 continue
+            kept = list(stack.replay.saved_tensors)
             if self.settings.checkpointing in ("full", "reentrant", "selective"):
-                size = int(self.kept(stack) * share)
-                old = names.get("checkpointed layer inputs", (0, ""))[0]
-                names["checkpointed layer inputs"] = (old + size, "activations")
-                continue
-            for tensor in stack.replay.saved_tensors:
+                kept = [Tensor("checkpointed layer inputs", self.kept(stack), "activations")]
+            for tensor in kept:
                 old, _ = names.get(tensor.name, (0, ""))
                 names[tensor.name] = (old + int(tensor.bytes * share), tensor.kind)
         tensors.extend(

@@ -126,9 +126,9 @@ class Standing(OfRun):
         whole = sum(stack.stock.base * stack.count for stack in self.recording.stacks)
         whole += self.holding.embedding().base + self.holding.head().base
         size, copies = int(whole * self._share()), self.settings.copies or 0
-        kept = [Tensor("copies of the weights", copies * size, "reference model")]
-        reference = [Tensor("reference model", size, "reference model")]
-        return reference * bool(self.settings.reference_model) + kept * bool(copies)
+        reference = size * bool(self.settings.reference_model)
+        sizes = {"reference model": reference, "copies of the weights": copies * size}
+        return [Tensor(name, size, "reference model") for name, size in sizes.items() if size]
 
     def _frozen(self) -> list[Tensor]:
         """Teachers, and references of the script's own."""
@@ -186,9 +186,8 @@ class Standing(OfRun):
     def states_offloaded(self) -> bool:
         """True if states live on the host: by choice, or because sharded parameters do."""
         sharding = self.sharding
-        return sharding.optimizer_offload or (
-            sharding.parameter_offload and sharding.gathered_layers > 0
-        )
+        follow = sharding.parameter_offload and sharding.gathered_layers > 0
+        return sharding.optimizer_offload or follow
 
     def gradients_offloaded(self) -> bool:
         """True if reduced gradients go to the host, where sharded parameters are."""

@@ -282,7 +282,7 @@ def by_sizes(sizes: Mapping[str, int]) -> Options:
     contexts = sizes.get("cp_size", 1) * sizes.get("sp_size", 1)
     tensors = sizes.get("tp_size", 1)
     world = math.prod(sizes.values())
-    options = {"cp_size": contexts, "tp_size": tensors}
+    options = {"cp_size": contexts, "tp_size": tensors, "ep_size": sizes.get("ep_size", 1)}
     if (copies := sizes.get("dp_replicate_size", 1)) > 1:
         options["shard_size"] = world // tensors // copies
     options = {name: size for name, size in options.items() if size > 1}

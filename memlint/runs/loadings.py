@@ -43,6 +43,7 @@ _FORMATS = {
     "FineGrainedFP8Config": ("fp8", ""),
     "FbgemmFp8Config": ("fp8", ""),
     "FPQuantConfig": ("nvfp4", ""),
+    "NVFP4Config": ("nvfp4", ""),
     "Mxfp4Config": ("mxfp4", ""),
     "TorchAoConfig": ("int4", ""),
 }

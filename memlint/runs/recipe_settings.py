@@ -98,7 +98,7 @@ _ATTENTION = {
 }
 # Words for checkpoints that wait in host memory.
 _OFFLOADED = ("offload", "unsloth")
-_WAITING = (True, "legacy", "disk")
+_WAITING = (True, "legacy", "disk", "hidden_states")
 # How many GPUs share a row, or a layer.
 _PARALLEL = {
     "context_parallel_size": "cp_size",
@@ -106,6 +106,7 @@ _PARALLEL = {
     "context_parallel_dim": "cp_size",
     "tensor_parallel_size": "tp_size",
     "tensor_parallel_dim": "tp_size",
+    "expert_parallel_size": "ep_size",
     "dp_shard_size": "dp_shard_size",
     "data_parallel_shard_dim": "dp_shard_size",
     "dp_replicate_size": "dp_replicate_size",

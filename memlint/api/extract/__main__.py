@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from memlint.api.extract.build import Reading, read
+from memlint.api.extract.memory_options import candidates
 from memlint.api.extract.option_values import encode_values, values
 from memlint.api.extract.recipe_schemas import PACKAGES as SCHEMA_PACKAGES
 from memlint.api.extract.recipe_schemas import Schema, encode_schemas, read_schema
@@ -28,10 +29,16 @@ def main() -> int:
     )
     parser.add_argument("--update", action="store_true", help="list new releases first")
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    said = "show what the last N releases brought for memory, and fetch nothing"
+    parser.add_argument("--memory", type=int, metavar="N", help=said)
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     given = parser.parse_args()
     if unknown := set(given.packages) - set(FLOORS):
         parser.error(f"expected packages among {', '.join(FLOORS)}, got {', '.join(unknown)}")
+    if given.memory:
+        for package, release, name, is_read in candidates(given.memory):
+            print(f"{package} {release}: {name}{' (read)' * is_read}")  # noqa: T201
+        return 0
     with tempfile.TemporaryDirectory() as scratch:
         folder: Path = given.wheels or Path(scratch)
         listed = update(folder) if given.update else releases()

@@ -299,6 +299,7 @@ def test_weights_on_the_host_leave_one_gpu_without_states() -> None:
 
 
 def test_weights_are_divided_over_those_that_share_rows_and_not_over_copies() -> None:
+    assert by_sizes({"ep_size": 8})["sharding_options"] == {"ep_size": 8}
     sizes = {"dp_replicate_size": 2, "dp_shard_size": 4, "cp_size": 2, "tp_size": 2}
     options = {"cp_size": 2, "tp_size": 2, "shard_size": 8}
     assert by_sizes(sizes) == {"world_size": 32, "sharding_options": options}
@@ -319,6 +320,7 @@ FORMATS = {
     'quantization_config=FineGrainedFP8Config()': 1,
     'quantization_config=FPQuantConfig(forward_dtype="nvfp4")': 4.5 / 8,
     'quantization_config=FPQuantConfig(forward_dtype="mxfp4")': 4.25 / 8,
+    'quantization_config=NVFP4Config()': 4.5 / 8,
 }  # fmt: skip
 
 
