@@ -77,17 +77,13 @@ def starred(run: Interpreter, name: str) -> Value:
 
 def _is_plain(value: Value) -> bool:
     if isinstance(value, Class):
-        return _is_argument_or_trainer(value)
+        # Of settings, or derived from a library's configuration or trainer.
+        library = library_base(value) or ""
+        return library.startswith(_FOLLOWED[1:3]) or (value.is_dataclass and not library)
     if isinstance(value, Object):
         own, kind = value.cls, value.type or ""
         return own.is_dataclass if own is not None else kind.startswith(_FOLLOWED)
     return isinstance(value, Constant | Sequence)
-
-
-def _is_argument_or_trainer(cls: Class) -> bool:
-    """True if a class holds settings, or is derived from a library's configuration or trainer."""
-    library = library_base(cls) or ""
-    return library.startswith(("transformers.", "trl.")) or (cls.is_dataclass and not library)
 
 
 def _value_elsewhere(run: Interpreter, name: str, depth: int = 3) -> Value | None:

@@ -336,14 +336,11 @@ def _same(run: Interpreter, invocation: Invocation) -> Value | None:
     return merge(values) if all(isinstance(one, Object) for one in values) else None
 
 
-def _eval_mode(run: Interpreter, invocation: Invocation) -> Value | None:
-    """``model.eval()``: the mode is followed, and the model comes back."""
-    return set_training(run, invocation, False) or _same(run, invocation)
-
-
-def _train_mode(run: Interpreter, invocation: Invocation) -> Value | None:
-    """``model.train()``, ``model.train(mode)``; a trainer's ``train`` as well."""
-    return set_training(run, invocation, flag_of(invocation)) or _same(run, invocation)
+def _mode(run: Interpreter, invocation: Invocation) -> Value | None:
+    """``model.eval()``, ``model.train()``, ``model.train(mode)``: the mode is followed, and the
+    model comes back; a trainer's ``train`` as well."""
+    training = flag_of(invocation) if invocation.name.endswith(".train") else False
+    return set_training(run, invocation, training) or _same(run, invocation)
 
 
 def _set_grad_enabled(run: Interpreter, invocation: Invocation) -> Value | None:
@@ -434,8 +431,7 @@ WRAPPERS: dict[str, CallEffect] = {
     ".unwrap_model": _first_argument,
     # Old releases return the model, and scripts of their time bind it again.
     "peft.set_peft_model_state_dict": _first_argument,
-    ".eval": _eval_mode,
-    ".train": _train_mode,
+    **dict.fromkeys((".eval", ".train"), _mode),
     "deepspeed.initialize": _deepspeed,
     ".fit": _fit,
     ".merge_and_unload": about_receiver(_merge_adapter),

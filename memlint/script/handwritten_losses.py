@@ -333,17 +333,13 @@ def _is_left_alone(use: Use) -> bool:
     tensor, operation, _ = use
     if not tensor.as_large_as_logits or operation.rpartition(".")[2] in _LEFT_ALONE:
         return True
-    return tensor.graph is False and _reads_anew(operation)
+    # A method or a function of torch that changes nothing in place.
+    plain = "." not in operation or operation.startswith("torch.")
+    return tensor.graph is False and plain and not operation.endswith("_")
 
 
 # What reads no values, keeps them, or leaves nothing that is as large.
 _LEFT_ALONE = MEASURES | PASSES_NUMBERS | {"[]", "argmax"}
-
-
-def _reads_anew(operation: str) -> bool:
-    """True for a method or function of torch that changes nothing in place."""
-    plain = "." not in operation or operation.startswith("torch.")
-    return plain and not operation.endswith("_")
 
 
 def _is_changed(script: Host, loss: TokenLoss) -> bool:
