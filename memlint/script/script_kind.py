@@ -132,10 +132,12 @@ def _uses_other_devices(script: Host) -> bool:
         *((call, call.setting("device").raw) for call in moves),
         *((load, _device_map(script, load)) for load in model_loads_of(script)),
     ]
-    return any(
-        not call.conditional and _is_on_another(names_of_device(script, device))
+    kinds = (
+        {name.partition(":")[0] for name in names_of_device(script, device)}
         for call, device in placed
+        if not call.conditional
     )
+    return any(each & _OTHERS and each <= _OTHERS | {"cpu"} for each in kinds)
 
 
 def _device_map(script: Host, load: Call) -> Value:
@@ -144,11 +146,6 @@ def _device_map(script: Host, load: Call) -> Value:
     if isinstance(given, Object) and given.type == "dict":
         return merge(binding.value for binding in script.final_bindings(given).values())
     return given
-
-
-def _is_on_another(names: tuple[str, ...]) -> bool:
-    kinds = {name.partition(":")[0] for name in names}
-    return bool(kinds & _OTHERS) and kinds <= _OTHERS | {"cpu"}
 
 
 def _is_off_cuda(script: Host, move: Call) -> bool:
