@@ -53,6 +53,7 @@ nav:
   - In old code, and in CI: adoption.md
   - Beside ruff and others: beside-ruff.md
   - Verify: verify.md
+  - Trace: trace.md
   - Memory:
       - Prices: prices.md
       - The memory model: memory-model.md
