@@ -181,7 +181,7 @@ def is_sharded(script: Host) -> bool:
     """True if the script says that several GPUs share a model's state, or may."""
     if script.imports_package("deepspeed") or script.method_calls_anywhere(*_SHARDING_CALLS):
         return True
-    if script.launcher.engine or script.is_named("tp_plan"):
+    if script.launcher.engine or script.is_named("tp_plan", "distributed_config"):
         return True
     settings = [one.setting(name) for one in all_configs_of(script) for name in _SHARDING_OPTIONS]
     return any(
