@@ -103,7 +103,7 @@ def keywords_kept(cls: ast.ClassDef) -> frozenset[str] | None:
 
 
 def _only_handed_on(init: ast.FunctionDef, keywords: str) -> bool:
-    """``super().__init__(..., **kwargs)``, and nothing else is done with them."""
+    """``super().__init__(model=model, **kwargs)``, and nothing else is done with them."""
     uses = [node for node in ast.walk(init) if isinstance(node, ast.Name) and node.id == keywords]
     match [
         node
@@ -112,7 +112,8 @@ def _only_handed_on(init: ast.FunctionDef, keywords: str) -> bool:
     ]:
         case [ast.Call(keywords=given)]:
             handed = [item.value for item in given if item.arg is None]
-            return len(uses) == 1 and handed == uses
+            renamed = [one for one in given if one.arg and ast.unparse(one.value) != one.arg]
+            return len(uses) == 1 and handed == uses and not renamed
     return False
 
 

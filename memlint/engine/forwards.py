@@ -7,6 +7,7 @@ unknown that is used as models are is one possibly.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import lru_cache
@@ -252,10 +253,39 @@ def _words(run: Interpreter, head: Object) -> int | None:
     sizes = _sizes(head, 1, "out_features")
     numbers = [one.value if isinstance(one, Constant) else _FEWEST_WORDS for one in sizes]
     words = [number for number in numbers if type(number) is int and number >= _FEWEST_WORDS]
+    if not sizes and _is_vocabulary(run, head):
+        return _FEWEST_WORDS
     if not words or len(words) < len(numbers):
         return None
     tables = (_sizes(one, 0, "num_embeddings") for one in run.objects if one.type in _TABLES)
     return min(words) if VOCABULARY in sizes or sizes in tables else None
+
+
+# How settings write a number of words, and how a script makes a vocabulary of characters.
+_MANY = re.compile(
+    r"vocab\w{0,20}+[\"']?[ ]*+[:=][ ]*+(?:int[ ]*+=[ ]*+)?+(?:[2-9]\d_?\d{3}|[1-9]\d\d_?\d{3})\b"
+)
+_CHARACTERS = re.compile(r"sorted\((?:list\()?+set\(")
+
+
+def _is_vocabulary(run: Interpreter, head: Object) -> bool:
+    """True if a head has a size that is called one of a vocabulary, as a table has, and the project
+    gives numbers of words to such names, and characters to none."""
+    name = _size_written(head, 1, "out_features")
+    tables = [one for one in run.objects if one.type in _TABLES]
+    if "vocab" not in name.lower() or run.project is None:
+        return False
+    if all(_size_written(one, 0, "num_embeddings") != name for one in tables):
+        return False
+    return run.project.says(_MANY) is True and run.project.says(_CHARACTERS) is False
+
+
+def _size_written(layer: Object, place: int, name: str) -> str:
+    """What is written for a size of a layer."""
+    call = layer.made_by.node if layer.made_by is not None else None
+    given = [one.value for one in call.keywords if one.arg == name] if call is not None else []
+    written = given or (call.args[place : place + 1] if call is not None else [])
+    return ast.unparse(written[0]) if written else ""
 
 
 def _sizes(layer: Object, place: int, name: str) -> frozenset[Value]:

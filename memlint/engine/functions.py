@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from memlint.engine import modes, operations
 from memlint.engine.arguments import bind_parameters, evaluate_arguments
 from memlint.engine.binding import set_bindings
+from memlint.engine.definitions import keywords_kept
 from memlint.engine.forwards import (
     forward,
     is_module,
@@ -384,13 +385,20 @@ def _instantiate(run: Interpreter, cls: Class, invocation: Invocation) -> Value:
     init = run.attribute(made, "__init__")
     if isinstance(init, Function) and can_follow(run, init):
         # Its own constructor decides what becomes of the keywords.
-        made.open = invocation.open_keywords or library is not None
+        made.open = invocation.open_keywords or _hides_keywords(cls, library)
         call_function(run, init, invocation)
         invocation.open_keywords = made.open
     if cls.is_dataclass and not library:
         _finish(run, made, invocation)
     _run_loss_elsewhere(run, cls)
     return made
+
+
+def _hides_keywords(cls: Class, library: str | None) -> bool:
+    """True if its constructor may give its library's other keywords than it gets."""
+    if library is None:
+        return False
+    return not isinstance(cls.bases[0], Symbol) or keywords_kept(cls.node) is None
 
 
 def _finish(run: Interpreter, made: Object, invocation: Invocation) -> None:

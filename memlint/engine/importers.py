@@ -50,7 +50,7 @@ class Importers:
         self._scripts: set[str] = set()
         self._training: set[str] = set()
         self._words: dict[str, frozenset[str]] = {}
-        files = list(islice(_python_files(root, depth), _MAX_FILES + 1))
+        files = list(islice(files_below(root, depth, (".py",)), _MAX_FILES + 1))
         self.is_too_large = not marked and len(files) > _MAX_FILES
         files = [] if self.is_too_large else files[:_MAX_FILES]
         tops = {"", *(part.removesuffix(".py") for path in files for part in path.split(os.sep))}
@@ -62,7 +62,7 @@ class Importers:
 
     def _read(self, path: str, tops: set[str], locate: Locate) -> None:
         """Note what a file imports of the modules of these names, and whether it is a script."""
-        text = _text(path)
+        text = text_of(path)
         imports = [one for one in _imports(text) if one[0].partition(".")[0] in tops]
         for target in {one for each in imports for one in _targets(each, path, locate)}:
             if target is not None and target != path:
@@ -78,7 +78,7 @@ class Importers:
         such a script: a package may hand all of its modules to each."""
         seen, level = {path}, [path]
         leading: dict[str, set[str]] = {}
-        defined = set(map("".join, _DEFINITION.findall(_text(path))))
+        defined = set(map("".join, _DEFINITION.findall(text_of(path))))
         # What is named of the module on the way to each file.
         named: dict[str, set[str]] = {}
         for _ in range(_MAX_HOPS):
@@ -88,7 +88,7 @@ class Importers:
             for one in level:
                 if one not in self._words:
                     # A package only hands on what its modules define.
-                    text = "" if one.endswith("__init__.py") else _text(one)
+                    text = "" if one.endswith("__init__.py") else text_of(one)
                     self._words[one] = frozenset(_WORD.findall(text))
                 named[one] = named.get(above[one], set()) | (defined & self._words[one])
                 if self._is_script(one):
@@ -122,8 +122,8 @@ class Importers:
         return bool(self._importers.get(path))
 
 
-def _python_files(root: str, depth: int) -> Iterator[str]:
-    """Yield the files below a folder, in folders to a depth.
+def files_below(root: str, depth: int, suffixes: tuple[str, ...]) -> Iterator[str]:
+    """Yield the files below a folder, in folders to a depth, whose names end so.
 
     Tests are left out: their models are toys.
     """
@@ -134,11 +134,12 @@ def _python_files(root: str, depth: int) -> Iterator[str]:
         )
         for name in sorted(names):
             is_test = name.startswith(_TESTS) or name.endswith("_test.py")
-            if name.endswith(".py") and not is_test:
+            if name.endswith(suffixes) and not is_test:
                 yield os.path.join(folder, name)
 
 
-def _text(path: str) -> str:
+def text_of(path: str) -> str:
+    """The text of a file; empty where it cannot be read."""
     try:
         return read_regular(path, _MAX_BYTES).decode("utf-8", "replace")
     except OSError:

@@ -19,8 +19,9 @@ import os
 import re
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
+from itertools import islice
 
-from memlint.engine.importers import MAX_SCRIPTS, Importers
+from memlint.engine.importers import MAX_SCRIPTS, Importers, files_below, text_of
 from memlint.engine.nodes import walk
 from memlint.source.bounded import read_regular, read_regular_text
 from memlint.source.diagnostics import ReadError
@@ -34,6 +35,9 @@ MAX_MODULES = 20
 MAX_DEPTH = 3
 _MAX_BYTES = 300_000
 _MAX_PARENTS = 4
+# What may give a script its settings, and how many such files are read for one word.
+_SAYING = (".py", ".yaml", ".yml", ".json", ".toml", ".sh", ".ipynb")
+_MOST_SAYING = 300
 # Of folders in which scripts are looked for.
 _MOST_DEPTH = 6
 # A file's number times this is added to its lines; the script's is 0.
@@ -69,8 +73,9 @@ class Modules:
     def __init__(self) -> None:
         self._known: dict[str, tuple[tuple[int, int], Module | None]] = {}
         self._count = 0
-        # Who imports whom, by folder.
+        # Who imports whom, by folder; and what folders say, by folder and pattern.
         self.importers: dict[str, Importers] = {}
+        self.said: dict[tuple[str, object], tuple[bool | None, tuple[str, ...]]] = {}
 
     def read(self, path: str) -> Module | None:
         """The module at ``path``; None where it cannot be read or parsed, or is too large."""
@@ -236,11 +241,16 @@ class Project:
     # -- who leads here --------------------------------------------------------------------------
 
     @cached_property
-    def _importers(self) -> Importers:
-        """Who imports whom around the file."""
+    def _root(self) -> str:
+        """The folder of the project, as far as it can be told."""
         folder = os.path.dirname(self._path)
         around = self._around(folder)
-        root = ([one for one in around if os.path.basename(one) != "src"] or [folder])[-1]
+        return ([one for one in around if os.path.basename(one) != "src"] or [folder])[-1]
+
+    @cached_property
+    def _importers(self) -> Importers:
+        """Who imports whom around the file."""
+        root = self._root
         if is_root(root):
             return self._importers_of(root, _MOST_DEPTH)
         beside = self._importers_of(os.path.dirname(root), 3, marked=False)
@@ -356,6 +366,23 @@ class Project:
             except (OSError, ValueError, RecursionError):
                 continue
         return None
+
+    def says(self, pattern: str | re.Pattern[str]) -> bool | None:
+        """True if code, settings or commands of the project hold a text, or what a pattern matches;
+        None where they are too many. A larger file holds data."""
+        known, key = self._modules.said, (self._root, pattern)
+        if key not in known:
+            files = list(islice(files_below(self._root, _MOST_DEPTH, _SAYING), _MOST_SAYING + 1))
+            texts = map(text_of, files)
+            if isinstance(pattern, str):
+                said = any(pattern in text for text in texts)
+            else:
+                said = any(pattern.search(text) for text in texts)
+            settings = tuple(one for one in files if not one.endswith((".py", ".ipynb")))
+            known[key] = (True if said else None if len(files) > _MOST_SAYING else False, settings)
+        answer, settings = known[key]
+        self.relied_on.update((self._root, *settings, *map(os.path.dirname, settings)))
+        return answer
 
     def digests(self) -> tuple[tuple[str, str], ...]:
         """What the model relied on: each file with a digest, empty for those that are not there."""

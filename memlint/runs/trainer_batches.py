@@ -275,9 +275,8 @@ def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
 
 def _is_unset(trainer: Trainer, option: str) -> bool:
     assert trainer.config is not None
-    setting = trainer.config.setting(option)
-    by_default = setting.given is None and trainer.config.from_command_line
-    return by_default or setting.given is False or setting.is_value(0, 0.0)
+    config = trainer.config
+    return config.leaves_out(option) or config.setting(option).is_value(0, 0.0)
 
 
 def _wants_loss_alone(script: Script, trainer: Trainer) -> bool:

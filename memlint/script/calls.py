@@ -105,6 +105,15 @@ class Config(Call):
         engine = self.script.launcher.engine
         return engine == name or (engine == "unknown" and name in ("deepspeed", "fsdp"))
 
+    def leaves_out(self, name: str) -> bool:
+        """True if nothing gives an option: no file of the project names it, where a command line or
+        keywords of which nothing is known may."""
+        given, project = self.setting(name).given, self.script._run.project
+        if given is not None or project is None:
+            return given is False or (given is None and self.from_command_line)
+        said = project.says(name)
+        return not said if self.from_command_line else said is False
+
     def when_made(self, name: str) -> Setting:
         """The setting as its making reads it: some attributes are assigned too late for that."""
         return _at_birth(self, name)

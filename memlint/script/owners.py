@@ -113,8 +113,10 @@ def _of_trainer(script: Host, trainer: Trainer) -> LossOwner:
     if trainer.setting("compute_loss_func").given is not False or None in own:
         return LossOwner(Owner.SCRIPT, None)
     library = _of_library(script, trainer)
+    if False not in own:
+        return library
     # What reads the logits needs them, whoever computes the loss.
-    return LossOwner(Owner.SCRIPT, library.full_logits) if False in own else library
+    return LossOwner(Owner.SCRIPT, library.full_logits or library.owner is Owner.REMOTE_CODE)
 
 
 def _of_library(script: Host, trainer: Trainer) -> LossOwner:
@@ -244,10 +246,7 @@ def _liger_option(trainer: Trainer) -> LossOwner | None:
         return None if given is False else LossOwner(Owner.UNKNOWN, None)
     for name in _LIGER_OPTIONS:
         setting = config.setting(name)
-        if setting.given is False or setting.value is False or setting.value is None:
-            continue
-        if setting.given is None and config.from_command_line:
-            # The library's default holds where the command line does not say otherwise.
+        if config.leaves_out(name) or setting.value is False or setting.value is None:
             continue
         known = setting.value is True and config.has_option(name)
         return LossOwner(Owner.LIGER if known else Owner.UNKNOWN, False if known else None)

@@ -7,6 +7,7 @@ from textwrap import dedent
 
 import pytest
 
+from memlint.engine.project import Modules, project_of
 from tests.rules.test_scripts_above import codes, reported
 
 SCRIPT = """
@@ -95,3 +96,62 @@ def test_a_base_in_another_file_decides(tmp_path: Path) -> None:
     assert not {"MEM201", "MEM205", "MEM207"} & codes(reported(tmp_path, files)["go.py"])
     files["base.py"] = base.replace("return my_cost(model, inputs)", "return model(**inputs).loss")
     assert {"MEM205", "MEM207"} <= codes(reported(tmp_path, files)["go.py"])
+
+
+OWN_INIT = """
+        def __init__(self, *args, share=0.5, **kwargs):
+            super().__init__(*args, {more}**kwargs)
+            self.share = share
+"""
+
+
+def test_a_constructor_that_hands_all_on(tmp_path: Path) -> None:
+    plain, more = (
+        OWN_INIT.format(more=one) for one in ("", "preprocess_logits_for_metrics=pick, ")
+    )
+    assert "MEM205" in found(tmp_path, plain + READS_LOSS)
+    assert "MEM205" not in found(tmp_path, more + READS_LOSS)
+
+
+UNSEEN = """
+    import yaml
+    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+    def work(place):
+        with open(place) as file:
+            told = yaml.safe_load(file)
+        net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+        Trainer(model=net, args=TrainingArguments(**told["run"]), train_dataset=rows).train()
+    if __name__ == "__main__":
+        import sys
+        work(sys.argv[1])
+"""
+FEW = "run:\n  output_dir: out\n  bf16: true\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"plans/few.yaml": FEW}, True),
+        ({"plans/few.yaml": FEW, "go.sh": "python go.py plans/few.yaml"}, True),
+        ({}, True),
+        ({"plans/few.yaml": FEW + "  use_liger_kernel: true\n"}, False),
+        ({"plans/more.json": '{"run": {"use_liger_kernel": true}}'}, False),
+        ({"plans.py": "PLAN = dict(label_smoothing_factor=0.1)\n"}, False),
+    ],
+)
+def test_options_that_no_file_of_the_project_names(
+    files: dict[str, str], *, told: bool, tmp_path: Path
+) -> None:
+    """What a script reads from a file that nobody knows may be any option that the project has."""
+    found = reported(tmp_path, {"pyproject.toml": "", **files, "go.py": UNSEEN})["go.py"]
+    assert ("MEM201" in codes(found)) is told
+
+
+def test_a_result_depends_on_what_settings_say(tmp_path: Path) -> None:
+    plan = tmp_path / "plans" / "few.yaml"
+    reported(tmp_path, {"pyproject.toml": "", "plans/few.yaml": FEW, "go.py": UNSEEN})
+    start = tmp_path / "go.py"
+    project = project_of(str(start), start.read_bytes(), Modules())
+    assert project is not None
+    assert project.says("use_liger_kernel") is False
+    assert {str(plan), str(plan.parent)} <= {path for path, _ in project.digests()}

@@ -44,6 +44,6 @@ RULE = Rule(
     summary="policy-gradient loss over the full logits",
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
-    triggers=(triggers.LIBRARIES, frozenset(_KINDS)),
+    triggers=(triggers.LIBRARIES, frozenset({"Trainer"})),
     effect={"loss": "no_logits"},
 )

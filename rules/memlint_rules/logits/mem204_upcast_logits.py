@@ -73,9 +73,6 @@ RULE = Rule(
     triggers=(
         frozenset({"logits", "cross_entropy"}),
         frozenset({"softmax", "logsumexp", "cross_entropy", "CrossEntropyLoss", "Categorical"}),
-        frozenset(
-            {".backward", "Trainer", "optim", "gather", "kl_div", "KLDivLoss", "cross_entropy"}
-        ),
     ),
     effect={"loss": "no_logits"},
 )

@@ -22,7 +22,6 @@ from memlint.rule import (
     edits,
     facts,
     fix,
-    triggers,
 )
 from memlint_rules.migration.checkpoint_schedules import refused_schedules
 from memlint_rules.migration.option_places import renamed_options
@@ -127,5 +126,4 @@ RULE = Rule(
     summary="a combination of options that the library refuses",
     check=check,
     of_recipe=conflicting_switches,
-    triggers=(triggers.LIBRARIES, frozenset({"TrainingArguments", "Config", "Trainer"})),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import Config, Finding, Level, Rule, Script, advise, successors, triggers
+from memlint.rule import Config, Finding, Level, Rule, Script, advise, successors
 
 # Options that save memory, under the names that notebooks give their variables.
 _OPTIONS = (
@@ -79,5 +79,4 @@ RULE = Rule(
     level=Level.WASTE,
     summary="a memory option assigned to a variable that never reaches the configuration",
     check=check,
-    triggers=(triggers.LIBRARIES, frozenset(_OPTIONS), frozenset({"Config", "Arguments"})),
 )

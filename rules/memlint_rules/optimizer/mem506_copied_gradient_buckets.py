@@ -22,6 +22,7 @@ from memlint.rule import (
     edits,
     facts,
     fix,
+    triggers,
     unless_switched_off,
 )
 
@@ -70,5 +71,5 @@ RULE = Rule(
     check=check,
     effect={"bucket_copies": False},
     skips=(Skip.OFF_CUDA, Skip.TESTS),
-    triggers=(frozenset({"DistributedDataParallel"}), frozenset({"backward", "Trainer"})),
+    triggers=(frozenset({"DistributedDataParallel"}), triggers.UPDATES),
 )

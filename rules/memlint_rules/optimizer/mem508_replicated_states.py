@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change, triggers
+from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change
 
 # Billions of parameters: smaller models fit, and gathering costs time.
 _LEAST = 3
@@ -36,5 +36,4 @@ RULE = Rule(
     summary="a large full fine-tune on several GPUs, whole on each of them",
     of_run=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS, Skip.DEEPSPEED),
-    triggers=(triggers.LIBRARIES, triggers.TRAINING),
 )

@@ -49,5 +49,5 @@ RULE = Rule(
     summary="micro-batches padded to the longest row of the generation batch",
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
-    triggers=(triggers.LIBRARIES, frozenset({"GRPOTrainer", "RLOOTrainer"})),
+    triggers=(triggers.LIBRARIES, frozenset({"Trainer"})),
 )

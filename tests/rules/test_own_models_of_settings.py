@@ -1,0 +1,81 @@
+"""Language models of a script's own whose sizes stand in settings that nobody can follow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.rules.test_scripts_above import codes, reported
+
+NET = """
+    import torch
+    from torch import nn
+    class Layer(nn.Module):
+        def __init__(self, plan):
+            super().__init__()
+            self.mix = nn.Linear(plan.width, plan.width)
+        def forward(self, x):
+            return x + self.mix(x)
+    class Writer(nn.Module):
+        def __init__(self, plan):
+            super().__init__()
+            self.table = nn.Embedding(plan.vocab_size, plan.width)
+            self.layers = nn.ModuleList([Layer(plan) for _ in range(plan.depth)])
+            self.head = nn.Linear(plan.width, {size}, bias=False)
+        def forward(self, ids):
+            x = self.table(ids)
+            for layer in self.layers:
+                x = layer(x)
+            return self.head(x)
+"""
+WORK = """
+    import json, sys
+    from types import SimpleNamespace
+    import torch
+    from writer import Writer
+    writer = Writer(SimpleNamespace(**json.load(open(sys.argv[1])))).cuda()
+    rule = torch.optim.AdamW(writer.parameters())
+    for ids, wanted in batches:
+        scores = writer(ids)
+        cost = torch.nn.functional.cross_entropy(scores.flatten(0, 1), wanted.flatten())
+        cost.backward()
+        rule.step()
+        rule.zero_grad()
+"""
+SIZES = {
+    "json": {"sizes/small.json": '{"vocab_size": 50304, "width": 768, "depth": 12}'},
+    "yaml": {"sizes/small.yaml": "model:\n  vocab_size: 32000\n  width: 768\n"},
+    "python": {"sizes.py": "class Plan:\n    vocab_size: int = 151_936\n    width: int = 512\n"},
+}
+TOLD = {"MEM201", "MEM301", "MEM307"}
+
+
+def found(folder: Path, files: dict[str, str], size: str = "plan.vocab_size") -> set[str]:
+    written = {"pyproject.toml": "", "writer.py": NET.format(size=size), "go.py": WORK, **files}
+    return codes(set().union(*reported(folder, written).values()))
+
+
+@pytest.mark.parametrize("where", SIZES)
+def test_settings_of_the_project_have_numbers_of_words(where: str, tmp_path: Path) -> None:
+    assert found(tmp_path, SIZES[where]) >= TOLD
+
+
+@pytest.mark.parametrize(
+    ("files", "size"),
+    [
+        ({}, "plan.vocab_size"),
+        ({"sizes/small.json": '{"vocab_size": 65, "width": 384}'}, "plan.vocab_size"),
+        (SIZES["json"], "plan.classes"),
+        (SIZES["json"], "plan.tag_vocab_size"),
+        (
+            {**SIZES["json"], "letters.py": dedent("vocab = sorted(list(set(text)))")},
+            "plan.vocab_size",
+        ),
+    ],
+)
+def test_models_of_which_nobody_knows_that_they_have_words(
+    files: dict[str, str], size: str, tmp_path: Path
+) -> None:
+    assert not found(tmp_path, files, size) & TOLD
