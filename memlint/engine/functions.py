@@ -345,15 +345,34 @@ def made_by(run: Interpreter, invocation: Invocation, kind: str | None) -> Objec
             kind = None
     made = run.new_object(kind, invocation)
     for value in invocation.arguments:
-        if isinstance(value, Function):
-            run.handed_over.add(value.node)
+        _hand_over(run, value)
     for name, binding in invocation.keywords.items():
-        if isinstance(binding.value, Function):
-            run.handed_over.add(binding.value.node)
+        _hand_over(run, binding.value)
         run.set_binding(made, name, binding)
     made.open = invocation.open_keywords
     tried = run.retried.get(kind or "")
     return made if tried is None else _joined(run, tried, made)
+
+
+# What a library calls of a data set or a collator.
+_OF_ROWS = ("__getitem__", "__iter__", "__call__")
+
+
+def _hand_over(run: Interpreter, value: Value) -> None:
+    """Note a function that a library may call, and run what it calls of another file: by itself
+    only what this file defines is run."""
+    if isinstance(value, Symbol) and run.project is not None:
+        value = project_value(run, value.name) or value
+    functions: list[Value] = [value]
+    if isinstance(value, Function):
+        run.handed_over.add(value.node)
+    elif isinstance(value, Object) and value.root.cls is not None:
+        functions = [run.attribute(value, name) for name in _OF_ROWS]
+    for one in functions:
+        if not isinstance(one, Function) or one.node in run.runs:
+            continue
+        if is_elsewhere(one.node) and can_follow(run, one):
+            call_function(run, one, None)
 
 
 def _joined(run: Interpreter, tried: Object, made: Object) -> Object:

@@ -13,8 +13,10 @@ from memlint.runs.plain_options import (
     flag_in,
     options_of,
 )
+from memlint.script.datasets import all_datasets_of
 from memlint.script.lengths import Lengths
 from memlint.script.purpose import Purpose
+from memlint.script.tokenization import all_tokenizations_of
 
 if TYPE_CHECKING:
     from memlint.script.calls import Config, Trainer
@@ -54,7 +56,7 @@ def batches_of_trainer(script: Script, trainer: Trainer, config: Config | None) 
 def batches_of_loop(script: Script) -> Options:
     """The settings of a hand-written loop's batches."""
     values = _tokens(script)
-    for dataset in script.datasets:
+    for dataset in all_datasets_of(script):
         rows = dataset.batch_size.value if dataset.batch_size is not None else None
         if dataset.loader is not None and count_in(rows) and dataset.is_trained_on:
             values["micro_batch"] = rows
@@ -115,12 +117,15 @@ def _tokens(script: Script) -> Options:
     whether all rows have one length: padded to it, or cut into blocks."""
     held_out = Purpose.EVALUATION
     effects = [
-        each for one in script.datasets if one.purpose is not held_out for each in one.effects
+        each
+        for one in all_datasets_of(script)
+        if one.purpose is not held_out
+        for each in one.effects
     ]
     kinds = {effect.kind for effect in effects}
     fixed = Lengths.UNKNOWN not in kinds and not kinds.isdisjoint((Lengths.PADDED, Lengths.CUT))
     values: Options = {"fixed_length": True} if fixed else {}
-    for one in script.tokenizations:
+    for one in all_tokenizations_of(script):
         length = count_in(one.call.setting("max_length").value)
         if length and (one.prepares_training or one.collates_training):
             plain = one.call.setting("text_target").given is False

@@ -19,7 +19,7 @@ from memlint.runs.companions import (
     loss_of,
     reference_of,
 )
-from memlint.runs.devices import LIGHTNING, SHORT, accelerated, devices_of
+from memlint.runs.devices import SHORT, accelerated, devices_of
 from memlint.runs.frozen import frozen_of
 from memlint.runs.loadings import adapter_of, loading_by_name, loading_by_unsloth, loading_of
 from memlint.runs.optimizer_names import optimizer_of_loop, optimizer_of_trainer
@@ -83,9 +83,8 @@ def settings_of(script: Script) -> dict[str, Any] | None:
     """
     if script.training:
         return settings_of_trainer(script, script.training[-1])
-    by_lightning = script.imports_package(*LIGHTNING)
-    trains = by_lightning and any(one.in_training_step for one in script.all_forwards)
-    return settings_of_loop(script) if script.loops or trains else None
+    trains = script.loops or any(one.in_training_step for one in script.all_forwards)
+    return settings_of_loop(script) if trains else None
 
 
 def settings_of_trainer(script: Script, trainer: Trainer) -> Options:

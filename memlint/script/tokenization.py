@@ -186,6 +186,13 @@ def tokenizations_of(script: Host) -> tuple[Tokenization, ...]:
 
 
 @query
+def all_tokenizations_of(script: Host) -> tuple[Tokenization, ...]:
+    """Those of other files of the project, too."""
+    calls = map(script.call_anywhere, script._invocations_by_node)
+    return tuple(Tokenization(script, call) for call in calls if call and is_tokenizer_call(call))
+
+
+@query
 def _rows_trained_on(script: Host) -> frozenset[CallNode]:
     """The calls that the preparation of a training set makes, by its classes and functions."""
     return frozenset(
@@ -199,11 +206,7 @@ def _rows_trained_on(script: Host) -> frozenset[CallNode]:
 @query
 def _pads_in_other_files(script: Host) -> bool:
     """True if another file of the project pads rows, or may."""
-    return any(
-        is_elsewhere(node) and Tokenization(script, call).pads
-        for node in script._invocations_by_node
-        if (call := script.call_anywhere(node)) is not None and is_tokenizer_call(call)
-    )
+    return any(is_elsewhere(one.call.node) and one.pads for one in all_tokenizations_of(script))
 
 
 # -- preparation of training sets ------------------------------------------------------------------

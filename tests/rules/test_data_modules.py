@@ -94,8 +94,73 @@ def test_rows_that_only_an_evaluation_reads(
     assert "MEM102" not in {code for _, code in found(files, tmp_path, capsys)}
 
 
-def test_a_run_of_several_files_is_estimated(tmp_path: Path) -> None:
-    for name, text in SEVERAL.items():
+LOOP = (
+    HEAD
+    + """\
+{imports}
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+optimizer = torch.optim.AdamW(model.parameters())
+for batch in {loader}:
+    model(**batch).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+)
+COLLATE = """\
+from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+
+def together(texts):
+    batch = tokenizer(texts, padding=True, truncation=True, max_length=768, return_tensors="pt")
+    return {**batch, "labels": batch["input_ids"]}
+"""
+LOOPS = {
+    "a data set of another file": {
+        "rows.py": HEAD + ROWS,
+        "main.py": LOOP.format(
+            imports="from rows import Rows", loader="DataLoader(Rows(texts, tokenizer), 6)"
+        ),
+    },
+    "a collator of another file": {
+        "collate.py": COLLATE,
+        "main.py": LOOP.format(
+            imports="import collate",
+            loader="DataLoader(texts, batch_size=6, collate_fn=collate.together)",
+        ),
+    },
+    "a loop of another file": {
+        "tuner.py": HEAD
+        + """\
+class Tuner:
+    def __init__(self, model):
+        self.model, self.optimizer = model, torch.optim.AdamW(model.parameters())
+
+    def fit(self, rows):
+        for batch in rows:
+            self.model(**batch).loss.backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+""",
+        "collate.py": COLLATE,
+        "main.py": HEAD
+        + """\
+from collate import together
+from tuner import Tuner
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+Tuner(model).fit(DataLoader(texts, batch_size=6, collate_fn=together))
+""",
+    },
+    "a data module and a module": SEVERAL,
+}
+
+
+@pytest.mark.parametrize("files", LOOPS.values(), ids=LOOPS)
+def test_a_run_of_several_files_is_estimated(files: dict[str, str], tmp_path: Path) -> None:
+    for name, text in files.items():
         (tmp_path / name).write_text(text)
     (only,) = runs_of_file(str(tmp_path / "main.py"), None, None)
-    assert (only.settings["model"], only.settings["micro_batch"]) == ("Qwen/Qwen3-0.6B", 6)
+    read = {name: only.settings.get(name) for name in ("model", "micro_batch", "seq_len")}
+    assert read == {"model": "Qwen/Qwen3-0.6B", "micro_batch": 6, "seq_len": 768}
