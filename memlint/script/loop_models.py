@@ -256,17 +256,27 @@ def frozen_passes(script: Host) -> tuple[FrozenPass, ...]:
     trained = _roots_of(script, "parameters", "named_parameters")
     found: dict[Node, FrozenPass] = {}
     for step in steps_of(script):
-        passes = [(one, run) for one in step.forwards for run in one.runs if step.runs_it(run)]
-        # The parameters of a module of the script's own are those of what it holds, too.
-        if any(one.own for one, _ in passes) or not any(_root(run) in trained for _, run in passes):
-            continue
-        for forward, run in passes:
-            if forward.own or not _is_frozen(run, touched):
-                continue
-            place = _place(script, forward, run, touched)
-            if place is not None:
+        for forward, run in _passes_beside(script, step, trained):
+            place = _is_frozen(run, touched) and _place(script, forward, run, touched)
+            if place:
                 found.setdefault(place, FrozenPass(forward, run, step, place))
     return tuple(sorted(found.values(), key=lambda one: script.span(one.place)))
+
+
+def _passes_beside(
+    script: Host, step: Step, trained: set[int]
+) -> Iterator[tuple[Forward, ForwardRun]]:
+    """The passes of a step in each run of its function that trains something: a run that trains
+    nothing was cut short. None where one is of a module of the script's own, whose parameters are
+    those of what it holds, too."""
+    passes = [(one, run) for one in step.forwards for run in one.runs if step.runs_it(run)]
+    if any(one.own for one, _ in passes):
+        return
+    whole = [(0, script._run._order)]
+    for first, last in script._run.extents.get(step.function or step.node, whole):
+        inside = [one for one in passes if first <= one[1].invocation.order <= last]
+        if any(_root(run) in trained for _, run in inside):
+            yield from inside
 
 
 def _roots_of(script: Host, *methods: str) -> set[int]:
