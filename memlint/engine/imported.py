@@ -138,7 +138,9 @@ def _scope_of(run: Interpreter, module: Module) -> int | None:
 def run_scripts_above(run: Interpreter) -> None:
     """Run the scripts that lead to the file, until they have called all that it defines; of a file
     that only makes models or configurations the nearest."""
-    if run.project is None or (run.defined and _is_called(run)) or not run.project.scripts_above:
+    if run.project is None or (_is_called(run) if run.defined else not run.project.is_library):
+        return
+    if not run.project.scripts_above:
         return
     run.project.lead_to(run.trees[0])
     assert run.project.own is not None

@@ -173,7 +173,7 @@ class Project:
     ) -> None:
         self._path = os.path.abspath(path)
         self._modules = modules or Modules()
-        self._is_library = is_library
+        self.is_library = is_library
         self._is_both = is_both
         self._trains = trains
         # The script itself, where others that import it are run for it.
@@ -278,7 +278,7 @@ class Project:
     @cached_property
     def scripts_above(self) -> tuple[str, ...]:
         """The scripts that lead to the file, nearest first; none for what is only a script."""
-        if not (self._is_library or self._is_both):
+        if not (self.is_library or self._is_both):
             return ()
         above = self._importers.scripts_above(self._path)[:MAX_SCRIPTS]
         self.relied_on.update(above, map(os.path.dirname, above), self._importers.roots)
@@ -288,7 +288,7 @@ class Project:
     def follows_imports(self) -> bool:
         """True if what the file imports is followed: it is a script, a script leads to it, or
         nothing imports it, so that what is not in sight may run it."""
-        if not self._is_library or self.scripts_above:
+        if not self.is_library or self.scripts_above:
             return True
         return self._trains and not self._importers.is_imported(self._path)
 

@@ -71,10 +71,13 @@ def test_output_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
 def test_a_file_is_opened_once(command: str, tmp_path: Path) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
-    (folder / "train.py").write_text("from trl import SFTConfig\nargs = SFTConfig(bf16=1)\n")
+    # Scripts: of what scripts may import, those that lead to it are looked for.
+    (folder / "train.py").write_text(
+        "from trl import SFTConfig, SFTTrainer\nSFTTrainer('a', args=SFTConfig(bf16=1)).train()\n"
+    )
     (folder / "old.py").write_text(
-        "from transformers import TrainingArguments\n"
-        "args = TrainingArguments('out', evaluation_strategy='no')\n"
+        "from transformers import Trainer, TrainingArguments\n"
+        "Trainer(args=TrainingArguments('out', evaluation_strategy='no')).train()\n"
     )
     script = (
         "import sys\n"
