@@ -50,7 +50,7 @@ class Importers:
         self._scripts: set[str] = set()
         self._training: set[str] = set()
         self._words: dict[str, frozenset[str]] = {}
-        files = list(islice(files_below(root, depth, (".py",)), _MAX_FILES + 1))
+        files = list(islice(files_below(root, depth, (".py", ".ipynb")), _MAX_FILES + 1))
         self.is_too_large = not marked and len(files) > _MAX_FILES
         files = [] if self.is_too_large else files[:_MAX_FILES]
         tops = {"", *(part.removesuffix(".py") for path in files for part in path.split(os.sep))}
@@ -139,11 +139,15 @@ def files_below(root: str, depth: int, suffixes: tuple[str, ...]) -> Iterator[st
 
 
 def text_of(path: str) -> str:
-    """The text of a file; empty where it cannot be read."""
+    """The text of a file, of a notebook all lines of its cells, whatever stands around them; empty
+    where it cannot be read."""
     try:
-        return read_regular(path, _MAX_BYTES).decode("utf-8", "replace")
+        text = read_regular(path, _MAX_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
+    if not path.endswith(".ipynb"):
+        return text
+    return text.replace('\\"', "'").replace("\\n", "\n").replace('"', "\n")
 
 
 def _imports(text: str) -> Iterator[tuple[str, str]]:

@@ -294,7 +294,7 @@ class Project:
 
     def script(self, path: str) -> Module | None:
         """A script that leads to the file."""
-        return self._module(path.removesuffix(".py"))
+        return self._modules.read(path) if path.endswith(".ipynb") else self._module(path[:-3])
 
     def lead_to(self, tree: ast.Module) -> None:
         """Take the file, whose tree this is, for what scripts import under its name."""
@@ -429,7 +429,7 @@ def project_of(path: str, data: bytes, modules: Modules) -> Project | None:
         return None
     if name.endswith(".py") and _is_module(path, data, trains):
         return Project(path, modules, is_library=True, trains=trains or _acts(data))
-    if not (trains or _IS_BOTH in data) or not _has(data, _IMPORTS):
+    if not (trains or _IS_BOTH in data or path.endswith(".ipynb")) or not _has(data, _IMPORTS):
         return None
     return Project(path, modules, is_both=name.endswith(".py"))
 
@@ -453,11 +453,7 @@ def _acts(data: bytes) -> bool:
 
 def _added_to_path(home: str) -> tuple[str, ...]:
     """The folders that a script adds to the path of modules."""
-    try:
-        text = read_regular_text(home, _MAX_BYTES)
-    except (OSError, ValueError):
-        return ()
-    lines = _PATH.findall(text)
+    lines = _PATH.findall(text_of(home))
     if not lines:
         return ()
     folder = os.path.dirname(home)

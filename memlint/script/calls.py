@@ -105,13 +105,13 @@ class Config(Call):
         engine = self.script.launcher.engine
         return engine == name or (engine == "unknown" and name in ("deepspeed", "fsdp"))
 
-    def leaves_out(self, name: str) -> bool:
-        """True if nothing gives an option: no file of the project names it, where a command line or
-        keywords of which nothing is known may."""
+    def leaves_out(self, name: str, *, heeds_recipes: bool = False) -> bool:
+        """True if nothing gives an option: no file of the project names it, where keywords of which
+        nothing is known may, or (``heeds_recipes``) a command line."""
         given, project = self.setting(name).given, self.script._run.project
-        if given is not None or project is None:
-            return given is False or (given is None and self.from_command_line)
-        said = project.says(name)
+        if given is not None or (self.from_command_line and not (heeds_recipes and project)):
+            return given is not True
+        said = project.says(name) if project is not None else None
         return not said if self.from_command_line else said is False
 
     def when_made(self, name: str) -> Setting:

@@ -246,7 +246,8 @@ def _liger_option(trainer: Trainer) -> LossOwner | None:
         return None if given is False else LossOwner(Owner.UNKNOWN, None)
     for name in _LIGER_OPTIONS:
         setting = config.setting(name)
-        if config.leaves_out(name) or setting.value is False or setting.value is None:
+        out = config.leaves_out(name, heeds_recipes=trainer.is_kind("SFTTrainer"))
+        if out or setting.value is False or setting.value is None:
             continue
         known = setting.value is True and config.has_option(name)
         return LossOwner(Owner.LIGER if known else Owner.UNKNOWN, False if known else None)

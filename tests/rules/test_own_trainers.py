@@ -7,7 +7,12 @@ from textwrap import dedent
 
 import pytest
 
+from memlint.api.lookup import Api
+from memlint.api.target_versions import parse_target
 from memlint.engine.project import Modules, project_of
+from memlint.rule.registry import load
+from memlint.run.engine import check_source
+from memlint.source import Source
 from tests.rules.test_scripts_above import codes, reported
 
 SCRIPT = """
@@ -155,3 +160,36 @@ def test_a_result_depends_on_what_settings_say(tmp_path: Path) -> None:
     assert project is not None
     assert project.says("use_liger_kernel") is False
     assert {str(plan), str(plan.parent)} <= {path for path, _ in project.digests()}
+
+
+BY_COMMAND = """
+    from transformers import AutoModelForCausalLM, HfArgumentParser
+    from trl import {kind}Config, {kind}Trainer
+    choice, = HfArgumentParser({kind}Config).parse_args_into_dataclasses()
+    net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+    {kind}Trainer(net, args=choice, train_dataset=rows{more}).train()
+"""
+
+
+def told_by(folder: Path, files: dict[str, str], code: str) -> set[str]:
+    """What a rule says of a script at versions whose losses keep full logits."""
+    reported(folder, {"pyproject.toml": "", **files}, load([]))
+    start = folder / "go.py"
+    project = project_of(str(start), start.read_bytes(), Modules())
+    source = Source(str(start), start.read_text())
+    versions = Api(parse_target("trl=0.19,transformers=4.57"))
+    return {one.code for one in check_source(source, load([code]), versions, project=project)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "code", "heard"),
+    [("SFT", "", "MEM201", True), ("GRPO", ", reward_funcs=score", "MEM203", False)],
+)
+def test_recipes_of_a_command_line_may_ask_for_another_loss(
+    kind: str, more: str, code: str, *, heard: bool, tmp_path: Path
+) -> None:
+    """Where some recipe does, a script of them all is told nothing; a policy's loss is another."""
+    files = {"go.py": BY_COMMAND.format(kind=kind, more=more)}
+    assert told_by(tmp_path / "a", files, code) == {code}
+    files["recipes/a.yaml"] = "use_liger_kernel: true\n"
+    assert told_by(tmp_path / "b", files, code) == (set() if heard else {code})

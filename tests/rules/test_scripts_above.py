@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from memlint.rule import Rule
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source
 from memlint.source import Source
+from memlint.source.reading import read_source
 
 CODES = [rule.code for rule in known_rules() if rule.code[3] in "1234567"]
 
@@ -37,12 +39,12 @@ def reported(
     found: dict[str, set[str]] = {}
     for name in files:
         path = folder / name
-        if path.suffix != ".py":
+        if path.suffix not in (".py", ".ipynb"):
             continue
         data = path.read_bytes()
         project = project_of(str(path), data, modules)
         findings = check_source(
-            Source(str(path), data.decode()), rules or load(CODES), api(), project=project
+            read_source(str(path), data), rules or load(CODES), api(), project=project
         )
         found[name] = {f"{one.code} {one.message}" for one in findings}
     return found
@@ -923,3 +925,91 @@ def test_the_loss_in_a_model_of_another_file(cast: str, code: str, tmp_path: Pat
             print(sum(reader(ids, wanted)[1] for ids, wanted in batches))
     """
     assert code not in codes(reported(tmp_path / "b", files)["reads.py"])
+
+
+def notebook(*cells: str, indent: int | None = 1) -> str:
+    """A notebook's file."""
+    made = [
+        {
+            "cell_type": "code",
+            "execution_count": None,
+            "metadata": {},
+            "outputs": [],
+            "source": dedent(cell).strip().splitlines(keepends=True),
+        }
+        for cell in cells
+    ]
+    document = {"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(document, indent=indent)
+
+
+TEACHES = """
+    import torch
+    def teach(net, batches):
+        net.train()
+        adam = torch.optim.AdamW(net.parameters(), fused=True)
+        for batch in batches:
+            answer = net(**batch)
+            answer.loss.backward()
+            adam.step()
+            adam.zero_grad()
+"""
+LOADED = """
+    from transformers import AutoModelForCausalLM
+    net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
+"""
+NOTEBOOKS: dict[str, dict[str, str]] = {
+    "a folder that it adds to the path": {
+        "src/lessons.py": TEACHES,
+        "notebooks/try.ipynb": notebook(
+            'import sys\nsys.path.append("../src")\nfrom lessons import teach',
+            LOADED,
+            "teach(net, batches)",
+        ),
+    },
+    "a package beside it": {
+        "school/__init__.py": "",
+        "school/lessons.py": TEACHES,
+        "try.ipynb": notebook(
+            "%load_ext autoreload\nfrom school.lessons import teach",
+            LOADED,
+            "teach(net, batches)",
+            indent=None,
+        ),
+    },
+    "a module by its name": {
+        "setup.cfg": "",
+        "lessons.py": TEACHES,
+        "try.ipynb": notebook(
+            "!pip install transformers\nimport lessons as school",
+            LOADED,
+            "school.teach(net, batches)",
+        ),
+    },
+}
+
+
+@pytest.mark.parametrize("layout", NOTEBOOKS)
+def test_notebooks_that_train_with_a_module(layout: str, tmp_path: Path) -> None:
+    """The model is judged in the notebook, and the loop in the module, as if they were one."""
+    found = reported(tmp_path, NOTEBOOKS[layout])
+    both = set().union(*(codes(one) for name, one in found.items()))
+    assert {"MEM201", "MEM301", "MEM302", "MEM307"} <= both
+    (written,) = (one for name, one in found.items() if name.endswith(".ipynb"))
+    assert "MEM301" in codes(written)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "net.gradient_checkpointing_enable(); net.config.use_cache = False; teach(net, batches)",
+        "print(net.generate(**batch))",
+    ],
+)
+def test_notebooks_that_waste_nothing(call: str, tmp_path: Path) -> None:
+    """What a notebook does to its model is known in the module; what it never calls trains none."""
+    cells = ["from lessons import teach", LOADED, call]
+    found = reported(
+        tmp_path, {"setup.cfg": "", "lessons.py": TEACHES, "try.ipynb": notebook(*cells)}
+    )
+    assert not {"MEM301", "MEM302"} & codes(set().union(*found.values()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change, triggers
+from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change
 
 
 def check(run: TrainingRun) -> Iterator[Finding]:
@@ -25,6 +25,5 @@ RULE = Rule(
     summary="a long run without torch.compile",
     of_run=check,
     skips=(Skip.OFF_CUDA, Skip.UNSLOTH, Skip.VISION, Skip.TESTS),
-    triggers=(triggers.LIBRARIES, frozenset({"num_train_epochs", "max_steps"})),
     on_request=True,
 )

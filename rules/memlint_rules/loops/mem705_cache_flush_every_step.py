@@ -25,6 +25,7 @@ from memlint.rule import (
     edits,
     facts,
     fix,
+    triggers,
 )
 
 _OPTION = "torch_empty_cache_steps"
@@ -100,8 +101,5 @@ RULE = Rule(
     summary="the allocator's cache emptied in every training step",
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
-    triggers=(
-        frozenset({"empty_cache", _OPTION, "gc.collect"}),
-        frozenset({"backward", "train", "Trainer"}),
-    ),
+    triggers=(frozenset({"empty_cache", _OPTION, "gc.collect"}), triggers.TRAINING),
 )
