@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from memlint.run.jobs import relative_to
 from memlint.run.results import FileResult, Rendered
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import reason
@@ -63,7 +64,7 @@ def compare(path: str, results: Sequence[FileResult]) -> Compared:
     """Return ``results`` without the findings that the baseline at ``path`` has."""
     left = _read(path)
     folder = os.path.dirname(path)
-    checked = {_relative(result.path, folder) for result in results}
+    checked = {relative_to(result.path, folder) for result in results}
     kept, hidden = [], 0
     for result in results:
         new = []
@@ -80,16 +81,9 @@ def compare(path: str, results: Sequence[FileResult]) -> Compared:
 
 def _keys(findings: Iterable[Rendered], folder: str) -> list[Key]:
     return [
-        (_relative(each.path, folder), each.code, " ".join(each.line.split())) for each in findings
+        (relative_to(each.path, folder), each.code, " ".join(each.line.split()))
+        for each in findings
     ]
-
-
-def _relative(path: str, folder: str) -> str:
-    """Return ``path`` from the baseline's folder, with ``/``; absolute on another drive."""
-    try:
-        return os.path.relpath(path, folder or ".").replace(os.sep, "/")
-    except ValueError:
-        return os.path.abspath(path).replace(os.sep, "/")
 
 
 def _read(path: str) -> Counter[Key]:

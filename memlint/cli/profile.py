@@ -27,8 +27,9 @@ def profile_command(
         raise click.UsageError(f"{others[1]}: a snapshot has one FILE beside it")
     from memlint.profile.peak import peaks
     from memlint.profile.plain_pickle import PickleError
-    from memlint.profile.shown import beside, text
+    from memlint.profile.shown import text
     from memlint.profile.snapshot import read_snapshot
+    from memlint.trace.beside import recorded_beside
 
     estimated = estimate_of(others[0], target, None, assumptions) if others else None
     quiet = not sys.stderr.isatty()
@@ -52,6 +53,7 @@ def profile_command(
         click.echo(json.dumps({"gpus": values, "estimated": dict(kinds)}, indent=2))
         return 0
     click.echo("\n".join(text(path, found, estimated and estimated.settings)))
-    for peak in found[:1] if estimated is not None else ():
-        click.echo("\n".join(beside(peak, kinds)))
+    for peak in found[:1]:
+        if estimated is not None:
+            click.echo("\n".join(recorded_beside(peak, estimated)))
     return 0

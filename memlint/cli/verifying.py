@@ -54,9 +54,9 @@ def verify_command(
     here = os.path.realpath(os.getcwd())
     if here == folder or absolute.startswith(os.path.join(here, "")):
         folder = here
-    job = Job(absolute, folder, here, arguments, steps, seed, timeout, rows)
+    job = Job(absolute, folder, here, before, arguments, {}, (), {}, steps, seed, timeout, rows)
     click.echo(_doing(script, fixed, job), err=True)
-    verified = verify(job, before, after)
+    verified = verify(job, job._replace(text=after))
     if as_json:
         click.echo(json.dumps(_facts(fixed, verified), indent=2))
     else:

@@ -234,15 +234,5 @@ def _stops(axis: Sequence[int], own: int) -> list[int]:
     """Return the values that a slider takes: at equal ratios, whole, with the run's own."""
     low, high = axis[0], axis[-1]
     spaced = (low * (high / low) ** (step / (_STOPS - 1)) for step in range(_STOPS))
-    return sorted({own, low, high, *(_plain(value) for value in spaced)})
-
-
-def _plain(value: float) -> int:
-    """Return a value with two digits, or as a multiple of 64 where it is large."""
-    return (
-        round(value / 64) * 64
-        if value > 640
-        else round(value / 8) * 8
-        if value > 80
-        else round(value)
-    )
+    steps = ((value, 64 if value > 640 else 8 if value > 80 else 1) for value in spaced)
+    return sorted({own, low, high, *(round(value / step) * step for value, step in steps)})

@@ -87,7 +87,11 @@ def runs_of_results(
     of_path = {job.path: job for job in jobs}
     ranked = sorted(
         (result for result in results if result.path in of_path and not result.diagnostics),
-        key=lambda result: (-wasted(result), -_peak(result), result.path),
+        key=lambda result: (
+            -wasted(result),
+            -needed(result),
+            result.path,
+        ),
     )
     reader = _Reader(target)
     found: dict[str, list[ShownRun]] = {}
@@ -115,7 +119,8 @@ def wasted(result: FileResult) -> int:
     return footprint.peak - least
 
 
-def _peak(result: FileResult) -> int:
+def needed(result: FileResult) -> int:
+    """Return the bytes of a file's peak; 0 where it is not known."""
     return result.footprint.peak if result.footprint is not None else 0
 
 

@@ -37,12 +37,6 @@ class Grid(NamedTuple):
     points: tuple[tuple[Bars, ...], ...]
     error: float
 
-    def peak(self, variant: int, rows: int, length: float) -> float:
-        """Return the interpolated peak in bytes, as the page's script does."""
-        start = self.rows.index(rows) * len(self.lengths)
-        row = self.points[variant][start : start + len(self.lengths)]
-        return interpolated(self.lengths, row, length)
-
 
 def grid_of(run: Run, variants: Sequence[Changes]) -> Grid | None:
     """Return the grid of a run with each set of changes; None where it has no batch to vary."""

@@ -7,6 +7,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import count
 from typing import TYPE_CHECKING
 
 import memlint
@@ -14,7 +15,7 @@ from memlint.memory.gpus import known_gpus
 from memlint.page.escaped import data_text, gib, path_text, text
 from memlint.page.finding_parts import detail_for, findings_of, reason
 from memlint.page.run_parts import RunPart
-from memlint.page.shown_runs import ShownRun, runs_of_results, wasted
+from memlint.page.shown_runs import ShownRun, needed, runs_of_results, wasted
 from memlint.reports.readable import plural
 from memlint.rule.savings import ABOVE, BELOW, MORE
 from memlint.source.bounded import read_regular_text
@@ -32,7 +33,8 @@ _BYTES = 900_000  # of findings
 def page(results: Sequence[FileResult], jobs: Sequence[Job], target: str | None) -> Iterator[str]:
     """Yield the page of what was checked, piece by piece."""
     runs, omitted = runs_of_results(results, jobs, target)
-    parts = _numbered(runs)
+    numbers = count()
+    parts = {path: [RunPart(run, next(numbers)) for run in each] for path, each in runs.items()}
     shown = [each for each in results if each.findings or each.diagnostics or each.path in runs]
     shown.sort(key=lambda each: (-wasted(each), -sum(f.counts for f in each.findings), each.path))
     body = [*_summary(results, omitted), *_scripts(shown, runs)]
@@ -50,11 +52,6 @@ def page_of_runs(runs: Sequence[ShownRun]) -> Iterator[str]:
     for run, part in zip(runs, parts, strict=True):
         body += [f"<h3>{path_text(run.place)}</h3>", *part.html()]
     yield from _framed([*body, "</section>"], parts)
-
-
-def _numbered(runs: dict[str, list[ShownRun]]) -> dict[str, list[RunPart]]:
-    numbers = iter(range(sum(map(len, runs.values()))))
-    return {path: [RunPart(run, next(numbers)) for run in each] for path, each in runs.items()}
 
 
 def _framed(body: Sequence[str], parts: Sequence[RunPart]) -> Iterator[str]:
@@ -122,9 +119,7 @@ def _scripts(shown: Sequence[FileResult], runs: Mapping[str, Sequence[ShownRun]]
     )
     for number, result in enumerate(shown[:_LISTED]):
         run = next(iter(runs.get(result.path, ())), None)
-        size = result.footprint.peak if result.footprint is not None else 0
-        if run is not None and not size:
-            size = run.estimate.allocated.estimate
+        size = needed(result) or (run.estimate.allocated.estimate if run is not None else 0)
         peak = gib(size) if size else "–"
         saved = gib(wasted(result)) if wasted(result) else "–"
         name = path_text(result.path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from memlint.memory.oom_candidates import format_size
 from memlint.memory.oom_log import DATA
@@ -12,12 +12,16 @@ from memlint.rule.remedies import fixes_against
 _GROUPS = 12
 _FIXES = 2
 _ADVISED = 3
-# The memory model's kinds, and those of a snapshot that are the same.
-_SAME = {
-    "weights": ("weights", "reference_model", "dequantized_weight", "gathered_parameter"),
-    "gradients": ("weight_gradient", "gradient_bucket"),
-    "optimizer states": ("optimizer_state",),
-}
+# Kinds of a snapshot, in the memory model's words; of several, the first stands for them.
+SAME = {
+    "weights": "weights", "weight_gradient": "gradients", "optimizer_state": "optimizer states",
+    "activation": "activations", "logits": "logits", "optimizer_temporary": "temporaries",
+    "reference_model": "weights", "dequantized_weight": "temporaries",
+    "gathered_parameter": "temporaries", "gradient_bucket": "gradients",
+    "activation_gradient": "temporaries", "log_softmax": "logits", "logits_fp32": "logits",
+    "logits_gradient": "logits", "mlp_activation": "activations", "kv_cache": "activations",
+    "attention_scores": "activations",
+}  # fmt: skip
 
 
 def text(path: str, peaks: list[DevicePeak], settings: object) -> Iterator[str]:
@@ -66,25 +70,3 @@ def advice(kinds: Iterable[str], settings: object) -> Iterator[str]:
             yield f"against {kind}:"
             yield from (f"  - {fix}" for fix in fixes)
             yield ""
-
-
-def beside(peak: DevicePeak, estimated: Mapping[str, int]) -> Iterator[str]:
-    """Yield what the memory model says of the same run. estimated: bytes by kind at its peak."""
-    measured = peak.by_kind
-    rows = [
-        (name, sum(measured.get(kind, 0) for kind in kinds), estimated.get(name, 0))
-        for name, kinds in _SAME.items()
-    ]
-    rows.append(
-        (
-            "all else",
-            peak.moment.allocated - sum(row[1] for row in rows),
-            sum(estimated.values()) - sum(row[2] for row in rows),
-        )
-    )
-    yield f"{'measured':>14}{'estimated':>14}"
-    for name, there, said in (*rows, ("in all", peak.moment.allocated, sum(estimated.values()))):
-        yield f"{format_size(there):>14}{format_size(said):>14}  {name}"
-    name, there, said = max(rows, key=lambda row: abs(row[1] - row[2]))
-    if abs(there - said) > 0.05 * max(peak.moment.allocated, 1):
-        yield f"they differ most in {name}: see what `memlint estimate` assumes, and --assume"

@@ -10,6 +10,7 @@ import json
 import os
 import random
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,8 @@ from memlint.proof import stand_ins
 from memlint.proof.overlay import Overlay
 from memlint.proof.watching import Enough, Watch
 
+_RANK = int(os.environ.get("RANK", 0))
+
 
 def carry_out(path: str, run: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
     """Run the job of the file at ``path``, and write how it ended.
@@ -27,7 +30,8 @@ def carry_out(path: str, run: Callable[[dict[str, Any], dict[str, Any]], None]) 
     run: takes the job and what is told of it, which it fills, however it ends.
     """
     job = json.loads(Path(path).read_text(encoding="utf-8"))
-    result = Path(job["result"])
+    result = Path(f"{job['result']}-{_RANK:04}.json")
+    result.with_name(f"pid-{os.getpid()}").touch()
     told: dict[str, Any] = {"error": ""}
     try:
         run(job, told)
@@ -39,20 +43,23 @@ def carry_out(path: str, run: Callable[[dict[str, Any], dict[str, Any]], None]) 
     except BaseException as error:
         traceback.print_exception(error)
         told["error"] = _said(error, job["copy"])
+    told["ended"] = time.time()
     part = result.with_suffix(".part")
     part.write_text(json.dumps(told), encoding="utf-8")
     part.replace(result)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # threads and workers of a run that was ended halfway wait for nothing
+    # Threads and workers of a run that was ended halfway wait for nothing; a launcher ends all of
+    # its processes where one fails.
+    os._exit(bool(told["error"]) and "RANK" in os.environ)
 
 
 def begin(job: dict[str, Any]) -> Overlay:
     """Go into a copy of the project's folder, as the script would be started there."""
-    overlay = Overlay(job["folder"], job["copy"])
+    overlay = Overlay(job["folder"], job["copy"], job.get("files", {}), lays=_RANK == 0)
     os.chdir(overlay.of(job["working_folder"]))
     seen = overlay.of(job["script"])
-    sys.argv = [seen, *job["arguments"]]
+    sys.argv = [seen, *map(overlay.of, job["arguments"])]
     sys.path[0] = os.path.dirname(seen)
     os.environ |= stand_ins.QUIET
     overlay.guard()
@@ -89,7 +96,7 @@ def _compared(job: dict[str, Any], told: dict[str, Any]) -> None:
         overlay.guard_writers()
         execute(job["text"])
     finally:
-        told |= watch.seen()
+        told |= {**watch.seen(), "processes": int(os.environ.get("WORLD_SIZE", 1))}
 
 
 def keep_from_hub() -> None:

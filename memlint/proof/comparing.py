@@ -8,6 +8,7 @@ process of its own in a folder of its own (``memlint.proof.overlay``).
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import math
 import os
@@ -33,16 +34,24 @@ _LEAST = 1e-6
 # said of what a fix moves.
 _UNSTEADY = 0.02
 _MOST_BYTES = 10 << 20  # of what a run says of its steps
+_OF_LAUNCHERS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+_PATIENCE = 5.0  # seconds: a launcher ends its own processes in them
 
 
 class Job(NamedTuple):
-    """What is run. script: its path. folder: its project's. tiny: the rows of each data set, where
-    models and data are replaced by tiny ones; None: they are the script's own."""
+    """What is run. script: its path. folder: its project's. text: the script's. files: the texts of
+    others that change, by path. launcher, environment: of a launch command; in the place of its
+    script it starts a module. tiny: the rows of each data set, where models and data are replaced
+    by tiny ones; None: they are the script's own."""
 
     script: str
     folder: str
     working_folder: str
+    text: str
     arguments: tuple[str, ...] = ()
+    files: Mapping[str, str] = {}
+    launcher: tuple[str, ...] = ()
+    environment: Mapping[str, str] = {}
     steps: int = 3
     seed: int = 0
     seconds: float = 600.0
@@ -53,7 +62,8 @@ class Run(NamedTuple):
     """What became of one run; ``error`` is empty where it took its steps or came to its end.
 
     losses, norms: of each step, norms before clipping by the optimizer's own gradients. seconds: of
-    each step. host, allocated, reserved: the highest bytes, None without a GPU.
+    each step. host, allocated, reserved: the highest bytes, None without a GPU. ended: when. Of
+    several processes: losses are their mean, host memory is their sum, bytes the fullest's.
     """
 
     error: str = ""
@@ -64,6 +74,8 @@ class Run(NamedTuple):
     host: int = 0
     allocated: int | None = None
     reserved: int | None = None
+    processes: int = 1
+    ended: float = 0.0
     log: str = ""
 
     @property
@@ -101,18 +113,15 @@ class Verified(NamedTuple):
         return "same" if self.moved <= self.allowed else "moved"
 
 
-def verify(job: Job, before: str, after: str) -> Verified:
-    """Run ``before``, the script's text, and ``after``, its fixed text. Leaves nothing behind."""
-    runs: list[Run] = []
+def verify(before: Job, after: Job) -> Verified:
+    """Run ``before``, and ``after``, which is the same but for what is fixed. Leaves nothing
+    behind."""
     with tempfile.TemporaryDirectory(prefix="memlint-verify-") as scratch:
-        for name, text, nudge in (
-            ("before", before, False), ("nudged", before, True), ("after", after, False)
-        ):  # fmt: skip
-            if nudge and runs[0].error:
-                runs.append(Run())  # nothing to measure noise by
-                continue
-            runs.append(_run(job, os.path.join(scratch, name), text, nudge))
-    first, second, third = runs
+        first = _run(before, os.path.join(scratch, "before"))
+        second = Run()  # nothing to measure noise by
+        if not first.error:
+            second = _run(before, os.path.join(scratch, "nudged"), nudge=True)
+        third = _run(after, os.path.join(scratch, "after"))
     return Verified(first, second, third, _distance(first, second), _distance(first, third))
 
 
@@ -133,58 +142,79 @@ def _apart(one: float, other: float) -> float:
     return 0.0 if repr(one) == repr(other) else math.inf
 
 
-def _run(job: Job, folder: str, text: str, nudge: bool) -> Run:
-    """Run one text in ``folder``, a new one; kill all that it started once it is over."""
-    tiny = None if job.tiny is None else dict(job.tiny)
-    order = {**job._asdict(), "tiny": tiny, "text": text, "nudge": nudge}
-    values, error, log = run_apart("memlint.proof.child", order, folder, job.seconds)
-    told = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
-    }
-    return Run(**told, log=log) if values else Run(error, log=log)
+def _run(job: Job, folder: str, *, nudge: bool = False) -> Run:
+    """Run a job in ``folder``, a new one; kill all that it started once it is over."""
+    order = {**job._asdict(), "nudge": nudge}
+    every, error, log = run_apart("memlint.proof.child", order, folder, job.seconds)
+    runs = [
+        Run(**{name: tuple(v) if isinstance(v, list) else v for name, v in each.items()}, log=log)
+        for each in every
+    ]
+    failed = [(run.ended, run.error) for run in runs if run.error]
+    if not runs or len(runs) < runs[0].processes:
+        return Run(min(failed, default=(0.0, error))[1], log=log)
+    fullest = max(runs, key=lambda run: run.allocated or 0)
+    return runs[0]._replace(
+        error=min(failed, default=(0.0, ""))[1],  # the first: others fail since it is gone
+        steps=min(run.steps for run in runs),
+        losses=tuple(
+            sum(each) / len(runs) for each in zip(*(run.losses for run in runs), strict=False)
+        ),
+        host=sum(run.host for run in runs),
+        allocated=fullest.allocated,
+        reserved=fullest.reserved,
+    )
 
 
 def run_apart(
     module: str, order: dict[str, Any], folder: str, seconds: float
-) -> tuple[dict[str, Any], str, str]:
-    """Run ``module`` in a process of its own, in ``folder``, a new one.
+) -> tuple[list[dict[str, Any]], str, str]:
+    """Run ``module`` in a process of its own, or in those of a launcher, in ``folder``, a new one.
 
-    Return what it wrote, why there is nothing, and the end of what it printed.
+    Return what each process wrote, why there is nothing, and the end of what they printed.
     """
     os.makedirs(folder)
-    result, log = os.path.join(folder, "result.json"), os.path.join(folder, "log.txt")
+    result, log = os.path.join(folder, "result"), os.path.join(folder, "log.txt")
     order = {**order, "result": result, "copy": os.path.realpath(os.path.join(folder, "copy"))}
     path = os.path.join(folder, "job.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(order, file)
-    environment = {**os.environ, "TMPDIR": folder, "PYTHONHASHSEED": "0",
-                   "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
+    outside = {name: value for name, value in os.environ.items() if name not in _OF_LAUNCHERS}
+    environment = {**outside, "TMPDIR": folder, "PYTHONHASHSEED": "0",
+                   "PYTHONDONTWRITEBYTECODE": "1", **order.get("environment", {})}  # fmt: skip
+    launcher = order.get("launcher") or (sys.executable,)
     with open(log, "wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", module, path],
+            [*launcher, "-m", module, path],
             stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
             start_new_session=True, env=environment,
         )  # fmt: skip
         try:
             process.wait(seconds)
         except subprocess.TimeoutExpired:
-            return {}, f"still running after {seconds:.0f} s (`--timeout`)", _tail(log)
+            return [], f"still running after {seconds:.0f} s (`--timeout`)", _tail(log)
         finally:
-            _end(process)
+            _end(process, folder)
     try:
-        values: dict[str, Any] = json.loads(read_regular(result, _MOST_BYTES))
-        return values, "", _tail(log)
-    except (OSError, ValueError):
+        paths = sorted(glob.glob(f"{glob.escape(result)}-*.json"))
+        every = [json.loads(read_regular(path, _MOST_BYTES)) for path in paths]
         signalled = f" by signal {-process.returncode}" if process.returncode < 0 else ""
-        return {}, f"ended{signalled} without a word", _tail(log)
+        return every, f"ended{signalled} without a word", _tail(log)
     finally:
         shutil.rmtree(os.path.join(folder, "copy"), ignore_errors=True)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a run and its workers, whatever they do."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+def _end(process: subprocess.Popen[bytes], folder: str) -> None:
+    """End a run and its workers, whatever they do. Those of a launcher are groups of their own,
+    which each says in ``folder`` as it begins."""
+    if process.poll() is None:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_PATIENCE)
+    groups = [name.removeprefix("pid-") for name in os.listdir(folder) if name.startswith("pid-")]
+    for group in (process.pid, *map(int, groups)):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
     process.wait()
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 _MOST_ENTRIES = 20_000
@@ -28,13 +29,25 @@ _CHANGES = {
 
 
 class Overlay:
-    """``folder`` as the run sees it, in a new folder ``copy``."""
+    """``folder`` as the run sees it, in a new folder ``copy``. files: the texts that some of its
+    files have there, by path. lays: make the copy, which other processes of the run wait for."""
 
-    def __init__(self, folder: str, copy: str) -> None:
+    def __init__(
+        self, folder: str, copy: str, files: Mapping[str, str] | None = None, *, lays: bool = True
+    ) -> None:
         self.folder = os.path.realpath(folder)
         self.copy = os.path.realpath(copy)
         self._left = _MOST_ENTRIES
-        self._lay(self.folder, self.copy)
+        is_laid = f"{self.copy}.laid"
+        if lays:
+            self._lay(self.folder, self.copy)
+            for path, text in (files or {}).items():
+                os.unlink(self.of(path))
+                with open(self.of(path), "w", encoding="utf-8") as file:
+                    file.write(text)
+            os.makedirs(is_laid, exist_ok=True)
+        while not os.path.exists(is_laid):
+            time.sleep(0.05)
 
     def _lay(self, folder: str, copy: str) -> None:
         os.makedirs(copy, exist_ok=True)

@@ -66,7 +66,7 @@ def plan(found: Iterable[Found], choice: Choice) -> list[Job]:
         job, per_file = known
         codes = job.codes
         if per_file:
-            relative = _relative(os.path.abspath(file.path), file.settings.root)
+            relative = relative_to(os.path.abspath(file.path), file.settings.root)
             dropped = [code for globs, more in per_file if globs.ignores(relative) for code in more]
             if dropped:
                 codes = codes - rule_files.selected(dropped)
@@ -113,7 +113,7 @@ def _is_among_tests(file: Found) -> bool:
     return root is not None and not _TESTS.isdisjoint(folder[len(root) :].split(os.sep))
 
 
-def _relative(absolute: str, root: str) -> str:
+def relative_to(absolute: str, root: str) -> str:
     """``absolute`` from ``root``, with ``/``; as it is where it lies on another drive."""
     try:
         return os.path.relpath(absolute, root or ".").replace(os.sep, "/")

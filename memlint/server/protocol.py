@@ -21,13 +21,7 @@ import memlint
 from memlint.project.config import ConfigError
 from memlint.reports.readable import footprint_line, saving_words
 from memlint.run.results import FileResult, Rendered
-from memlint.server.documents import (
-    Checker,
-    cells_of,
-    ignored,
-    line_edits,
-    notebook,
-)
+from memlint.server.documents import Checker, cells_of, ignored, line_edits, notebook
 from memlint.source import Location
 from memlint.source.diagnostics import ReadError
 from memlint.source.reading import read_source
@@ -138,10 +132,10 @@ class Server(LanguageServer):
 
     async def reload(self, options: dict[str, Any] | None = None) -> None:
         """Read the project anew, with other settings of the editor if they are given."""
-        if options is None:
-            await self.in_thread(self.checker.reload)
-        else:
-            await self.in_thread(lambda: self.checker.configure(options))
+        checker = self.checker
+        await self.in_thread(
+            checker.reload if options is None else lambda: checker.configure(options)
+        )
         self.again()
 
     async def in_thread(self, do: Callable[[], _Result]) -> _Result:
@@ -214,9 +208,10 @@ class Server(LanguageServer):
 
     def range(self, start: Location, end: Location, lines: Sequence[str]) -> types.Range:
         """Return a range in the client's units."""
-        return types.Range(self._position(start, lines), self._position(end, lines))
+        return types.Range(self.position(start, lines), self.position(end, lines))
 
-    def _position(self, place: Location, lines: Sequence[str]) -> types.Position:
+    def position(self, place: Location, lines: Sequence[str]) -> types.Position:
+        """Return a place in the client's units."""
         position = types.Position(place.row - 1, place.column - 1)
         if position.line >= len(lines):
             return types.Position(len(lines), 0)
@@ -257,6 +252,11 @@ def _path(uri: str) -> str:
     return os.path.abspath(name if "." in name else f"{name}.py")
 
 
+def _address(params: Any) -> str:
+    """Return the address of the text or the notebook that a message speaks of."""
+    return str((getattr(params, "text_document", None) or params.notebook_document).uri)
+
+
 def make_server() -> Server:
     """Return the server with all that it answers."""
     server = Server()
@@ -282,43 +282,28 @@ def make_server() -> Server:
                 )
             )
 
-    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
-    def did_open(params: types.DidOpenTextDocumentParams) -> None:
-        server.open(params.text_document.uri)
+    def opened(params: Any) -> None:
+        server.open(_address(params))
 
-    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
-    def did_change(params: types.DidChangeTextDocumentParams) -> None:
-        server.schedule(params.text_document.uri)
+    def changed(params: Any) -> None:
+        server.schedule(_address(params))
 
-    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
-    def did_close(params: types.DidCloseTextDocumentParams) -> None:
-        server.close(params.text_document.uri)
+    def closed(params: Any) -> None:
+        cells = [each.uri for each in getattr(params, "cell_text_documents", ())]
+        server.close(_address(params), cells)
 
-    @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
-    def notebook_opened(params: types.DidOpenNotebookDocumentParams) -> None:
-        server.open(params.notebook_document.uri)
+    async def saved(_: Any) -> None:
+        await server.reload()  # what a saved file says is read where others use it
 
-    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
-    def notebook_changed(params: types.DidChangeNotebookDocumentParams) -> None:
-        server.schedule(params.notebook_document.uri)
-
-    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
-    def notebook_closed(params: types.DidCloseNotebookDocumentParams) -> None:
-        cells = [each.uri for each in params.cell_text_documents]
-        server.close(params.notebook_document.uri, cells)
-
-    # What a saved file says is read where others use it.
-    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
-    async def did_save(_: types.DidSaveTextDocumentParams) -> None:
-        await server.reload()
-
-    @server.feature(types.NOTEBOOK_DOCUMENT_DID_SAVE)
-    async def notebook_saved(_: types.DidSaveNotebookDocumentParams) -> None:
-        await server.reload()
-
-    @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
-    async def files_changed(_: types.DidChangeWatchedFilesParams) -> None:
-        await server.reload()
+    for does, events in (
+        (opened, (types.TEXT_DOCUMENT_DID_OPEN, types.NOTEBOOK_DOCUMENT_DID_OPEN)),
+        (changed, (types.TEXT_DOCUMENT_DID_CHANGE, types.NOTEBOOK_DOCUMENT_DID_CHANGE)),
+        (closed, (types.TEXT_DOCUMENT_DID_CLOSE, types.NOTEBOOK_DOCUMENT_DID_CLOSE)),
+        (saved, (types.TEXT_DOCUMENT_DID_SAVE, types.NOTEBOOK_DOCUMENT_DID_SAVE)),
+        (saved, (types.WORKSPACE_DID_CHANGE_WATCHED_FILES,)),
+    ):
+        for event in events:
+            server.feature(event)(does)
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     async def settings_changed(params: types.DidChangeConfigurationParams) -> None:
@@ -399,9 +384,7 @@ def _answer_questions(server: Server) -> None:
                 continue
             row = finding.start.row
             text = part[1][row - 1].rstrip("\r\n") if row <= len(part[1]) else ""
-            place = server.range(
-                Location(row, len(text) + 1), Location(row, len(text) + 1), part[1]
-            ).start
+            place = server.position(Location(row, len(text) + 1), part[1])
             if params.range.start.line <= place.line <= params.range.end.line:
                 label = f"{finding.code} {saving_words(finding.saving)}"
                 hints.append(types.InlayHint(place, label, padding_left=True))

@@ -8,15 +8,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from memlint.memory.lifetimes import Tensor
 from memlint.memory.oom_candidates import format_size
-from memlint.profile.shown import advice
+from memlint.memory.timeline import Phase
+from memlint.profile.peak import DevicePeak
+from memlint.profile.shown import SAME, advice
 from memlint.reports.memory import largest, table
 from memlint.source.record import NamedTuple
-from memlint.trace.tracing import Traced, trace
+from memlint.trace.tracing import NO_LINE, Traced, trace
 
 if TYPE_CHECKING:
     from memlint.memory import Estimate
-    from memlint.memory.timeline import Phase
 
 _LEAST = 0.01  # of the peak: less is no difference worth a word
 _AS_COUNTED = {
@@ -26,16 +28,10 @@ _AS_COUNTED = {
     "kv cache": "activations", "batch": "activations", "workspace": "libraries",
     "communication": "libraries",
 }  # fmt: skip
-# Kinds that something helps against, in the words of ``memlint.profile``.
-_HELPED = {
-    "weights": "weights", "gradients": "weight_gradient", "optimizer states": "optimizer_state",
-    "activations": "activation", "logits": "logits",
-}  # fmt: skip
+# Something helps against these, which a snapshot calls otherwise.
+_HELPED = {name: kind for kind, name in reversed(SAME.items())}
 # Where the loss begins cannot be seen; a loss's backward belongs to its forward there.
-_SPANS = {
-    "load": ("load",), "forward to backward": ("forward and loss", "forward", "loss", "backward"),
-    "optimizer step": ("optimizer step",),
-}  # fmt: skip
+_SPANS = (("forward and loss", "forward", "loss", "backward"), ("load",), ("optimizer step",))
 
 
 class Beside(NamedTuple):
@@ -130,9 +126,9 @@ def _cause(kind: str, read: int, counted: int, both: Beside) -> str:
     peak, peak_read = both.traced.peak, both.read.peak
     if kind == "libraries":
         return "workspaces of CUDA's libraries, which no tensor holds"
-    if not any(peak.name in names and peak_read.name in names for names in _SPANS.values()):
+    if not any(peak.name in names and peak_read.name in names for names in _SPANS):
         return f"reading has its peak in {peak_read.name}, the run in {peak.name}"
-    lines = [each for each in peak.tensors if each.kind == kind and each.name.startswith("line ")]
+    lines = [each for each in peak.tensors if each.kind == kind and each.name not in ("", NO_LINE)]
     if counted > read and lines:
         top = max(lines, key=lambda each: each.bytes)
         return f"{top.name} makes {format_size(top.bytes)} of them, alive in {peak.name}"
@@ -148,9 +144,8 @@ def _lines(script: str, both: Beside) -> Iterator[str]:
     yield f"{script}: {traced.steps} steps {traced.how}"
     yield f"peak: {peak.name}, {format_size(peak.total)} allocated"
     if traced.reserved:
-        yield f"torch's allocator: {format_size(traced.allocated)} allocated at the most, " + (
-            f"{format_size(traced.reserved)} reserved"
-        )
+        given, held = format_size(traced.allocated), format_size(traced.reserved)
+        yield f"torch's allocator gave out {given} at the most, and had {held} reserved"
     yield ""
     yield from table(traced.phases, peak)
     yield ""
@@ -168,19 +163,22 @@ def _lines(script: str, both: Beside) -> Iterator[str]:
     yield from (f"  {text}" for text in traced.assumed)
 
 
+def recorded_beside(peak: DevicePeak, read: Estimate) -> Iterator[str]:
+    """Yield what differs between a snapshot and what is read of the same run."""
+    tensors = (
+        Tensor(each.place, each.bytes, SAME.get(each.kind, each.kind)) for each in peak.groups
+    )
+    traced = Traced("", phases=(Phase(read.peak.name, tuple(tensors)),))
+    return _compared(Beside(traced, read, ""), read)
+
+
 def _compared(both: Beside, read: Estimate) -> Iterator[str]:
-    yield f"{'':20}{'read':>14}{'the run':>14}"
-    for span, names in _SPANS.items():
-        cells = (_most(each.phases, names) for each in (read, both.traced))
-        yield f"{span:20}" + "".join(f"{format_size(size):>14}" for size in cells)
+    total, peak = read.peak.total, both.traced.peak
+    yield f"read: {format_size(total)} in {read.peak.name}; the run: {format_size(peak.total)}"
     for each in differences(both):
         sizes = f"{format_size(each.read)} read, {format_size(each.counted)} in the run"
         yield f"  {each.kind}: {sizes}: {each.cause}"
     if read.gpu is not None:
         said = "fits" if both.fits else "does not fit"
-        total, room = format_size(both.traced.peak.total), format_size(read.gpu.room)
-        yield f"{said} {read.gpu.name}: {total} of the {room} that torch gets"
-
-
-def _most(phases: tuple[Phase, ...], names: tuple[str, ...]) -> int:
-    return max((phase.total for phase in phases if phase.name in names), default=0)
+        room = format_size(read.gpu.room)
+        yield f"{said} {read.gpu.name}: {format_size(peak.total)} of the {room} that torch gets"

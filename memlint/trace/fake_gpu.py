@@ -10,6 +10,7 @@ anywhere. Torch's CPU build traces no fake of device "cuda" through autograd: fa
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -96,8 +97,9 @@ class FakeGpu(FakeTensorMode):
             return func(*args, **kwargs)
         if func in _READS:
             return self.read(args[0])
-        if func._schema.is_mutable and "out" not in kwargs and _is_real(args[0]):
-            return args[0]  # a tensor of the host keeps its values
+        changed = args[0] if func._schema.is_mutable and "out" not in kwargs else None
+        if isinstance(changed, Tensor) and not isinstance(changed, FakeTensor):
+            return changed  # a tensor of the host keeps its values
         args, kwargs = tree_map(
             lambda each: self.put(each) if isinstance(each, Tensor) else each, (args, kwargs)
         )
@@ -175,21 +177,14 @@ def _has_fake(tree: Any) -> bool:
     return any(isinstance(each, FakeTensor) for each in tree_leaves(tree))
 
 
-def _is_real(value: Any) -> bool:
-    return isinstance(value, Tensor) and not isinstance(value, FakeTensor)
-
-
 def _is_small(value: Tensor) -> bool:
     most = _MOST_FLOATS if value.is_floating_point() else _MOST_KNOWN
     return value.numel() <= most and value.layout == torch.strided
 
 
 def _small_factory(args: Any, kwargs: Any) -> bool:
-    numbers = [each for each in tree_leaves(args) if isinstance(each, int)]
-    size = 1
-    for each in numbers:
-        size *= max(abs(each), 1)
-    return size <= _MOST_KNOWN
+    numbers = (max(abs(each), 1) for each in tree_leaves(args) if isinstance(each, int))
+    return math.prod(numbers) <= _MOST_KNOWN
 
 
 def _usual(func: Any, args: Any) -> int:
@@ -217,6 +212,8 @@ class GpuCalls(TorchFunctionMode):
         first = args[0] if args else None
         name = getattr(func, "__name__", "")
         if isinstance(first, Tensor):
+            if name in ("cuda", "pin_memory"):
+                return self._gpu.put(first) if name == "cuda" else first
             special = getattr(self, f"_{name}", None)
             if special is not None:
                 return special(func, args, kwargs)
@@ -248,9 +245,6 @@ class GpuCalls(TorchFunctionMode):
         kept = self._gpu.put(args[0]) if moves else args[0]
         return func(kept, *rest, **kwargs)
 
-    def _cuda(self, func: Any, args: Any, kwargs: Any) -> Any:
-        return self._gpu.put(args[0])
-
     def _cpu(self, func: Any, args: Any, kwargs: Any) -> Any:
         value = args[0]
         return self._gpu.fetch(value) if isinstance(value, FakeTensor) else value
@@ -258,11 +252,7 @@ class GpuCalls(TorchFunctionMode):
     def _numpy(self, func: Any, args: Any, kwargs: Any) -> Any:
         return func(self._cpu(func, args, kwargs), *args[1:], **kwargs)
 
-    def _tolist(self, func: Any, args: Any, kwargs: Any) -> Any:
-        return func(self._cpu(func, args, kwargs))
-
-    def _pin_memory(self, func: Any, args: Any, kwargs: Any) -> Any:
-        return args[0]
+    _tolist = _numpy
 
     def ___format__(self, func: Any, args: Any, kwargs: Any) -> Any:
         value, form = args

@@ -20,6 +20,7 @@ from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves
 
 from memlint.proof.watching import Enough
+from memlint.trace.tracing import NO_LINE
 
 _LEAST_VOCABULARY = 1000
 _STEPS = 2
@@ -157,7 +158,7 @@ class LiveBytes(_PhaseTracker):
                 kind = _NAMES.get(storage.kind, storage.kind)
                 if is_logits and kind in ("activations", "temporaries"):
                     kind = "logits"
-                place = f"line {line}" if line else "no line of the script"
+                place = f"line {line}" if line else NO_LINE
                 found[kind, place] += -(-storage.num_bytes // _BLOCK) * _BLOCK
             self._fullest[phase] = found
         self._due.clear()

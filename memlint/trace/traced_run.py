@@ -50,7 +50,7 @@ def _with_real_tensors(
 
 
 def _under_fakes(job: dict[str, Any], folder: str, assumed: list[str]) -> tuple[str, Any, Any]:
-    os.environ |= stand_ins._OFFLINE
+    os.environ |= stand_ins.OFFLINE
     from memlint_runtime.fake_memory import _convertible_fakes
     from torch._subclasses.fake_tensor import FakeTensor
 
@@ -97,14 +97,8 @@ def _replace(gpu: Any, job: dict[str, Any], assumed: list[str]) -> None:
         import transformers
     except ImportError:
         return
-    sys.meta_path.append(stand_ins.Missing(job["copy"]))
     full_models.replace(gpu, job["length"], assumed)
-    stand_ins.replace_data_sets({"*": job["columns"]}, job["rows"])
-    stand_ins.replace_adapters()
-    stand_ins.shorten_trainers(exact=True)
-    stand_ins.replace_hub()
-    stand_ins.replace_process_groups()
-    stand_ins.add_notebook_names()
+    stand_ins.replace_the_rest(job["copy"], {"*": job["columns"]}, job["rows"], exact=True)
     real_post_init = transformers.TrainingArguments.__post_init__
 
     def post_init(self: Any) -> None:
@@ -138,15 +132,13 @@ def _replace_cuda(gpu: Any) -> None:
         )  # fmt: skip
 
     torch.autocast.__init__ = autocast
-    torch.cuda.device_count = lambda: 1
-    torch.cuda.current_device = lambda: 0
-    torch.cuda.is_bf16_supported = lambda *a, **k: True
-    torch.cuda.get_device_capability = lambda *a: (9, 0)
-    torch.cuda.get_device_name = lambda *a: "a GPU of fakes"
-    for name in ("synchronize", "empty_cache", "set_device", "manual_seed", "manual_seed_all",
-                 "reset_peak_memory_stats", "memory_allocated", "max_memory_allocated",
-                 "memory_reserved", "max_memory_reserved", "memory_summary"):  # fmt: skip
-        setattr(torch.cuda, name, lambda *a, **k: 0)
+    zero = ("current_device", "synchronize", "empty_cache", "set_device", "manual_seed",
+            "manual_seed_all", "reset_peak_memory_stats", "memory_allocated", "memory_reserved",
+            "max_memory_allocated", "max_memory_reserved", "memory_summary")  # fmt: skip
+    answers = {"device_count": 1, "is_bf16_supported": True, "get_device_capability": (9, 0),
+               "get_device_name": "a GPU of fakes", **dict.fromkeys(zero, 0)}  # fmt: skip
+    for name, value in answers.items():
+        setattr(torch.cuda, name, lambda *a, answer=value, **k: answer)
     torch.compile = lambda model=None, *a, **k: model if model is not None else (lambda it: it)
 
 

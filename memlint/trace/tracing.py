@@ -13,6 +13,7 @@ from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 from memlint.source.roots import repository_of
 
+NO_LINE = "no line of the script"
 _LENGTH = 1024  # tokens of a row where nobody says it
 
 
@@ -36,13 +37,7 @@ class Traced(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         phases = [
-            {
-                **phase.to_json(),
-                "largest": [
-                    {"place": each.name, "kind": each.kind, "bytes": each.bytes}
-                    for each in phase.tensors
-                ],
-            }
+            {**phase.to_json(), "largest": [vars(each) for each in phase.tensors]}
             for phase in self.phases
         ]
         peak = phases[self.phases.index(self.peak)] if phases else None
@@ -73,15 +68,17 @@ def trace(
         "columns": sample_columns(text), "rows": rows, "length": length or _LENGTH, "fakes": fakes,
     }  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="memlint-trace-") as scratch:
-        values, error, log = run_apart(
+        every, error, log = run_apart(
             "memlint.trace.traced_run", order, os.path.join(scratch, "run"), seconds
         )
-    if not values:
+    if not every:
         return Traced(error, log=log)
+    values = every[0]
     if not values["error"] and not values["steps"]:
         values["error"] = "the script came to its end and no optimizer took a step"
     phases = tuple(
         Phase(name, tuple(Tensor(*each) for each in parts)) for name, parts in values.pop("phases")
     )
+    values.pop("ended")
     values["assumed"] = tuple(values["assumed"])
     return Traced(**values, phases=phases, log=log)

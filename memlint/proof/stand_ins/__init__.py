@@ -31,7 +31,7 @@ QUIET = {
     "TOKENIZERS_PARALLELISM": "false",
     "HF_HUB_DISABLE_TELEMETRY": "1",
 }
-_OFFLINE = {
+OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
     "CUDA_VISIBLE_DEVICES": "",
@@ -57,14 +57,19 @@ def install(
     load every model in fp32, whatever the script says. exact: batches, precision and optimizer stay
     what the script says.
     """
-    os.environ |= {**QUIET, **_OFFLINE, **(environment or {})}
+    os.environ |= {**QUIET, **OFFLINE, **(environment or {})}
+    replace_models(fp32, quantize=exact)
+    replace_tokenizers(has_chat_template=chat_template)
+    replace_the_rest(folder, data, rows, exact=exact)
+    move_to_cpu()
+
+
+def replace_the_rest(folder: str, data: Mapping[str, str], rows: int, *, exact: bool) -> None:
+    """Replace all but models, tokenizers and GPUs."""
     sys.meta_path.append(Missing(folder))
     replace_data_sets(dict(data), rows)
-    replace_models(fp32, quantize=exact)
     replace_adapters()
-    replace_tokenizers(has_chat_template=chat_template)
     shorten_trainers(exact=exact)
     replace_hub()
-    move_to_cpu()
     replace_process_groups()
     add_notebook_names()

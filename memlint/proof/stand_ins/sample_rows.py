@@ -7,41 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-_WORDS = [
-    "the",
-    "model",
-    "reads",
-    "a",
-    "row",
-    "of",
-    "text",
-    "and",
-    "learns",
-    "which",
-    "word",
-    "comes",
-    "next",
-    "while",
-    "memory",
-    "fills",
-    "with",
-    "activations",
-    "gradients",
-    "and",
-    "states",
-    "of",
-    "the",
-    "optimizer",
-    "until",
-    "the",
-    "step",
-    "is",
-    "over",
-    "and",
-    "all",
-    "is",
-    "free",
-]
+_TEXT = """\
+the model reads a row of text and learns which word comes next while memory fills with activations
+gradients and states of the optimizer until the step is over and all is free
+"""
+_WORDS = _TEXT.split()
 COUNT = 16
 
 

@@ -2,68 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from memlint.proof.stand_ins.tiny_tokens import VOCABULARY
 
-# Keywords that loaders of transformers take although their signatures only say ``**kwargs``.
-_LOADER_TAKES = frozenset(
-    [
-        "attn_implementation",
-        "cache_dir",
-        "code_revision",
-        "config",
-        "device_map",
-        "dtype",
-        "experts_implementation",
-        "force_download",
-        "from_tf",
-        "ignore_mismatched_sizes",
-        "key_mapping",
-        "local_files_only",
-        "low_cpu_mem_usage",
-        "max_memory",
-        "max_position_embeddings",
-        "num_labels",
-        "id2label",
-        "label2id",
-        "offload_buffers",
-        "offload_folder",
-        "output_attentions",
-        "output_hidden_states",
-        "problem_type",
-        "proxies",
-        "quantization_config",
-        "resume_download",
-        "return_unused_kwargs",
-        "revision",
-        "subfolder",
-        "token",
-        "torch_dtype",
-        "tp_plan",
-        "trust_remote_code",
-        "use_auth_token",
-        "use_cache",
-        "use_kernels",
-        "use_safetensors",
-        "variant",
-        "weights_only",
-        "pad_token_id",
-        "bos_token_id",
-        "eos_token_id",
-        "sliding_window",
-        "rope_scaling",
-        "rope_theta",
-        "finetuning_task",
-        "gradient_checkpointing",
-        "tie_word_embeddings",
-        "_attn_implementation",
-        "return_dict",
-    ]
-)
+# Keywords that loaders of transformers ignore, or hand on to what is replaced here.
+_IGNORED = (
+    "finetuning_task", "gradient_checkpointing", "resume_download", "return_unused_kwargs",
+    "use_auth_token",
+)  # fmt: skip
 # The configuration class of a checkpoint, by a part of its name; the first that fits.
 _FAMILIES = (
     (r"t5|flan|ul2|mt0", "T5Config"), (r"bart(?!h)", "BartConfig"),
@@ -90,18 +42,23 @@ _SMALL = {
 
 def _small_config(config_class: Any) -> Any:
     """A configuration of some ten thousand parameters, with the class that a hub's would name."""
-    import transformers
-
-    made = _shrunk(config_class)
+    made = with_architecture(_shrunk(config_class))
     if made.is_encoder_decoder:
         made.decoder_start_token_id = 0
+    return made
+
+
+def with_architecture(config: Any) -> Any:
+    """Return a configuration with the class that a hub's would name."""
+    import transformers
+
     for mapping in (
         transformers.MODEL_FOR_CAUSAL_LM_MAPPING,
         transformers.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
     ):
-        if config_class in mapping and not made.architectures:
-            made.architectures = [mapping[config_class].__name__]
-    return made
+        if type(config) in mapping and not config.architectures:
+            config.architectures = [mapping[type(config)].__name__]
+    return config
 
 
 def _shrunk(config_class: Any) -> Any:
@@ -131,12 +88,16 @@ def _config_class(name: str, loader: str) -> Any:
     return transformers.LlamaConfig
 
 
-def _refuse_unknown(loader: str, keywords: dict[str, Any]) -> None:
-    for name in keywords:
-        if name not in _LOADER_TAKES:
-            raise TypeError(
-                f"{loader}.from_pretrained() got an unexpected keyword argument '{name}'"
-            )
+def _loaders_take() -> frozenset[str]:
+    """Return the keywords that loaders read although their signatures only say ``**kwargs``."""
+    import transformers
+    from transformers.models.auto import auto_factory
+
+    load = transformers.PreTrainedModel.from_pretrained
+    text = inspect.getsource(load) + inspect.getsource(auto_factory)
+    return frozenset(
+        [*re.findall(r'"(\w+)"', text), *inspect.signature(load).parameters, *_IGNORED]
+    )
 
 
 def _auto_classes() -> list[Any]:
@@ -159,49 +120,49 @@ def _quantize(made: Any, real_load: Any, kw: dict[str, Any]) -> Any:
         return real_load(type(made), folder, config=made.config, device_map="cpu", **options)
 
 
-def replace_models(fp32: bool, *, quantize: bool) -> None:
-    """quantize: really quantize what is loaded so; else its weights are only frozen."""
-    import torch
+def replace_loaders(
+    config_of: Callable[[str, str, Any], Any],
+    build: Callable[[Any, Any, dict[str, Any]], Any],
+    *,
+    is_tiny: bool,
+) -> None:
+    """Replace what loads models and configurations.
+
+    config_of: the configuration by a checkpoint's name, the loader's and the class of the
+    configuration, None where that is the checkpoint's to say. build: the model, by what makes it
+    of a configuration, the configuration and the loader's keywords. is_tiny: no script makes it
+    larger.
+    """
     import transformers
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
-    def auto(cls: Any, name: Any = None, *args: Any, **kw: Any) -> Any:
-        _refuse_unknown(cls.__name__, kw)
-        name = kw.pop("pretrained_model_name_or_path", name)
-        if Path(str(name), "config.json").is_file():
-            config = transformers.AutoConfig.from_pretrained(str(name))
-        else:
-            config = _small_config(_config_class(str(name), cls.__name__))
-        return build(lambda: cls.from_config(config), config, {**kw, "name": name})
+    real_config, known = transformers.AutoConfig.from_pretrained, _loaders_take()
 
-    def concrete(cls: Any, name: Any = None, *args: Any, **kw: Any) -> Any:
-        _refuse_unknown(cls.__name__, kw)
-        config = _small_config(cls.config_class)
-        return build(lambda: cls(config), config, {**kw, "name": name})
-
-    real_load = transformers.PreTrainedModel.from_pretrained.__func__
-
-    def build(make: Any, config: Any, kw: dict[str, Any]) -> Any:
-        quantized = kw.get("quantization_config") is not None
-        if quantized and quantize:
-            config.hidden_size, config.intermediate_size, config.head_dim = 64, 128, 16
-        for label in ("num_labels", "id2label", "label2id", "problem_type"):
-            if label in kw:
-                setattr(config, label, kw[label])
+    def load(make: Any, name: Any, loader: str, config_class: Any, kw: dict[str, Any]) -> Any:
+        name = str(kw.pop("pretrained_model_name_or_path", name))
+        config = None if is_tiny else kw.get("config")
+        if config is None and config_class is None and Path(name, "config.json").is_file():
+            config = real_config(name)
+        config = config or config_of(name, loader, config_class)
+        for key in kw:
+            if key not in known and not hasattr(config, key):
+                raise TypeError(
+                    f"{loader}.from_pretrained() got an unexpected keyword argument '{key}'"
+                )
+        for key in ("num_labels", "id2label", "label2id", "problem_type", "use_cache"):
+            if key in kw:
+                setattr(config, key, kw[key])
         if kw.get("attn_implementation") in ("eager", "sdpa"):
             config._attn_implementation = kw["attn_implementation"]
-        torch.manual_seed(0)
-        wanted = kw.get("dtype", kw.get("torch_dtype"))
-        model = make()
-        if wanted in (torch.bfloat16, "bfloat16") and not fp32:
-            model = model.to(torch.bfloat16)
-        if quantized and quantize:
-            model = _quantize(model, real_load, kw)
-        elif quantized:
-            for parameter in model.parameters():
-                parameter.requires_grad_(False)
-        model.name_or_path = str(kw.get("name", "stand-in"))
+        model = build(make, config, kw)
+        model.name_or_path = name
         return model.eval()
+
+    def auto(cls: Any, name: Any = None, *args: Any, **kw: Any) -> Any:
+        return load(cls.from_config, name, cls.__name__, None, kw)
+
+    def concrete(cls: Any, name: Any = None, *args: Any, **kw: Any) -> Any:
+        return load(cls._from_config, name, cls.__name__, cls.config_class, kw)
 
     for cls in (_BaseAutoModelClass, *_auto_classes()):
         cls.from_pretrained = classmethod(auto)
@@ -211,15 +172,42 @@ def replace_models(fp32: bool, *, quantize: bool) -> None:
         if Path(str(name), "config.json").is_file():
             return real_config(name, *args, **kw)
         unused = kw.pop("return_unused_kwargs", False)
-        made = _small_config(_config_class(str(name), ""))
+        made = config_of(str(name), "", None)
         for key, value in kw.items():
-            if hasattr(made, key) and key not in ("vocab_size",):
+            if hasattr(made, key) and not (is_tiny and key == "vocab_size"):
                 setattr(made, key, value)
         return (made, {}) if unused else made
 
-    real_config = transformers.AutoConfig.from_pretrained
     transformers.AutoConfig.from_pretrained = classmethod(config)
     transformers.GenerationConfig.from_pretrained = classmethod(lambda cls, *a, **k: cls())
+
+
+def replace_models(fp32: bool, *, quantize: bool) -> None:
+    """quantize: really quantize what is loaded so; else its weights are only frozen."""
+    import torch
+    import transformers
+
+    real_load = transformers.PreTrainedModel.from_pretrained.__func__
+
+    def config_of(name: str, loader: str, config_class: Any) -> Any:
+        return _small_config(config_class or _config_class(name, loader))
+
+    def build(make: Any, config: Any, kw: dict[str, Any]) -> Any:
+        quantized = kw.get("quantization_config") is not None
+        if quantized and quantize:
+            config.hidden_size, config.intermediate_size, config.head_dim = 64, 128, 16
+        torch.manual_seed(0)
+        model = make(config)
+        if kw.get("dtype", kw.get("torch_dtype")) in (torch.bfloat16, "bfloat16") and not fp32:
+            model = model.to(torch.bfloat16)
+        if quantized and quantize:
+            model = _quantize(model, real_load, kw)
+        elif quantized:
+            for parameter in model.parameters():
+                parameter.requires_grad_(False)
+        return model
+
+    replace_loaders(config_of, build, is_tiny=True)
     real_generate = transformers.GenerationMixin.generate
 
     def generate(self: Any, *args: Any, **kw: Any) -> Any:

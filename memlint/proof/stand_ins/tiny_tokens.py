@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from memlint.proof.stand_ins.sample_rows import text
 
 VOCABULARY = 384
+_SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
 _TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}"
     "{% if message['role'] == 'assistant' %}{{ eos_token }}{% endif %}{% endfor %}"
@@ -15,29 +17,31 @@ _TEMPLATE = (
 )
 
 
-def replace_tokenizers(*, has_chat_template: bool) -> None:
-    import tokenizers
+def replace_tokenizers(
+    *,
+    has_chat_template: bool,
+    words: Iterable[str] = (),
+    size_of: Callable[[str], int] | None = None,
+) -> None:
+    """words: what a token stands for, where each is one; else parts of them are. size_of: the
+    vocabulary that a name says; else it is as small as it is."""
     import transformers
 
     made: list[Any] = []
 
     def tokenizer(cls: Any, name: Any = None, *args: Any, **kw: Any) -> Any:
+        import tokenizers
+
         if not made:
-            core = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
-            core.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-            core.decoder = tokenizers.decoders.ByteLevel()
-            trainer = tokenizers.trainers.BpeTrainer(
-                vocab_size=VOCABULARY - 8,
-                special_tokens=["<pad>", "<s>", "</s>", "<unk>"],
-                initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-                show_progress=False,
-            )
-            core.train_from_iterator([text(index) for index in range(40)], trainer)
-            made.append(core)
-        fast = transformers.PreTrainedTokenizerFast(
+            made.append(_of_words(words) if words else _trained())
+        kind: Any = transformers.PreTrainedTokenizerFast
+        if size_of is not None:
+            size = size_of(str(name))
+            kind = type(kind.__name__, (kind,), {"__len__": lambda self: size})
+        fast = kind(
             tokenizer_object=tokenizers.Tokenizer.from_str(made[0].to_str()),
             pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>",
-            model_max_length=512,
+            model_max_length=1 << 20 if words else 512,
         )  # fmt: skip
         if re.search(r"bert|electra|xlm", str(name).lower()):
             fast.add_special_tokens(
@@ -56,3 +60,29 @@ def replace_tokenizers(*, has_chat_template: bool) -> None:
         transformers.AutoProcessor,
     ):
         cls.from_pretrained = classmethod(tokenizer)
+
+
+def _trained() -> Any:
+    """A tokenizer of the parts of sample texts."""
+    import tokenizers
+
+    core = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
+    core.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=VOCABULARY - 8,
+        special_tokens=[*_SPECIAL],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    core.train_from_iterator([text(index) for index in range(40)], trainer)
+    return core
+
+
+def _of_words(words: Iterable[str]) -> Any:
+    import tokenizers
+
+    numbers = {word: number for number, word in enumerate(dict.fromkeys((*_SPECIAL, *words)))}
+    core = tokenizers.Tokenizer(tokenizers.models.WordLevel(numbers, unk_token="<unk>"))
+    core.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    return core

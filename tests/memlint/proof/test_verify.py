@@ -37,8 +37,8 @@ def run(tmp_path: Path, before: str, after: str, **values: object) -> Verified:
     script = tmp_path / "project" / "train.py"
     script.parent.mkdir(exist_ok=True)
     script.write_text(before)
-    job = Job(str(script), str(script.parent), str(script.parent))._replace(**values)
-    return verify(job, before, after)
+    job = Job(str(script), str(script.parent), str(script.parent), before)._replace(**values)
+    return verify(job, job._replace(text=after))
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +202,8 @@ def test_an_interrupt_leaves_no_process_and_no_file(tmp_path: Path) -> None:
         "from memlint.proof.comparing import Job, verify\n"
         f"text = 'import time; print(1, flush=True); time.sleep(300)'\n"
         f"folder = {str(tmp_path / 'p')!r}\n"
-        f"verify(Job({str(script)!r}, folder, folder), text, text)"
+        f"job = Job({str(script)!r}, folder, folder, text)\n"
+        "verify(job, job)"
     )
     (tmp_path / "p").mkdir()
     environment = {**os.environ, "TMPDIR": str(tmp_path / "scratch")}
