@@ -510,6 +510,7 @@ def debug(path: str, target: str | None) -> int:
     help="Verify only the fixes of these rules.",
 )
 @click.option("--unsafe-fixes", is_flag=True, help="Show what unsafe fixes change, too.")
+@click.option("--recipe", is_flag=True, help="SCRIPT is a launch command, or a file of them.")
 @click.option(
     "--tiny",
     is_flag=True,
@@ -533,6 +534,10 @@ def verify(script: str, arguments: tuple[str, ...], output_format: str, **values
     or to trackers. A third run, with weights moved by one rounding, tells how far rounding alone
     moves the losses. Exit status: 0 if they are the same, 1 if a fix moved them or stops the
     script, 2 if there is no answer. Needs the environment in which the script trains.
+
+    With --recipe a launch command is run (`memlint verify --recipe -- accelerate launch
+    --num_processes 2 train.py --config x.yaml`, or `memlint verify --recipe train.sh:4`), in all of
+    its processes; what is fixed in it, its recipe and its script is compared.
     """
     from memlint.cli.verifying import verify_command
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from memlint.reports.readable import finding_place, plural, saving_words
 from memlint.reports.style import shown_path, visible
 from memlint.rule.file_rules import BROKEN_FILE
 from memlint.rule.registry import Choice
-from memlint.run.results import FixResult
+from memlint.run.results import Rendered
 from memlint.run.session import Session
 from memlint.source.diagnostics import ReadError
 from memlint.source.reading import read_file, read_source
@@ -32,6 +33,7 @@ def verify_command(
     script: str,
     arguments: tuple[str, ...],
     *,
+    recipe: bool,
     codes: tuple[str, ...],
     unsafe: bool,
     tiny: bool,
@@ -43,53 +45,79 @@ def verify_command(
     as_json: bool,
 ) -> int:
     """Fix, run, compare, report and return the exit status."""
-    fixed, before = _fix(script, codes, unsafe, target or _installed())
-    if fixed.after is None:
+    if os.name == "nt":
+        raise Usage("verify needs Linux or macOS: its runs are ended by their process group")
+    fixing = _Fixing(codes, unsafe, target or _installed())
+    here = os.path.realpath(os.getcwd())
+    job = Job("", here, here, "", arguments, steps=steps, seed=seed, seconds=timeout)
+    if recipe:
+        from memlint.proof.launching import LaunchError, jobs_of
+
+        words = (script, *arguments)
+        try:
+            shown, before, after = jobs_of(words, job, fixing.texts, tiny, columns)
+        except LaunchError as error:
+            raise Usage(f"{shlex.join(words)}: {error}") from None
+    else:
+        shown, before, after = _of_script(script, job, fixing, tiny, columns)
+    if not fixing.fixed:
         click.echo("Nothing to fix, nothing to verify.", err=True)
         return 0
-    after = read_source(script, fixed.after).text
-    rows = {"*": columns or sample_columns(before)} if tiny else None
-    absolute = os.path.realpath(script)
-    folder = repository_of(os.path.dirname(absolute)) or os.path.dirname(absolute)
-    here = os.path.realpath(os.getcwd())
-    if here == folder or absolute.startswith(os.path.join(here, "")):
-        folder = here
-    job = Job(absolute, folder, here, before, arguments, {}, (), {}, steps, seed, timeout, rows)
-    click.echo(_doing(script, fixed, job), err=True)
-    verified = verify(job, job._replace(text=after))
-    if as_json:
-        click.echo(json.dumps(_facts(fixed, verified), indent=2))
-    else:
-        for line in _lines(fixed, verified):
-            click.echo(line)
+    click.echo(_doing(shown, fixing.fixed, before), err=True)
+    verified = verify(before, after)
+    facts = json.dumps(_facts(fixing.fixed, verified), indent=2) if as_json else ""
+    click.echo(facts or "\n".join(_lines(fixing.fixed, verified)))
     return _STATUS[verified.verdict]
 
 
-def _fix(script: str, codes: Sequence[str], unsafe: bool, target: str) -> tuple[FixResult, str]:
-    """Return what fixing the script comes to, and its text as it is."""
-    if os.name == "nt":
-        raise Usage("verify needs Linux or macOS: its runs are ended by their process group")
+class _Fixing:
+    """Fixes files in memory. fixed: what was fixed so far."""
+
+    def __init__(self, codes: Sequence[str], unsafe: bool, target: str) -> None:
+        self.fixed: list[Rendered] = []
+        options = Common(Choice(), target, None, False, False, None, False, True)
+        self._options = options._replace(fixable=tuple(codes)) if codes else options
+        self._unsafe = unsafe
+        check_targets([], target)
+
+    def texts(self, path: str, data: bytes | None = None, beside: str = "") -> tuple[str, str]:
+        """Return the text of a file as it is, and fixed. data: of launch commands, which may have
+        nothing to fix; ``beside`` is the file whose settings they have."""
+        may_fail = data is not None
+        jobs = gather((beside or path,), self._options).jobs
+        if not jobs:
+            raise Usage(f"{path}: does not exist")
+        try:
+            data = read_file(path).data if data is None else data
+            text = read_source(path, data).text
+        except ReadError as error:
+            raise Usage(f"{path}: {error.diagnostic.message}") from None
+        absolute = os.path.abspath(path)
+        job = jobs[0]._replace(path=path, absolute=absolute, unsafe_fixes=self._unsafe)
+        result = Session().fix(job, data)
+        for diagnostic in () if may_fail else result.diagnostics:
+            raise Usage(f"{path}: {diagnostic.message}")
+        for finding in result.checked.findings:
+            if finding.code == BROKEN_FILE.code and not may_fail:
+                raise Usage(f"{finding_place(finding)}: {finding.message}")
+        self.fixed += result.fixed
+        return text, text if result.after is None else read_source(path, result.after).text
+
+
+def _of_script(
+    script: str, job: Job, fixing: _Fixing, tiny: bool, columns: str | None
+) -> tuple[str, Job, Job]:
+    """Return what is shown of a script's run, the run, and the run of its fixed version."""
     if not script.endswith(".py"):
-        raise Usage(f"{script}: give a Python script that trains")
-    options = Common(Choice(), target, None, False, False, None, False, True)
-    if codes:
-        options = options._replace(fixable=tuple(codes))
-    jobs = gather((script,), options).jobs
-    check_targets([], target)
-    if not jobs:
-        raise Usage(f"{script}: does not exist")
-    try:
-        data = read_file(script).data
-        text = read_source(script, data).text
-    except ReadError as error:
-        raise Usage(f"{script}: {error.diagnostic.message}") from None
-    result = Session().fix(jobs[0]._replace(unsafe_fixes=unsafe), data)
-    for diagnostic in result.diagnostics:
-        raise Usage(f"{script}: {diagnostic.message}")
-    for finding in result.checked.findings:
-        if finding.code == BROKEN_FILE.code:
-            raise Usage(f"{finding_place(finding)}: {finding.message}")
-    return result, text
+        raise Usage(f"{script}: give a Python script that trains, or a command with --recipe")
+    text, fixed = fixing.texts(script)
+    rows = {"*": columns or sample_columns(text)} if tiny else None
+    absolute = os.path.realpath(script)
+    folder = repository_of(os.path.dirname(absolute)) or os.path.dirname(absolute)
+    if absolute.startswith(os.path.join(job.folder, "")):
+        folder = job.folder
+    before = job._replace(script=absolute, folder=folder, text=text, tiny=rows)
+    return script, before, before._replace(text=fixed)
 
 
 def _installed() -> str:
@@ -111,16 +139,16 @@ def _installed() -> str:
     return ",".join(found)
 
 
-def _doing(script: str, fixed: FixResult, job: Job) -> str:
-    what = f"{plural(len(fixed.fixed), 'fix', 'fixes')} of {shown_path(script)}"
+def _doing(shown: str, fixed: Sequence[Rendered], job: Job) -> str:
+    what = f"{plural(len(fixed), 'fix', 'fixes')} of {shown_path(shown)}"
     how = f"{plural(job.steps, 'step')} each, in a copy of {shown_path(job.folder)}"
     tiny = "" if job.tiny is None else f"; tiny models, rows of {job.tiny['*']}"
     return f"Verifying {what}: three runs, {how}{tiny}."
 
 
-def _lines(fixed: FixResult, verified: Verified) -> Sequence[str]:
+def _lines(fixed: Sequence[Rendered], verified: Verified) -> Sequence[str]:
     before, after = verified.before, verified.after
-    lines = [f"  {each.code} {each.fix.message}" for each in fixed.fixed if each.fix is not None]
+    lines = [f"  {each.code} {each.fix.message}" for each in fixed if each.fix is not None]
     lines = [visible(line) for line in dict.fromkeys(lines)]
     if before.error or not before.losses:
         why = before.error or "no loss was seen: nothing called `backward`"
@@ -136,7 +164,7 @@ def _lines(fixed: FixResult, verified: Verified) -> Sequence[str]:
         lines.append(f"{name:14}{one:>14.2f}{other:>14.2f} {unit}")
     lines += [
         f"{each.code}: {saving_words(each.saving)}, by the memory model"
-        for each in fixed.fixed
+        for each in fixed
         if each.saving is not None
     ]
     lines.append(_verdict(verified))
@@ -189,7 +217,7 @@ def _log(run: Run) -> list[str]:
     return [f"    {visible(line)}" for line in run.log.splitlines()[-8:]]
 
 
-def _facts(fixed: FixResult, verified: Verified) -> dict[str, Any]:
+def _facts(fixed: Sequence[Rendered], verified: Verified) -> dict[str, Any]:
     return {
         "verdict": verified.verdict,
         "fixes": [
@@ -198,7 +226,7 @@ def _facts(fixed: FixResult, verified: Verified) -> dict[str, Any]:
                 "message": each.fix.message if each.fix is not None else "",
                 "saving": None if each.saving is None else each.saving._asdict(),
             }
-            for each in fixed.fixed
+            for each in fixed
         ],
         "noise": verified.noise if math.isfinite(verified.noise) else None,
         "moved": verified.moved if math.isfinite(verified.moved) else None,

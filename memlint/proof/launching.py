@@ -1,0 +1,140 @@
+"""Launch commands whose runs are compared: what they start, and the words that start it.
+
+A command keeps its launcher (``accelerate launch``, ``torchrun``, ``python``) with all of its
+options; in the place of its script it gets a module that runs the script and watches it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+
+from memlint.proof.comparing import Job, sample_columns
+from memlint.recipes.document import DocumentError, read_document, values
+from memlint.recipes.launch import Command, commands_in
+from memlint.source import Source, Span
+from memlint.source.diagnostics import ReadError
+from memlint.source.reading import read_source
+
+# Of each launcher: the module that it is, how many words it has, what finds it a free port.
+_ACCELERATE = ("-m", "accelerate.commands.launch"), 2, ("--main_process_port", "0")
+_LAUNCHERS: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
+    "python": ((), 1, ()), "torchrun": (("-m", "torch.distributed.run"), 1, ("--standalone",)),
+    "accelerate": _ACCELERATE, "trl": _ACCELERATE,
+}  # fmt: skip
+_PORTS = ("--main_process_port", "--master", "--rdzv", "--nnodes", "--standalone")
+_GPUS = ("/dev/nvidiactl", "/dev/kfd")
+_ON_CPU = {True: {"ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": ""}, False: {}}
+
+
+class LaunchError(ValueError):
+    """A command that cannot be run so."""
+
+
+def jobs_of(
+    words: Sequence[str],
+    job: Job,
+    texts: Callable[[str, bytes | None, str], tuple[str, str]],
+    tiny: bool,
+    columns: str | None,
+) -> tuple[str, Job, Job]:
+    """Return a command as it is shown, its run, and its run once all that is fixed in it, in its
+    recipe and in its script.
+
+    words: of the command, or the file that it stands in, with its line where there are several.
+    texts: the text of a file as it is, and fixed; of launch commands, with their data and the file
+    whose settings they have.
+
+    Raises:
+        LaunchError: it cannot be run.
+    """
+    path, _, row = words[0].partition(":")
+    is_file = len(words) == 1 and os.path.isfile(path)
+    source = read_source(path) if is_file else Source("launch.sh", shlex.join(words))
+    every = commands_in(source)
+    rows = [str(source.location(each.span.start).row) for each in every]
+    row = row if is_file else ""
+    found = [each for each, at in zip(every, rows, strict=True) if row in ("", at)]
+    if len(found) != 1:
+        raise LaunchError(f"name one of its commands by its line ({', '.join(rows)}): {path}:LINE")
+    command = found[0]
+    script, recipe = _script(command), command.recipe or ""
+    near = next(filter(os.path.isfile, (recipe, script)))
+    text, fixed = read_source(script).text, {}
+    launch = texts(source.path, source.data, "" if is_file else near)[1]
+    for each in filter(os.path.isfile, (script, recipe)):
+        if os.path.realpath(each).startswith(os.path.join(job.folder, "")):
+            fixed[os.path.realpath(each)] = texts(each, None, "")[1]
+    if tiny:
+        job = job._replace(tiny={"*": columns or sample_columns(text)})
+    on_cpu = tiny or not any(map(os.path.exists, _GPUS))
+    script = os.path.realpath(script)
+    before = _as_run(source, command, on_cpu, job._replace(script=script, text=text))
+    again = Source(source.path, launch)
+    after = _as_run(again, commands_in(again)[every.index(command)], on_cpu, before)
+    after = after._replace(text=fixed.pop(script, text), files=fixed)
+    return source.slice(command.span), before, after
+
+
+def _as_run(source: Source, command: Command, on_cpu: bool, job: Job) -> Job:
+    """Return the job with what a command's words say."""
+    target, program = command.target, command.program
+    assert target is not None
+    module, own, port = _LAUNCHERS[program]
+    words = _split(source, command.span.start, target.span.start)
+    if "-m" in words[-2:]:
+        del words[-1 - words[::-1].index("-m") :]
+    while words and not os.path.basename(words[0]).startswith((program, "python")):
+        words.pop(0)  # what runs the launcher, as ``uv run`` does
+    by_python = program != "python" and "python" in os.path.basename(words[0])
+    options = words[words.index("-m") + 2 if by_python else own :]
+    processes = _processes(command)
+    if program == "trl":
+        options = ["--num_processes", str(processes)]
+    if module == _ACCELERATE[0] and on_cpu and processes > 1:
+        options.append("--multi_gpu")  # or it starts one process where there is no GPU
+    if not any(word.startswith(_PORTS) for word in options):
+        options += port
+    said = {each.name: each.value for each in command.environment if isinstance(each.value, str)}
+    return job._replace(
+        arguments=tuple(_split(source, target.span.end, command.span.end)),
+        launcher=(sys.executable, *module, *options),
+        environment=said | _ON_CPU[on_cpu],
+    )
+
+
+def _split(source: Source, start: int, end: int) -> list[str]:
+    words = shlex.split(source.slice(Span(start, end)).replace("\\\n", " "))
+    unknown = [word for word in words if "$" in word or "`" in word]
+    if unknown:
+        raise LaunchError(f"{unknown[0]} is the shell's to say: write what it stands for")
+    return words
+
+
+def _script(command: Command) -> str:
+    """Return the path of what a command starts."""
+    name = (command.target.text if command.target is not None else None) or ""
+    if command.program not in _LAUNCHERS:
+        raise LaunchError("only python, torchrun, accelerate launch and trl are run")
+    if command.starts == "trl":
+        found = importlib.util.find_spec(f"trl.scripts.{name}")
+        path = found.origin if found is not None else None
+    else:
+        paths = (os.path.join(command.folder or "", path) for path in command.scripts)
+        path = next(filter(os.path.isfile, paths), None)
+    if path is None:
+        raise LaunchError(f"{name or 'what it starts'} is not here")
+    return path
+
+
+def _processes(command: Command) -> int:
+    """Return how many processes a command asks for, or the recipe that trl reads it from."""
+    said: object = command.num_processes
+    if said is None and command.program == "trl" and command.recipe:
+        with contextlib.suppress(ReadError, DocumentError):
+            said = values(read_document(read_source(command.recipe)).root).get("num_processes")
+    return said if isinstance(said, int) else 1
