@@ -57,6 +57,7 @@ from memlint.script.script_kind import compiles_one_shape, deciding_call, trains
 from memlint.script.setups import calls_on_trainer, kept_by_subclass, trainer_overrides
 from memlint.script.spelled import (
     attributes_of_class,
+    classes_of,
     exports,
     is_handed_to_asker,
     reads_key,

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from memlint.engine.imported import project_value
 from memlint.engine.nodes import Node, holder_of, last_name, literal_of, targets_of, walk
+from memlint.engine.project import is_elsewhere, is_library
 from memlint.engine.usage import Usage, Way, parameter_of, places_of
-from memlint.engine.values import Function, Object, Symbol, Value, options
+from memlint.engine.values import Class, Function, Object, Symbol, Value, options
 from memlint.script.calls import Host
 
 # What is of these asks no dict of a script for an option of a trainer's.
@@ -73,6 +74,20 @@ def attributes_of_class(definition: ast.ClassDef) -> frozenset[str]:
         elif isinstance(statement, ast.AnnAssign):
             targets.append(statement.target)
     return frozenset(target.id for target in targets if isinstance(target, ast.Name))
+
+
+def classes_of(thing: Object) -> list[ast.ClassDef]:
+    """Return the classes of this file that an instance is of, its own first; none where a base is
+    of another file or not known."""
+    classes: list[Value | None] = [thing.cls]
+    for one in classes:  # grows meanwhile
+        if not isinstance(one, Class) or is_elsewhere(one.node):
+            return []
+        of_libraries = [base for base in one.bases if isinstance(base, Symbol)]
+        if not all(is_library(base.name) for base in of_libraries):
+            return []
+        classes += [base for base in one.bases if base not in of_libraries]
+    return [one.node for one in classes if isinstance(one, Class)]
 
 
 def is_handed_to_asker(script: Host, statement: Node, key: str) -> bool:

@@ -15,6 +15,7 @@ from memlint.rule import (
     Symbol,
     advise,
     edits,
+    facts,
     fix,
     is_guarded,
     successors,
@@ -47,9 +48,21 @@ def removed_attributes(script: Script) -> Iterator[Finding]:
             if unknown < MOST_UNKNOWN and _is_gone(script, node, value):
                 unknown += 1
                 yield from removed_member(script, node, value)
-        elif value.cls is None and value.type is not None:
+        elif value.type is not None and (value.cls is None or _is_inherited(script, node, value)):
             yield from _attribute(script, node, value, value.type)
     yield from _by_receiver(script)
+
+
+def _is_inherited(script: Script, node: ast.Attribute, value: Object) -> bool:
+    """True if a trainer of the script's own has an attribute from the library's class alone: no
+    class of the file sets or defines it, and none of another file is a base."""
+    name, binding = node.attr, script.final_bindings(value).get(node.attr)
+    if not (value.type or "").endswith("Trainer") or (binding and binding.how is How.ATTRIBUTE):
+        return False
+    classes = facts.classes_of(value)
+    if not classes or any(name in facts.attributes_of_class(one) for one in classes):
+        return False
+    return not script.definitions_of(name) and script.text(node) not in script.stores
 
 
 def _is_gone(script: Script, node: ast.Attribute, value: Symbol) -> bool:
