@@ -60,7 +60,8 @@ def jobs_of(
     row = row if is_file else ""
     found = [each for each, at in zip(every, rows, strict=True) if row in ("", at)]
     if len(found) != 1:
-        raise LaunchError(f"name one of its commands by its line ({', '.join(rows)}): {path}:LINE")
+        said = f"name one of its commands by its line ({', '.join(rows)}): {path}:LINE"
+        raise LaunchError(said if every else "expected a command such as `torchrun train.py`")
     command = found[0]
     script, recipe = _script(command), command.recipe or ""
     near = next(filter(os.path.isfile, (recipe, script)))

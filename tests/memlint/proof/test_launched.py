@@ -101,7 +101,7 @@ def test_what_is_fixed_goes_to_its_place(job: Job) -> None:
         ("deepspeed --num_gpus 2 learn.py", "only python, torchrun"),
         ("python gone.py", "gone.py is not here"),
         ("python learn.py $RATE", "the shell's to say"),
-        ("echo learn.py", "name one of its commands"),
+        ("echo learn.py", "expected a command such as"),
     ],
 )
 def test_what_cannot_be_launched_is_said(words: str, said: str, job: Job) -> None:
