@@ -9,7 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memlint.engine.values import Symbol
-from memlint.runs.plain_options import Options, calls_anywhere, made_by_call, options_of
+from memlint.runs.plain_options import (
+    Options,
+    calls_anywhere,
+    made_by_call,
+    options_of,
+    settled,
+)
 from memlint.script.setups import trainer_overrides
 from memlint.source.patterns import lazy_pattern
 
@@ -73,7 +79,7 @@ def optimizer_of_trainer(script: Script, trainer: Trainer, config: Config | None
     own = trainer_overrides(script, trainer, "create_optimizer")
     if first is not None or by_class.given is not False or own:
         return {"notes": {"optimizer": "it is made by the script's own code"}}
-    name = config.settled("optim").value if config is not None else None
+    name = settled(script, config.settled("optim")) if config is not None else None
     if config is None or not isinstance(name, str):
         return {}
     more = config.setting("optim_args").value

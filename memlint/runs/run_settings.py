@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlint.engine.answers import any_of
 from memlint.engine.tensors import Positions, Role
-from memlint.engine.values import ABSENT, Object
+from memlint.engine.values import ABSENT, Function, Object
 from memlint.runs.batches import batches_of_loop, batches_of_trainer
 from memlint.runs.companions import (
     companions_of,
@@ -69,6 +69,7 @@ _PARTS = ("split", "chunk", "tensor_split")
 # What runs an MLP tile by tile: of DeepSpeed, which axolotl uses, and of Liger.
 _TILED = ("TiledMLP", "LigerTiledSwiGLUMLP", "LigerTiledGEGLUMLP")
 _MIXES = (".autocast", "accelerate.Accelerator", "lightning.Fabric", "deepspeed.initialize")
+_LOSS = ("cross_entropy", "CrossEntropyLoss.__call__", "log_softmax", "nll_loss", "logsumexp")
 _SWITCHES: dict[str, Options] = {
     "use_liger_kernel": {"loss": "liger"},
     "activation_offloading": {"offload": "activations"},
@@ -158,10 +159,17 @@ def _holds_outputs(script: Script) -> bool:
 def _recomputed(script: Script, facts: ModelFacts) -> Options:
     """What a script's calls compute again; torch's own means may keep some of it."""
     owner, on, _ = script.owner_of_checkpointing(facts)
-    if owner is not Owner.SCRIPT or on is True:
+    if owner is not Owner.SCRIPT or on is True or _recomputes_losses(script):
         return {"checkpointing": "full" if on else "none"}
     notes = {"checkpointing": "the script itself chooses what is computed again"}
     return {"checkpointing": "selective" if script.may_use(*_SELECTS) else "full", "notes": notes}
+
+
+def _recomputes_losses(script: Script) -> bool:
+    """True if torch's ``checkpoint`` is given functions that compute losses, and nothing else."""
+    given = [one.argument(0) for one in calls_anywhere(script, "checkpoint.checkpoint")]
+    losses = {one.function for one in script._run.invocations if one.name.endswith(_LOSS)}
+    return bool(given) and all(isinstance(one, Function) and one.node in losses for one in given)
 
 
 def joined(*parts: Options) -> Options:

@@ -105,6 +105,30 @@ def test_what_a_script_recomputes_itself_is_not_kept(top: str, after: str, wante
     assert ("checkpointing" in doubted) == (wanted != "none" and bool(top))
 
 
+OF_THE_LOSS = """\
+from torch.utils.checkpoint import checkpoint
+
+def loss_of(hidden, labels):
+    logits = model.lm_head(hidden)
+    return F.cross_entropy(logits.view(-1, logits.size(-1)), labels.view(-1))
+
+def hidden_of(tokens):
+    return model.model(tokens).last_hidden_state
+"""
+
+
+@pytest.mark.parametrize(
+    ("hidden", "wanted"),
+    [
+        ("hidden_of(batch['input_ids'])", "none"),
+        ("checkpoint(hidden_of, batch['input_ids'], use_reentrant=False)", "full"),
+    ],
+)
+def test_a_loss_that_is_recomputed_leaves_the_layers_kept(hidden: str, wanted: str) -> None:
+    loss = f"loss = checkpoint(loss_of, {hidden}, batch['labels'], use_reentrant=False)"
+    assert loop(OF_THE_LOSS, loss)["checkpointing"] == wanted
+
+
 def trainer(arguments: str, load: str = "dtype=torch.bfloat16") -> dict[str, Any]:
     load = LOAD.format(name="Qwen/Qwen2.5-3B", how=load).replace(".cuda()", "")
     run = f'args = TrainingArguments("o", bf16=True, {arguments})\nTrainer(model, args).train()\n'

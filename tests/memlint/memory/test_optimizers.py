@@ -154,3 +154,18 @@ def test_an_optimizer_that_a_trainer_is_given_is_not_its_own() -> None:
     script = build_script(Source("a.py", TRAINER), Api(newest()))
     values = {(run.optimizer.value, run.in_backward.value) for run in runs_of(script)}
     assert values == {(UNSURE, UNSURE)}
+
+
+def test_a_switch_chooses_the_optimizer_that_its_default_does() -> None:
+    text = """\
+import argparse
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--plain", action="store_true")
+given = parser.parse_args()
+args = TrainingArguments("out", optim="adamw_torch" if given.plain else "adamw_8bit")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+Trainer(model, args, train_dataset=rows).train()
+"""
+    assert settings(text)["optimizer"] == "adamw_8bit"
