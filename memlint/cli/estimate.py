@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from memlint.cli.interrupts import end_cleanly
 from memlint.cli.runs_of_file import configured, read_json, require_model, runs_of_file
 from memlint.rule.savings import Pricing
 from memlint.source.record import NamedTuple
@@ -98,6 +99,7 @@ def trace_command(
         raise click.UsageError(f"{script}: only a Python script is run, on Linux or macOS")
     if not os.path.isfile(script):
         raise click.ClickException(f"{script} cannot be read: no such file")
+    end_cleanly()
 
     def read() -> Estimate:
         return estimate_of(script, target, gpu, assumptions)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from types import FrameType
-from typing import Any
 
 import click
 
@@ -23,7 +20,7 @@ from memlint.cli.inputs import (
     stdin_work,
     warn_if_empty,
 )
-from memlint.cli.interrupts import Interrupted
+from memlint.cli.interrupts import Interrupted, end_cleanly
 from memlint.cli.options import Common
 from memlint.reports.readable import diagnostic_line, finding_place, headline, plural
 from memlint.reports.style import Style, shown_path, visible
@@ -81,7 +78,7 @@ def fix_command(
         raise Usage("standard input (-) must be the only path")
     tally = _Tally(mode, options)
     if mode.writes:
-        _end_cleanly()
+        end_cleanly()
     with progress_bar(not options.quiet) as progress:
         inputs = gather(paths, options, progress)
         warn_if_empty(inputs, paths)
@@ -202,19 +199,6 @@ def _fix_stdin(options: Common, filename: str | None, unsafe: bool | None, mode:
 def _write_bytes(data: bytes) -> None:
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
-
-
-def _end_cleanly() -> None:
-    """Remove the half-written file when the process is asked to end, as after an interrupt."""
-    from memlint.cli.interrupts import Terminated
-
-    def end(number: int, frame: FrameType | None) -> Any:
-        raise Terminated
-
-    try:
-        signal.signal(signal.SIGTERM, end)
-    except ValueError:  # not in the main thread: whoever called handles signals
-        return
 
 
 def _file(stamp: Stamp | None) -> tuple[int, int] | None:

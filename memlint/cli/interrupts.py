@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+from types import FrameType
+from typing import Any
+
 
 class Terminated(BaseException):  # click takes a KeyboardInterrupt for its own
     """The process was asked to end: it removes half-written files and exits."""
@@ -9,3 +13,16 @@ class Terminated(BaseException):  # click takes a KeyboardInterrupt for its own
 
 class Interrupted(Terminated):
     """The user interrupted a command that writes files."""
+
+
+def end_cleanly() -> None:
+    """Have the process end as after an interrupt when it is asked to end: half-written files and
+    processes that it started go with it."""
+
+    def end(number: int, frame: FrameType | None) -> Any:
+        raise Terminated
+
+    try:
+        signal.signal(signal.SIGTERM, end)
+    except ValueError:  # not in the main thread: whoever called handles signals
+        return

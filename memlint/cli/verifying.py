@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from memlint.cli.inputs import Usage, check_targets, gather
+from memlint.cli.interrupts import end_cleanly
 from memlint.cli.options import Common
 from memlint.proof.comparing import Job, Run, Verified, sample_columns, verify
 from memlint.reports.readable import finding_place, plural, saving_words
@@ -47,6 +48,7 @@ def verify_command(
     """Fix, run, compare, report and return the exit status."""
     if os.name == "nt":
         raise Usage("verify needs Linux or macOS: its runs are ended by their process group")
+    end_cleanly()
     fixing = _Fixing(codes, unsafe, target or _installed())
     here = os.path.realpath(os.getcwd())
     job = Job("", here, here, "", arguments, steps=steps, seed=seed, seconds=timeout)

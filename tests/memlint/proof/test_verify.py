@@ -192,14 +192,17 @@ def test_a_folder_of_very_many_files_is_linked_whole(
     assert (tmp_path / "folder" / "d" / "file").read_text() == "d"
 
 
-def test_an_interrupt_leaves_no_process_and_no_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_no_process_and_no_file(number: signal.Signals, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(f"import os, time\nopen({str(tmp_path / 'pid')!r} + str(os.getpid()), 'w')")
     (tmp_path / "scratch").mkdir()
     code = (
         # A shell's background jobs ignore interrupts, and so do the processes that they start.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from memlint.cli.interrupts import end_cleanly\n"
         "from memlint.proof.comparing import Job, verify\n"
+        "end_cleanly()\n"
         f"text = 'import time; print(1, flush=True); time.sleep(300)'\n"
         f"folder = {str(tmp_path / 'p')!r}\n"
         f"job = Job({str(script)!r}, folder, folder, text)\n"
@@ -211,7 +214,7 @@ def test_an_interrupt_leaves_no_process_and_no_file(tmp_path: Path) -> None:
         [sys.executable, "-c", code], env=environment, stderr=subprocess.DEVNULL
     )
     child = _wait_for_child(process.pid)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     process.wait(60)
     assert list((tmp_path / "scratch").iterdir()) == []
     assert not Path(f"/proc/{child}").exists()
