@@ -52,17 +52,7 @@ def jobs_of(
     Raises:
         LaunchError: it cannot be run.
     """
-    path, _, row = words[0].partition(":")
-    is_file = len(words) == 1 and os.path.isfile(path)
-    source = read_source(path) if is_file else Source("launch.sh", shlex.join(words))
-    every = commands_in(source)
-    rows = [str(source.location(each.span.start).row) for each in every]
-    row = row if is_file else ""
-    found = [each for each, at in zip(every, rows, strict=True) if row in ("", at)]
-    if len(found) != 1:
-        said = f"name one of its commands by its line ({', '.join(rows)}): {path}:LINE"
-        raise LaunchError(said if every else "expected a command such as `torchrun train.py`")
-    command = found[0]
+    source, command, is_file = _command(words)
     script, recipe = _script(command), command.recipe or ""
     near = next(filter(os.path.isfile, (recipe, script)))
     text, fixed = read_source(script).text, {}
@@ -76,9 +66,23 @@ def jobs_of(
     script = os.path.realpath(script)
     before = _as_run(source, command, on_cpu, job._replace(script=script, text=text))
     again = Source(source.path, launch)
-    after = _as_run(again, commands_in(again)[every.index(command)], on_cpu, before)
+    after = _as_run(again, commands_in(again)[commands_in(source).index(command)], on_cpu, before)
     after = after._replace(text=fixed.pop(script, text), files=fixed)
     return source.slice(command.span), before, after
+
+
+def _command(words: Sequence[str]) -> tuple[Source, Command, bool]:
+    """Return the command that is meant, where it stands, and whether that is a file."""
+    path, _, row = words[0].partition(":")
+    is_file = len(words) == 1 and os.path.isfile(path)
+    source = read_source(path) if is_file else Source("launch.sh", shlex.join(words))
+    every = [(str(source.location(one.span.start).row), one) for one in commands_in(source)]
+    found = [one for at, one in every if not (is_file and row) or at == row]
+    if len(found) != 1:
+        rows = ", ".join(at for at, _ in every)
+        said = f"name one of its commands by its line ({rows}): {path}:LINE"
+        raise LaunchError(said if every else "expected a command such as `torchrun train.py`")
+    return source, found[0], is_file
 
 
 def _as_run(source: Source, command: Command, on_cpu: bool, job: Job) -> Job:
