@@ -98,7 +98,7 @@ def test_json_that_cannot_be_read_is_a_value_error(text: str | bytes) -> None:
 # What maintainers run on released wheels; what maps the tables that we ship; and what a run of the
 # user's own script is handed, and leaves.
 _OWN = {
-    "memlint/api/extract": {"__main__.py", "recipe_schemas.py", "wheels.py"},
+    "memlint/api/extract": {"__main__.py", "memory_options.py", "recipe_schemas.py", "wheels.py"},
     "memlint/api": {"tables.py"},
     "memlint/proof": {"child.py", "comparing.py"},
     "memlint/trace": {"traced_run.py"},

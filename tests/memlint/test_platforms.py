@@ -121,4 +121,4 @@ def test_paths_of_another_drive_are_no_error(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("os.path.relpath", other_drive)
     assert paths.relative("train.py") is None
     assert paths.uri("/x/train.py") == "file:///x/train.py"
-    assert jobs._relative("/x/train.py", "/y") == "/x/train.py"
+    assert jobs.relative_to("/x/train.py", "/y") == "/x/train.py"
