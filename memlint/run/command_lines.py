@@ -170,7 +170,7 @@ class Launches:
                 ordered = []
             inner = [each for each in ordered if each.name[:1] != "."]
             self._known[folder] = (
-                [each.path for each in ordered if kind_of(each.name) and each.is_file()],
+                [each.path for each in ordered if kind_of(each.name) and os.path.isfile(each.path)],
                 [each.path for each in inner if each.is_dir(follow_symlinks=False)],
             )
         return self._known[folder]

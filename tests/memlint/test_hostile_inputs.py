@@ -174,3 +174,21 @@ def test_the_mark_of_a_cell_is_no_comment_that_speaks_to_memlint() -> None:
     # Findings go through as they are: the comments are not looked for.
     findings: list[Finding] = []
     assert unsuppressed(source, findings, (), report_unused=True) is findings
+
+
+def test_a_loop_of_links_beside_a_script_is_no_file_of_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "Makefile").symlink_to("Makefile")
+    (tmp_path / "train.py").write_text(
+        "import argparse\n"
+        "from trl import SFTConfig, SFTTrainer\n"
+        "parser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--rows', type=int, default=8)\n"
+        "rows = parser.parse_args().rows\n"
+        "SFTTrainer('a', SFTConfig(per_device_train_batch_size=rows)).train()\n"
+    )
+    run(["check", "--no-cache", "--target", "newest", str(tmp_path)])
+    printed = capsys.readouterr()
+    assert "MEM" in printed.out
+    assert "defect" not in printed.out + printed.err
