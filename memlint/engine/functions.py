@@ -401,16 +401,23 @@ def _instantiate(run: Interpreter, cls: Class, invocation: Invocation) -> Value:
         for name, value in zip(names, invocation.arguments, strict=False):
             run.set_binding(made, name, Binding(value, How.POSITIONAL, invocation.node))
         set_bindings(run, made, invocation.keywords)
-    init = run.attribute(made, "__init__")
-    if isinstance(init, Function) and can_follow(run, init):
-        # Its own constructor decides what becomes of the keywords.
-        made.open = invocation.open_keywords or _hides_keywords(cls, library)
-        call_function(run, init, invocation)
-        invocation.open_keywords = made.open
+    _construct(run, made, cls, invocation)
     if cls.is_dataclass and not library:
         _finish(run, made, invocation)
     _run_loss_elsewhere(run, cls)
     return made
+
+
+def _construct(run: Interpreter, made: Object, cls: Class, invocation: Invocation) -> None:
+    """Run a class's own constructor, which decides what becomes of the keywords. Nothing is known
+    of them where it was called too often or too deep, or is one of several."""
+    init = run.attribute(made, "__init__")
+    if isinstance(init, Function) and can_follow(run, init):
+        made.open = invocation.open_keywords or _hides_keywords(cls, made.type)
+        call_function(run, init, invocation)
+        invocation.open_keywords = made.open
+    elif run.class_binding(cls, "__init__") is not None:
+        made.open = invocation.open_keywords = True
 
 
 def _hides_keywords(cls: Class, library: str | None) -> bool:

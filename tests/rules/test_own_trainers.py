@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 
 from memlint.api.lookup import Api
-from memlint.api.target_versions import parse_target
+from memlint.api.target_versions import newest, parse_target
 from memlint.engine.project import Modules, project_of
 from memlint.rule.registry import load
 from memlint.run.engine import check_source
@@ -193,3 +193,20 @@ def test_recipes_of_a_command_line_may_ask_for_another_loss(
     assert told_by(tmp_path / "a", files, code) == {code}
     files["recipes/a.yaml"] = "use_liger_kernel: true\n"
     assert told_by(tmp_path / "b", files, code) == (set() if heard else {code})
+
+
+def test_a_constructor_that_is_not_followed_may_take_any_option(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = """\
+from transformers import Trainer
+
+class Preferring(Trainer):
+    def __init__(self, model=None, train_dataset=None, tokenizer=None):
+        super().__init__(model, None, None, train_dataset, None, tokenizer)
+
+Preferring(model=model, train_dataset=rows, tokenizer=tokenizer).train()
+"""
+    monkeypatch.setattr("memlint.engine.functions.MAX_STATEMENTS", 0)
+    rules = load(["MEM901"])
+    assert check_source(Source("a.py", text), rules, Api(newest())) == []
