@@ -15,7 +15,7 @@ GROUPS = {
     "6": "online", "7": "loops", "8": "feeding", "9": "migration",
 }  # fmt: skip
 
-_RULE = '''"""TODO: the fault, what it costs, and where that is written."""
+_RULE = '''"""TODO: the fault, in one line: the page beside says what it costs, with sources."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""Training that keeps every layer's activations until the backward pass.
-
-Without activation checkpointing a decoder layer keeps some 34 times hidden size bytes per token in
-bf16 (attention and MLP inputs, projections, norms); with it, only the layer's input: 2 times hidden
-size. The price is one more forward pass, about a third more compute. Source: Korthikanti et al.,
-"Reducing Activation Recomputation in Large Transformer Models", arXiv:2205.05198; transformers,
-"GPU" (gradient checkpointing).
-"""
+"""Training that keeps every layer's activations until the backward pass."""
 
 from __future__ import annotations
 

@@ -1,15 +1,4 @@
-"""A hand-written training loop whose forward passes fill a key-value cache.
-
-``use_cache`` is on by default, in training too (``Trainer`` turns it off, a loop has to).
-Autograd keeps the keys and values until backward has used them anyway; the cache keeps them
-after that, for as long as the loop's ``outputs`` live: through the optimizer step and, since
-the name is bound again only when the next forward has returned, into the next step's peak.
-2 x layers x kv width x 2 bytes per token in bf16: 128 KiB for Llama 3 8B, 4 GiB for 32k tokens.
-That of a forward without gradients (a reference model's) is as large. It also lets packed
-documents attend to each other: with a cache no mask is derived from their positions.
-Measured: 8 layers, 256 hidden units, 512 tokens; autograd saves 100.3 MiB with and without the
-cache, and 4 MiB of them stay for as long as the outputs.
-"""
+"""A hand-written training loop whose forward passes fill a key-value cache."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Attention that writes out the score of every pair of tokens.
-
-Eager attention keeps the softmax of the scores for backward, 4 bytes in float32 and 2 in bf16: 6 x
-heads x T x T bytes a row and layer, 3 GiB for 32 heads and 4,096 tokens; one layer's at a time if
-checkpointed. PyTorch's fused attention (sdpa) keeps a number per head and token. Source:
-``eager_attention_forward`` of transformers' models; Dao et al., "FlashAttention", arXiv:2205.14135.
-"""
+"""Attention that writes out the score of every pair of tokens."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""Long contexts whose checkpointed activations stay on the GPU.
-
-Activation checkpointing keeps each layer's input: 2 x layers x hidden size bytes a token in bf16,
-256 KiB for Llama 3 8B, 8 GiB for 32,768 tokens. Backward needs them one at a time, so that they can
-wait in the host's memory meanwhile, copied beside the computation. Cost: as much pinned host
-memory, and a few per cent of time where the copies cannot hide. Source: TRL, "Reducing Memory
-Usage" (activation offloading); torchtune's memory guide.
-"""
+"""Long contexts whose checkpointed activations stay on the GPU."""
 
 from __future__ import annotations
 

@@ -1,13 +1,4 @@
-"""Hidden states or attention weights asked for in training and never read.
-
-``output_hidden_states=True`` hands out every layer's input and the last one's output: 2 x (layers +
-1) x hidden size bytes per token in bf16, 264 KiB for Llama 3 8B. Backward needs most of them
-anyway, so they cost where the outputs outlive it: in a loop that names them, until the next forward
-pass has returned (counted: 0.27 GiB of 8.8 for a 1B model and 4,096 tokens), and in evaluation.
-``output_attentions=True`` costs more: fused attention cannot give weights, so that attention
-becomes eager, and every layer's scores for all pairs of tokens stay. Source: transformers' models;
-counted in ``tests/bench/outputs_outlive_step.py``.
-"""
+"""Hidden states or attention weights asked for in training and never read."""
 
 from __future__ import annotations
 

@@ -1,12 +1,4 @@
-"""A training loop in which the last step's logits are alive while the next forward pass runs.
-
-``outputs = model(**batch)`` binds the name again only when the forward pass has returned: until
-then, and under the optimizer step before, the old outputs hold their logits. Counted by fakes for a
-1B model's shape, 2 x 2,048 tokens and 128,256 words in bf16: both peaks of the step, forward and
-backward, are higher by exactly the logits, 0.98 GiB of 16.5, or of 9.5 with activation
-checkpointing. Hidden states that are returned add theirs. A surviving scalar loss costs nothing:
-its graph went with the backward pass. Source: ``tests/bench/outputs_outlive_step.py``.
-"""
+"""A training loop in which the last step's logits are alive while the next forward pass runs."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""A forward pass in a training step whose result nobody reads.
-
-It takes a third of a step's time. With autograd on and a name for its result, the activations of
-all layers stay beside those of the forward pass that is trained. Source: PyTorch documentation,
-"Autograd mechanics" (saved tensors).
-"""
+"""A forward pass in a training step whose result nobody reads."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Batches that wait in pageable memory of the host.
-
-The driver copies pageable memory twice, through a pinned buffer, and the copy cannot run beside the
-computation. It costs time for each batch, no GPU memory. Source: PyTorch documentation, "Memory
-Pinning"; transformers documentation, "GPU" (data preloading).
-"""
+"""Batches that wait in pageable memory of the host."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Batches that are made by the process that trains.
-
-With ``num_workers=0`` the GPU waits while rows are read, tokenized and collated. It costs time for
-each batch, no GPU memory. Source: PyTorch documentation, "Single- and Multi-process Data Loading";
-transformers documentation, "GPU" (data preloading).
-"""
+"""Batches that are made by the process that trains."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Batches or rows whose sizes are no multiples of 8.
-
-Tensor cores work on tiles of 8 numbers in 16 bits (64 fill an A100): with other sizes the last tile
-is computed in part for nothing, or a slower kernel runs. Source: NVIDIA, "Deep Learning
-Performance: Matrix Multiplication"; transformers documentation, "GPU" (batch size).
-"""
+"""Batches or rows whose sizes are no multiples of 8."""
 
 from __future__ import annotations
 

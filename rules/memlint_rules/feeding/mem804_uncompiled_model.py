@@ -1,9 +1,4 @@
-"""A long run of a model that is not compiled.
-
-``torch.compile`` fuses elementwise operations: fewer kernels, and fewer activations between them.
-It pays for its minutes of compilation in runs of some thousand steps. Source: transformers
-documentation, "GPU" (torch.compile); PyTorch documentation, ``torch.compile``.
-"""
+"""A long run of a model that is not compiled."""
 
 from __future__ import annotations
 

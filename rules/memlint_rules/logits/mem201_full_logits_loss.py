@@ -1,12 +1,4 @@
-"""A causal LM loss over logits of size tokens times vocabulary.
-
-transformers computes the loss of a causal LM from the full logits: 2 bytes a logit in bf16, 4 for
-the float32 copy that the loss upcasts to, 4 for its log-softmax and 4 for the gradient, some 14
-bytes times tokens times vocabulary. For 8,192 tokens and 151,936 words that is 16 GiB. A fused loss
-computes tile by tile and never holds them. Source: ``ForCausalLMLoss`` of
-``transformers/loss/loss_utils.py``; Wijmans et al., "Cut Your Losses in Large-Vocabulary Language
-Models", arXiv:2411.09009.
-"""
+"""A causal LM loss over logits of size tokens times vocabulary."""
 
 from __future__ import annotations
 

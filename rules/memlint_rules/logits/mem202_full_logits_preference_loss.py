@@ -1,12 +1,4 @@
-"""A preference loss over logits of size tokens times vocabulary.
-
-DPO and its kin need one number of each token: the log-probability that the model gave it. Their
-trainers computed it from the full logits of chosen and rejected answers at once, of the policy and
-of the reference: 2 bytes a logit in bf16, as much for the gradient, and float32 copies on the way.
-TRL's DPO and KTO do so no longer; CPO (SimPO), ORPO and TPO do in every version. Source:
-``concatenated_forward`` of ``trl/experimental/cpo/cpo_trainer.py`` and
-``trl/experimental/orpo/orpo_trainer.py``.
-"""
+"""A preference loss over logits of size tokens times vocabulary."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""A policy-gradient loss over logits of size tokens times vocabulary.
-
-GRPO, RLOO, PPO and online DPO need the log-probability of each completion token, from the policy
-and from its old and reference copies. Where the trainer takes it from the full logits, a
-micro-batch of B completions of C tokens costs B x C x V numbers, their gradient, and float32 copies
-where entropies or temperatures are computed. Source: ``selective_log_softmax`` in
-``trl/trainer/grpo_trainer.py`` before 1.14; ``trl/experimental/online_dpo/online_dpo_trainer.py``.
-"""
+"""A policy-gradient loss over logits of size tokens times vocabulary."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""A hand-written loss that copies the logits of every token and word to use one of each row.
-
-``log_softmax(logits)`` followed by ``gather`` makes a second tensor as large as the logits, keeps
-it for the backward pass, and makes a third for the gradient; ``logits.float()`` doubles each. One
-number a token is wanted. Computed tile by tile from the hidden states, nothing of that size exists.
-Source: Wijmans et al., "Cut Your Losses in Large-Vocabulary Language Models", arXiv:2411.09009.
-"""
+"""A hand-written loss that copies the logits of every token and word to use one of each row."""
 
 from __future__ import annotations
 

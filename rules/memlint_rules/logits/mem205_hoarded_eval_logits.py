@@ -1,9 +1,4 @@
-"""Evaluation that keeps the logits of every sequence on the GPU.
-
-With ``compute_metrics`` the trainer collects what the model predicts over the whole evaluation
-set, on the GPU, until the end: T x V numbers per sequence. Source: transformers documentation,
-"Trainer"; huggingface/transformers issue 7158.
-"""
+"""Evaluation that keeps the logits of every sequence on the GPU."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""Liger's cross entropy, which writes over its logits, while activation offloading copies them.
-
-Activation offloading copies each tensor that autograd saves to host memory, beside the computation.
-Liger's cross entropy saves its logits and then writes their gradient over them in place, without
-telling autograd: the copy may hold the one or the other, and backward trains on what it gets.
-Source: ``liger_kernel/ops/cross_entropy.py``; TRL documentation, "Reducing Memory Usage"
-(activation offloading asks for Liger's cross entropy to be off).
-"""
+"""Liger's cross entropy, which writes over its logits, while activation offloading copies them."""
 
 from __future__ import annotations
 

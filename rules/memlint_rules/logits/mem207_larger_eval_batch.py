@@ -1,11 +1,4 @@
-"""An evaluation batch that is larger than the training batch and builds full logits.
-
-Evaluation saves no activations, but where the loss comes from the logits it holds them all: 2 bytes
-for every token and word of the vocabulary in bf16, 4 for the float32 copy, 4 for its log-softmax. A
-training batch of 1 beside the default evaluation batch of 8 makes the first evaluation, hours into
-the run, the peak. Source: ``per_device_eval_batch_size`` of ``transformers/training_args.py``;
-``ForCausalLMLoss`` of ``transformers/loss/loss_utils.py``.
-"""
+"""An evaluation batch that is larger than the training batch and builds full logits."""
 
 from __future__ import annotations
 

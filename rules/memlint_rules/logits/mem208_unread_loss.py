@@ -1,10 +1,4 @@
-"""Labels given to a model whose loss nobody reads.
-
-With ``labels`` a causal model computes its cross entropy: a float32 copy of all logits and its
-log-softmax, 4 bytes x tokens x words each, 0.5 GiB for each 1,024 tokens of a vocabulary of 128k.
-Where the script only reads the logits, all of that is thrown away. Source: transformers,
-``ForCausalLMLoss``.
-"""
+"""Labels given to a model whose loss nobody reads."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Logits of all positions computed where one position, or the completion, is read.
-
-The head turns every position's hidden state into a number for each word: 2 bytes x tokens x words
-in bf16, 0.25 GiB for each 1,024 tokens of a vocabulary of 128k. ``logits_to_keep`` computes those
-of the last positions alone. Source: transformers, ``LlamaForCausalLM.forward``; TRL PR 2669, which
-slices the completion's logits out of all.
-"""
+"""Logits of all positions computed where one position, or the completion, is read."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Tensors of every batch kept in a list, with their graphs or as large as the logits.
-
-``losses.append(loss)`` keeps each step's graph, as a sum does (MEM701). ``all.append(out.logits)``
-keeps the logits of a whole evaluation on the GPU: 4 bytes x tokens x words in float32, 0.5 GiB for
-each 1,024 tokens of a vocabulary of 128k. Source: PyTorch FAQ, "Don't accumulate history across
-your training loop"; transformers' own ``eval_accumulation_steps``.
-"""
+"""Tensors of every batch kept in a list, with their graphs or as large as the logits."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Evaluation that records a graph nobody will run backward through.
-
-``model.eval()`` turns dropout off, not autograd: without ``no_grad`` or ``inference_mode`` every
-forward pass keeps what backward would need, the activations of all layers, until its outputs are
-released. Transformers' ``generate`` and ``Trainer.evaluate`` have their own. Source: PyTorch
-documentation, "Autograd mechanics" (locally disabling gradient computation).
-"""
+"""Evaluation that records a graph nobody will run backward through."""
 
 from __future__ import annotations
 

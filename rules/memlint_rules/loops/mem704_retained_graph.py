@@ -1,9 +1,4 @@
-"""A graph kept after the only backward pass that runs through it.
-
-``backward(retain_graph=True)`` frees nothing: the activations of all layers stay until the loss is
-bound anew, beside those of the next forward pass. Source: PyTorch documentation,
-``torch.Tensor.backward``.
-"""
+"""A graph kept after the only backward pass that runs through it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""The allocator's cache, emptied in every training step.
-
-Cached memory is free for PyTorch: the next step takes it again. Giving it back to CUDA every step
-frees nothing that training could not use, and each step waits for the GPU and allocates anew, some
-10 % slower. A full garbage collection every step costs as much. Source: PyTorch documentation,
-"CUDA semantics" (memory management); transformers, ``torch_empty_cache_steps``.
-"""
+"""The allocator's cache, emptied in every training step."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Debugging left on in training: anomaly detection, the history of allocations, profilers.
-
-Anomaly detection records a stack trace for every node of the graph and looks for NaN in every
-gradient: steps take twice the time and more, and each check waits for the GPU. The memory history
-keeps a trace for every allocation, in host memory that grows with the run. Source: PyTorch
-documentation, ``torch.autograd.detect_anomaly`` and "Understanding CUDA Memory Usage".
-"""
+"""Debugging left on in training: anomaly detection, the history of allocations, profilers."""
 
 from __future__ import annotations
 

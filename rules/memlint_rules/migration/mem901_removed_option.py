@@ -1,9 +1,4 @@
-"""An option, class, function, attribute or value that the target version does not have.
-
-Libraries rename and move: a script of last year raises TypeError or ImportError on today's trl and
-transformers, often only after the model has been loaded. The tables say what each release has; what
-took a thing's place is written down with its source in ``memlint.api``.
-"""
+"""An option, class, function, attribute or value that the target version does not have."""
 
 from __future__ import annotations
 

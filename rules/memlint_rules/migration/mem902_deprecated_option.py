@@ -1,8 +1,4 @@
-"""An option that still works at the target version and warns of its end.
-
-Today a warning among hundreds of lines, in the next major release a TypeError. Only what the user
-wrote counts: libraries also warn of options that they set themselves.
-"""
+"""An option that still works at the target version and warns of its end."""
 
 from __future__ import annotations
 

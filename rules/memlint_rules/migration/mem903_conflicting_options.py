@@ -1,8 +1,4 @@
-"""Combinations of options that the library refuses at run time.
-
-Each line of the table is a refusal read in the library's source: it raises, often after the model
-has been loaded and the data tokenized.
-"""
+"""Combinations of options that the library refuses at run time."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""An option that is accepted and does nothing.
-
-Either the target version takes it and throws it away, or it is assigned after the configuration was
-made, when what depends on it has been decided. A memory option that does nothing is worse than
-none: it looks as if the memory were saved.
-"""
+"""An option that is accepted and does nothing."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""A TRL trainer that is given plain ``TrainingArguments``.
-
-TRL turns them into its own configuration by passing every value on, the defaults too: an explicit
-``gradient_checkpointing=False`` and ``bf16=False`` that nobody wrote cancel TRL's defaults, and
-options like ``packing`` or ``max_length`` have no place to stand. Source: TRL,
-``trl/trainer/sft_trainer.py`` (conversion of ``TrainingArguments``).
-"""
+"""A TRL trainer that is given plain ``TrainingArguments``."""
 
 from __future__ import annotations
 

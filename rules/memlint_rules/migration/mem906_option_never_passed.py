@@ -1,8 +1,4 @@
-"""A memory option that is assigned to a variable which nothing reads.
-
-``packing = True`` at the top of a notebook, and a configuration below that never gets it: the
-reader believes that the option is on.
-"""
+"""A memory option that is assigned to a variable which nothing reads."""
 
 from __future__ import annotations
 

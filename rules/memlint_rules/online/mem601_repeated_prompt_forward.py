@@ -1,12 +1,4 @@
-"""A prompt that goes through the model once for every completion of its group.
-
-GRPO and RLOO score G completions of each prompt, and TRL forwards the prompt with every one of
-them, although its hidden states are the same G times: G (P + C) tokens where P + G C would do.
-Activations, time and gradients are those of the former. The gain, rho = G (P + C) / (P + G C),
-tends to G where prompts are long and to 1 + P / C where groups are large. Source:
-``_get_per_token_logps_and_entropies`` of ``trl/trainer/grpo_trainer.py``; huggingface/trl pull
-request 2669.
-"""
+"""A prompt that goes through the model once for every completion of its group."""
 
 from __future__ import annotations
 

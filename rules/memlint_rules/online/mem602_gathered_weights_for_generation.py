@@ -1,11 +1,4 @@
-"""Weights that ZeRO-3 has sharded, gathered whole on every GPU to generate.
-
-ZeRO-3 exists so that no GPU holds the whole model. With ``ds3_gather_for_generation`` (on by
-default) TRL's online trainers gather all of it on every GPU before each generation: 2 bytes per
-parameter in bf16, 14 GiB for a 7B policy, whatever the number of GPUs. Without it each layer is
-gathered when generation reaches it, which is slower: one all-gather per layer and new token.
-Source: TRL documentation, "Reducing Memory Usage" (disabling model gathering for generation).
-"""
+"""Weights that ZeRO-3 has sharded, gathered whole on every GPU to generate."""
 
 from __future__ import annotations
 

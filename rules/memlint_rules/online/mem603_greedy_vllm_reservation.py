@@ -1,9 +1,4 @@
-"""A vLLM engine on the training GPU that reserves most of it.
-
-``gpu_memory_utilization`` is a share of the whole GPU, taken when the engine starts and kept: what
-it leaves must hold weights, gradients, optimizer states and activations of training. Source: TRL
-documentation, "vLLM integration" (colocate mode); trl issue 2688 (out of memory at 0.9).
-"""
+"""A vLLM engine on the training GPU that reserves most of it."""
 
 from __future__ import annotations
 

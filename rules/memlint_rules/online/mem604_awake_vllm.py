@@ -1,9 +1,4 @@
-"""A vLLM engine on the training GPU that keeps its memory while the model trains.
-
-A colocated engine holds its own copy of the weights and a key-value cache, for all of the run. In
-sleep mode it gives both back before each step of training and takes them again to generate. Source:
-TRL documentation, "vLLM integration" and "Reducing Memory Usage" (vLLM sleep mode).
-"""
+"""A vLLM engine on the training GPU that keeps its memory while the model trains."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""A prompt that goes through the model once for the chosen and once for the rejected answer.
-
-DPO forwards each pair as two rows, so that a prompt of P tokens before answers of C tokens costs
-2 (P + C) tokens where P + 2 C would do. Source: ``trl/trainer/dpo_trainer.py``; Wang and Hegde,
-"Accelerating Direct Preference Optimization with Prefix Sharing", arXiv:2410.20305.
-"""
+"""A prompt that goes through the model once for the chosen and once for the rejected answer."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""A prompt's keys and values made without autograd, and completions trained on them.
-
-The log-probabilities are those of a full forward pass; the gradients are not. The loss reaches the
-weights through the prompt's keys and values as well, and ``no_grad`` cuts that path: compared with
-the whole sequence on two small Qwen3 models, the gradients were off by 31 and 74 %. Source: TRL PR
-2669, where it was asked.
-"""
+"""A prompt's keys and values made without autograd, and completions trained on them."""
 
 from __future__ import annotations
 

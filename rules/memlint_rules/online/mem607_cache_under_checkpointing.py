@@ -1,11 +1,4 @@
-"""A cache of keys and values given to a model that checkpoints its activations.
-
-In training mode, transformers makes no cache where checkpointing is on and its layers drop the one
-that they get, with a warning, since recomputation would add to it again. Tried with 5.23: what a
-prompt returns is None, so that its completions are trained alone; a cache made before stops the
-step, as the mask still counts it.
-Source: transformers, ``GradientCheckpointingLayer``; TRL PR 2669, where it was met.
-"""
+"""A cache of keys and values given to a model that checkpoints its activations."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""A prompt's cache of keys and values, copied for every completion of its group.
-
-``batch_repeat_interleave`` makes copies, not views: measured, 16 repeats take 16 times the storage.
-For a model of 7 billion parameters with 4 key heads and prompts of 5,000 tokens that is 0.27 GiB
-grown to 4.3 a prompt, and under autograd as much again for its gradient. Source: transformers,
-``cache_utils.py`` (``repeat_interleave`` of each layer).
-"""
+"""A prompt's cache of keys and values, copied for every completion of its group."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Adam that keeps two float32 numbers for every weight of a full fine-tune.
-
-Adam's states follow the dtype of the weights: float32 weights bring 8 bytes of states a parameter,
-60 GiB for 8 billion, twice the weights themselves. Quantized to 8 bits they take 2 bytes. Source:
-Dettmers et al., "8-bit Optimizers via Block-wise Quantization", arXiv:2110.02861; torchtune
-documentation, "Memory Optimization Overview" (lower precision optimizers).
-"""
+"""Adam that keeps two float32 numbers for every weight of a full fine-tune."""
 
 from __future__ import annotations
 

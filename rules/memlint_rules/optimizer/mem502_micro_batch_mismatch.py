@@ -1,10 +1,4 @@
-"""A micro-batch that does not fit the accumulation beside it.
-
-Activations and logits grow with the rows of a micro-batch, not with the rows of a step. Many rows
-at once without accumulation take that memory for nothing; one row at a time, accumulated often,
-leaves the GPU idle where a few would fit. Source: transformers documentation, "GPU" (batch size
-and gradient accumulation).
-"""
+"""A micro-batch that does not fit the accumulation beside it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Gradients that are filled with zeros instead of freed.
-
-``zero_grad(set_to_none=False)`` keeps every gradient's memory through the next forward pass, where
-activations pile up: 2 bytes a parameter in bf16, 4 in float32, 15 GiB or 30 for 8 billion. Set to
-None (the default since PyTorch 2.0) they are freed until backward makes new ones. Source: PyTorch
-documentation, ``torch.optim.Optimizer.zero_grad``.
-"""
+"""Gradients that are filled with zeros instead of freed."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""A full fine-tune without accumulation that keeps all gradients until the optimizer's step.
-
-Gradients of all weights are alive when the step begins: 2 bytes a parameter in bf16, 15 GiB for 8
-billion. Without accumulation nothing needs them together but the clipping by their global norm: an
-optimizer that steps inside backward uses and frees each as it is complete. Cost: no clipping by the
-global norm, no accumulation, one process. Source: PyTorch tutorial, "How to save memory by fusing
-the optimizer step into the backward pass".
-"""
+"""A full fine-tune without accumulation that keeps all gradients until the optimizer's step."""
 
 from __future__ import annotations
 

@@ -1,13 +1,4 @@
-"""Gradient accumulation with an optimizer that steps inside backward.
-
-An optimizer that steps in backward uses each gradient as soon as it is complete and frees it:
-nothing is left for the next micro-batch to add to. With accumulation each micro-batch then makes a
-step of its own, with the learning rate meant for all of them together, and the loss already divided
-by their number. Gradients that each backward pass copies to the CPU are overwritten instead: a step
-sees those of the last micro-batch. Sources: PyTorch tutorial, "How to save memory by fusing the
-optimizer step into the backward pass"; ``memlint_runtime.OptimizerInBackward``, which refuses it;
-torchao, ``CPUOffloadOptimizer``.
-"""
+"""Gradient accumulation with an optimizer that steps inside backward."""
 
 from __future__ import annotations
 

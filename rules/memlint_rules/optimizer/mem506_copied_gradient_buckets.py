@@ -1,10 +1,4 @@
-"""Gradients that ``DistributedDataParallel`` holds twice.
-
-DDP copies every gradient into a bucket that it sends to the other processes, and back: the buckets
-are as large as all gradients, 4 bytes a parameter in float32. With ``gradient_as_bucket_view`` the
-gradients are views of the buckets, and neither the copies nor their time are spent. Source: PyTorch
-documentation, ``torch.nn.parallel.DistributedDataParallel``.
-"""
+"""Gradients that ``DistributedDataParallel`` holds twice."""
 
 from __future__ import annotations
 

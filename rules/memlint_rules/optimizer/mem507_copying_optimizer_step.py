@@ -1,11 +1,4 @@
-"""Adam of torch that steps all weights at once, through copies as large as all of them.
-
-Its default path (``foreach``) takes the root of all second moments together: one temporary for
-every weight, 2 bytes each in bf16, 14 GiB for 7 billion, beside weights, gradients and states. The
-fused path computes the same in one kernel without it, and faster. Measured on public runs: 10 bytes
-a parameter at the step with bf16 weights, of which 2 are this copy. Source: PyTorch documentation,
-``torch.optim.AdamW`` (foreach and fused).
-"""
+"""Adam of torch that steps all weights at once, through copies as large as all of them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""A full fine-tune on several GPUs, each of which keeps all weights, gradients and states.
-
-Data parallelism (DDP) copies everything onto every GPU: 8 bytes a parameter with bf16 weights and
-AdamW, 57 GiB for 7.6 billion, on each of 8. Sharded over them (FSDP 2, ZeRO) a GPU keeps an eighth,
-and gathers one layer at a time while it is used; the steps are the same. Source: Rajbhandari et
-al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", arXiv:1910.02054.
-"""
+"""A full fine-tune on several GPUs, each of which keeps all weights, gradients and states."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Weights held in float32 where half of the bytes would do.
-
-A parameter costs 4 bytes in float32 and 2 in bfloat16: 13 GiB for 7 billion of them. A frozen base
-under an adapter needs no float32 at all; a full fine-tune may want float32 master weights, which
-is why the fix is unsafe there. Source: transformers documentation, "Loading models" (dtype); TRL,
-``trl/trainer/utils.py`` (a model given by name is loaded in float32 since 0.27).
-"""
+"""Weights held in float32 where half of the bytes would do."""
 
 from __future__ import annotations
 

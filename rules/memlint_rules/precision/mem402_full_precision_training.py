@@ -1,10 +1,4 @@
-"""Training that computes in float32 where mixed precision would halve its activations.
-
-With neither ``bf16`` nor ``fp16`` the trainer runs forward and backward in the weights' dtype. With
-float32 weights every activation costs 4 bytes instead of 2, and matrix products run at a fraction
-of the tensor cores' rate. Source: Micikevicius et al., "Mixed Precision Training",
-arXiv:1710.03740; transformers documentation, "GPU" (mixed precision).
-"""
+"""Training that computes in float32 where mixed precision would halve its activations."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Mixed precision in fp16 where bf16 would do.
-
-fp16 overflows above 65,504: it needs a loss scaler, which skips steps, and float32 weights beside
-it. bf16 has the range of float32 and takes the same memory without either. Ampere GPUs and newer
-have it; T4 and V100 do not. Source: transformers documentation, "GPU" (mixed precision).
-"""
+"""Mixed precision in fp16 where bf16 would do."""
 
 from __future__ import annotations
 

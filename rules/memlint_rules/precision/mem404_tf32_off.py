@@ -1,10 +1,4 @@
-"""Float32 matrix products at full precision.
-
-With TF32, tensor cores round the inputs of float32 products to 10 bits of mantissa and add up in
-float32: up to 8 times the rate on an A100, with the same memory. PyTorch leaves it off for matrix
-products. Source: PyTorch documentation, "Numerical Accuracy" (TF32); transformers documentation,
-"GPU" (tf32).
-"""
+"""Float32 matrix products at full precision."""
 
 from __future__ import annotations
 

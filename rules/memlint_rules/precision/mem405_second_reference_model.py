@@ -1,11 +1,4 @@
-"""A reference model in memory beside a policy that does not need it there.
-
-Preference and policy-gradient losses compare the policy with a frozen reference. Under PEFT the
-policy with its adapter switched off is the reference, so that a second copy is weights for nothing.
-In a full fine-tune the reference's log-probabilities can be computed once, before training. Source:
-TRL documentation, "DPO Trainer" (reference model considerations with PEFT) and
-``precompute_ref_log_probs``.
-"""
+"""A reference model in memory beside a policy that does not need it there."""
 
 from __future__ import annotations
 

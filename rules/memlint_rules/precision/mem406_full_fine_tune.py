@@ -1,10 +1,4 @@
-"""All weights of a large model trained, where an adapter would train a hundredth of them.
-
-Every trained weight brings a gradient and two states of Adam: 12 bytes on top of a float32 weight,
-6 on top of a bf16 one. A LoRA trains some 0.1 to 2 % of the weights and leaves the base as it is.
-Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", arXiv:2106.09685; torchtune
-documentation, "Memory Optimization Overview" (LoRA).
-"""
+"""All weights of a large model trained, where an adapter would train a hundredth of them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""A large frozen base in 16 bits under an adapter, where 4 bits would do.
-
-Under an adapter the base is only read. In bf16 it takes 2 bytes a parameter, 15 GiB for 8 billion;
-quantized to 4 bits (NF4) a quarter of that. Each layer is unpacked when it is used, which costs
-time. Source: Dettmers et al., "QLoRA: Efficient Finetuning of Quantized LLMs", arXiv:2305.14314.
-"""
+"""A large frozen base in 16 bits under an adapter, where 4 bits would do."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""Quantized training that computes or keeps in float32 what 16 bits would do.
-
-A 4-bit layer unpacks its weights to its compute dtype, and casts its inputs to it: float32 where
-nobody chooses, so that every unpacked weight and activation takes 4 bytes. And k-bit preparation
-casts what is not quantized to float32: embeddings and head, 2 bytes more for each of their numbers.
-Source: transformers, ``utils/quantization_config.py``; PEFT, ``utils/other.py``
-(prepare_model_for_kbit_training); peft issue 1149.
-"""
+"""Quantized training that computes or keeps in float32 what 16 bits would do."""
 
 from __future__ import annotations
 

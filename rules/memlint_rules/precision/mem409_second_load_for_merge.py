@@ -1,9 +1,4 @@
-"""The base loaded on the GPU again, to merge or to generate, while training still holds it.
-
-After ``trainer.train()`` the trainer, its model and its optimizer live on: emptying the cache frees
-nothing that a name holds. A second load of the base then takes 2 bytes a parameter in bf16 beside
-all of that, 15 GiB for 8 billion. Source: PEFT documentation, "Model merging" (merge_and_unload).
-"""
+"""The base loaded on the GPU again, to merge or to generate, while training still holds it."""
 
 from __future__ import annotations
 

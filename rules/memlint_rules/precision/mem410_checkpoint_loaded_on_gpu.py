@@ -1,10 +1,4 @@
-"""A checkpoint that is read onto the GPU, beside the model that it is copied into.
-
-``torch.load`` puts tensors back on the device that they were saved from, which for a checkpoint of
-training is the GPU: weights once more, and with the optimizer's states three times more, until they
-are copied into the model. Read to the CPU they take no GPU memory. Source: PyTorch documentation,
-``torch.load`` (map_location).
-"""
+"""A checkpoint that is read onto the GPU, beside the model that it is copied into."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Embeddings or the head trained whole beside a LoRA.
-
-``modules_to_save`` makes a full copy of a module, which is trained: for the embeddings of 128,256
-words at 4,096 numbers that is 1 GiB of weights in bf16, and gradients and Adam's states on top,
-more than the rest of the adapter together. Source: PEFT documentation, "LoRA" (modules_to_save, and
-trainable_token_indices).
-"""
+"""Embeddings or the head trained whole beside a LoRA."""
 
 from __future__ import annotations
 

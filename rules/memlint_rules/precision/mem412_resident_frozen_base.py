@@ -1,10 +1,4 @@
-"""A frozen base that stays on the GPU, where it could visit it a layer at a time.
-
-Under an adapter the base is only read. Kept in host memory, two layers of it are on the GPU at a
-time: 0.8 GiB of Llama 3.1 8B's 15 in bf16. A step reads the base twice over the bus, which the
-computation hides from some thousand tokens on. Source: Rajbhandari et al., "ZeRO-Infinity",
-arXiv:2104.07857 (parameters on the host); docs/streaming.md.
-"""
+"""A frozen base that stays on the GPU, where it could visit it a layer at a time."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""A 4-bit base in the format that bitsandbytes takes where nobody chooses.
-
-``load_in_4bit=True`` alone is fp4, whose levels suit normally distributed weights less than those
-of NF4 at the same size: QLoRA means NF4. And the scales of its blocks are float32, half a bit for
-every weight, of which nested quantization leaves an eighth: 3 GiB of a base of 70 billion. Source:
-Dettmers et al., "QLoRA: Efficient Finetuning of Quantized LLMs", arXiv:2305.14314, sections 3 and
-4; transformers, ``utils/quantization_config.py``.
-"""
+"""A 4-bit base in the format that bitsandbytes takes where nobody chooses."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""A copy of all weights that stays on the GPU and is never run: an average, or the best so far.
-
-A copy costs as much as the weights: 14 GiB for 7 billion in bf16, for the whole run. It is written
-once a step or less, and read when it is saved, so that the host's memory does for it. Source:
-PyTorch documentation, ``torch.optim.swa_utils.AveragedModel`` (device).
-"""
+"""A copy of all weights that stays on the GPU and is never run: an average, or the best so far."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Training examples without a limit on their length.
-
-One example of 20,000 tokens among many of 500 makes its step forty times as expensive, often late
-in an epoch, as an out-of-memory error. Source: TRL documentation, "Reducing Memory Usage".
-"""
+"""Training examples without a limit on their length."""
 
 from __future__ import annotations
 

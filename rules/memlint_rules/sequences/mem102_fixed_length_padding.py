@@ -1,9 +1,4 @@
-"""A training set padded to one fixed length.
-
-``padding="max_length"`` in tokenization makes every example as long as the longest allowed. A
-batch that a collator pads is as long as its own longest example. Activations, logits and time grow
-with the padded length. Source: transformers documentation, "Padding and truncation".
-"""
+"""A training set padded to one fixed length."""
 
 from __future__ import annotations
 

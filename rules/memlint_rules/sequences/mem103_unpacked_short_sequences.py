@@ -1,9 +1,4 @@
-"""Supervised fine-tuning that pads every row of a batch to the longest.
-
-Padding tokens take part in every layer: their activations cost as much memory and time as real
-ones. Packing puts whole examples end to end and keeps them apart by their positions. It costs one
-pass over the lengths. Source: Krell et al., arXiv:2107.02027.
-"""
+"""Supervised fine-tuning that pads every row of a batch to the longest."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""Batches padded to their longest row, where the model could do without padding.
-
-Collators for causal language models and those of preference and reward trainers pad. Padding goes
-through every layer. Without it the documents of a batch lie end to end in one row, with attention
-between their bounds. Losses and predictions are the same, token for token. Batches are not: the fix
-is unsafe where the script reads them, or calls the model itself. Silent for a collator with a call
-of its own. Source: Krell et al., arXiv:2107.02027.
-"""
+"""Batches padded to their longest row, where the model could do without padding."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Documents packed into one row that attend to each other.
-
-Only their positions, which begin at 0 again, tell packed documents apart. transformers makes masks
-of them from 4.53 on, where no cache is built and no 2D mask is given; before, only flash attention
-reads them. Source: ``transformers/masking_utils.py``; Zhao et al., arXiv:2402.13991.
-"""
+"""Documents packed into one row that attend to each other."""
 
 from __future__ import annotations
 

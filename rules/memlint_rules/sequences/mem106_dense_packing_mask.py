@@ -1,11 +1,4 @@
-"""Packed or padding-free rows on attention that needs a mask of tokens times tokens.
-
-On sdpa, documents of one row are kept apart by a boolean mask of T x T for the whole micro-batch: 1
-byte a pair, 1 GiB at 4 x 8,192 tokens laid end to end; with a mask the flash kernels are out, and
-grouped keys and values are repeated for every head. Attention that gets the documents' lengths
-needs no mask. Source: ``transformers/masking_utils.py``; TRL's ``sft_trainer.py``;
-``torch.nn.attention.varlen``.
-"""
+"""Packed or padding-free rows on attention that needs a mask of tokens times tokens."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Padded batches of an encoder-decoder that mix short and long rows.
-
-Encoder-decoder models cannot lay documents end to end, so that their batches stay padded. Taking
-rows of like length together leaves little to pad: with exponentially distributed lengths 63 % of a
-random batch of 8 is padding, of a sorted one a few per cent. Cost: batches are less random, and the
-largest ones come together. Source: transformers' ``LengthGroupedSampler``.
-"""
+"""Padded batches of an encoder-decoder that mix short and long rows."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Micro-batches padded to the longest rows of a whole generation batch.
-
-GRPO and RLOO generate for several optimizer steps or accumulation steps at once, pad prompts and
-completions to the longest of that whole batch, and then cut it into micro-batches without trimming
-them: one long completion makes every micro-batch as long as itself. Source: ``_prepare_inputs`` and
-``split_tensor_dict`` of ``trl/trainer/grpo_trainer.py``; huggingface/trl issue 7179.
-"""
+"""Micro-batches padded to the longest rows of a whole generation batch."""
 
 from __future__ import annotations
 
