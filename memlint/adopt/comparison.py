@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 
 from memlint.adopt.commits import git, where_it_left
-from memlint.reports.readable import plural
+from memlint.reports.readable import fit_words, plural
 from memlint.reports.style import visible
+from memlint.rule.file_rules import BROKEN_FILE
 from memlint.rule.savings import Footprint
 from memlint.run.results import FileResult, Rendered
 from memlint.source.record import NamedTuple
@@ -43,6 +44,8 @@ def differences(
         old, new = before.get(path, FileResult(path)), after.get(path, FileResult(path))
         left = list(old.findings)
         fresh = _unmatched(_unmatched(new.findings, left, exact=True), left, exact=False)
+        if any(finding.code == BROKEN_FILE.code for finding in fresh):
+            left = []  # nothing is mended where nothing can be read
         each = Difference(path, tuple(fresh), tuple(left), old.footprint, new.footprint)
         if each.new or each.mended or abs(each.moved) > _GIB // 20:
             found.append(each)
@@ -68,51 +71,62 @@ def _key(finding: Rendered, exact: bool) -> tuple[str, str]:
     return finding.code, " ".join(finding.line.split()) if exact else ""
 
 
-def lines(found: Sequence[Difference], *, markdown: bool) -> Iterator[str]:
-    """Yield the differences as text, or as Markdown for a comment on a pull request."""
+def lines(found: Sequence[Difference], title: str, *, markdown: bool) -> Iterator[str]:
+    """Yield the differences as text, or as Markdown for a comment on a pull request. title: what
+    is compared."""
     if markdown:
-        yield "### memlint"
+        yield f"### memlint: {title}"
         yield ""
+    signs = ("- **new** ", "- mended: ") if markdown else ("  + ", "  - ")
     for each in found:
-        if not markdown:
-            yield f"{visible(each.path)}{_peaks(each)}"
-            for sign, findings in (("+", each.new), ("-", each.mended)):
-                yield from (f"  {sign} {_told(finding)}" for finding in findings)
-    if markdown and found:
-        yield "| file | peak | findings |"
-        yield "| --- | --- | --- |"
-        for each in found:
-            told = [f"**new** {_told(finding)}" for finding in each.new]
-            told += [f"~~{_told(finding)}~~" for finding in each.mended]
-            cells = (f"`{each.path}`", _peaks(each).removeprefix(": "), "<br>".join(told))
-            yield f"| {' | '.join(_cell(cell) for cell in cells)} |"
-        yield ""
+        yield f"{shown_code(each.path) if markdown else visible(each.path)}{_peaks(each)}"
+        yield from [""] * markdown
+        yield from (f"{signs[0]}{_told(finding)}" for finding in each.new)
+        yield from (f"{signs[1]}{_told(finding, 'was ')}" for finding in each.mended)
+        yield from [""] * markdown
     new = sum(len(each.new) for each in found)
     mended = sum(len(each.mended) for each in found)
-    if not found:
-        yield "No finding and no peak changed."
-    else:
-        yield f"{new} new, {mended} mended, in {plural(len(found), 'file')}."
+    yield f"{new} new, {mended} mended, in {plural(len(found), 'file')}."
 
 
-def _cell(text: str) -> str:
-    return visible(text).replace("|", "\\|").replace("`\\|", "`|")
+def unchanged(before: Mapping[str, FileResult], after: Mapping[str, FileResult]) -> str:
+    """Say what there is on both sides of which nothing changed."""
+    count = sum(len(each.findings) for each in after.values())
+    peaks = [_peak(each.footprint) for each in after.values() if each.footprint is not None]
+    if not count and not peaks and not any(each.footprint for each in before.values()):
+        return (
+            "Nothing to compare: on neither side is a finding, or a training run whose memory "
+            "memlint can estimate."
+        )
+    peak = f", peak {peaks[0]}" if len(peaks) == len(after) == 1 else ""
+    return f"No finding and no peak changed: {plural(count, 'finding')}{peak}."
 
 
-def _told(finding: Rendered) -> str:
-    return f"{finding.code} line {finding.start.row}: {visible(finding.message)}"
+def shown_code(text: str) -> str:
+    """Write a path or a version as Markdown's code."""
+    return f"`{visible(text).replace('`', chr(39))}`"
+
+
+def _told(finding: Rendered, was: str = "") -> str:
+    cell = "" if finding.start.cell is None else f"cell {finding.start.cell}, "
+    level = "" if finding.counts else f" ({finding.level})"
+    return f"{finding.code}{level} {was}{cell}line {finding.start.row}: {visible(finding.message)}"
 
 
 def _peaks(each: Difference) -> str:
-    if each.before is None and each.after is None:
-        return ""
+    """Return how the peak moves: what is shown of it adds up."""
     if each.before is None or each.after is None:
-        known = each.before or each.after
-        assert known is not None
-        word = "after" if each.before is None else "before"
-        return f": peak {known.peak / _GIB:.1f} GiB {word}"
-    sizes = f"{each.before.peak / _GIB:.1f} -> {each.after.peak / _GIB:.1f} GiB"
-    return f": peak {sizes} ({each.moved / _GIB:+.1f})"
+        known, when = each.before or each.after, "after" if each.before is None else "before"
+        return "" if known is None else f": peak {_peak(known)} {when}, the other is not known"
+    before, after = (round(one.peak / _GIB, 1) for one in (each.before, each.after))
+    if before == after:
+        return f": peak {_peak(each.after)}, as before"
+    moved = f"{after - before:+.1f} GiB"
+    return f": peak {_peak(each.before)} -> {_peak(each.after)}, {moved}"
+
+
+def _peak(footprint: Footprint) -> str:
+    return f"{footprint.peak / _GIB:.1f} GiB{fit_words(footprint, footprint.peak)}"
 
 
 def check_out(ref: str, folder: str) -> str:

@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Sequence
 from contextlib import chdir
 from typing import Any
 
 import click
 
 from memlint.adopt.commits import HistoryError
-from memlint.adopt.comparison import Difference, check_out, differences, lines
+from memlint.adopt.comparison import (
+    Difference,
+    check_out,
+    differences,
+    lines,
+    shown_code,
+    unchanged,
+)
 from memlint.cli.inputs import Usage, gather
 from memlint.cli.options import Common
+from memlint.reports.style import visible
 from memlint.rule.registry import Choice
 from memlint.run.checking import check_jobs
 from memlint.run.results import FileResult, Rendered
@@ -45,46 +52,45 @@ def compare_command(
             if below.startswith(os.pardir):
                 raise Usage(f"{after}: lies outside of this repository")
             before = os.path.normpath(os.path.join(scratch, below))
+            title = f"{shown_code(after)} since {shown_code(base)}"
             # What lies among tests is judged from the current folder.
             here = os.path.join(scratch, os.path.relpath(os.getcwd(), top))
         elif len(paths) == 2:
             before, after = paths
+            if os.path.isdir(before) != os.path.isdir(after):
+                raise Usage(f"{before}, {after}: compare two files, or two folders")
+            title = f"{shown_code(before)} -> {shown_code(after)}"
+            if target_before:
+                title += f", {target_before} -> {target or 'as here'}"
             here = os.curdir
         else:
             raise Usage("expected two scripts, recipes or folders, or --base REF")
         older = options._replace(target=target_before or target)
         with chdir(here if os.path.isdir(here) else scratch):
-            old = _results(before, older, missing=base is not None)
-        found = differences(*_by_name(old, before, _results(after, options), after))
+            is_new = base is not None and not os.path.exists(before)
+            old = {} if is_new else _results(before, older, after)
+        both = old, _results(after, options, after)
+    found = differences(*both)
     if output_format == "json":
         click.echo(json.dumps([_facts(each) for each in found], indent=2))
+    elif not found:
+        click.echo(unchanged(*both))
     else:
-        for line in lines(found, markdown=output_format == "markdown"):
-            click.echo(line)
+        click.echo("\n".join(lines(found, title, markdown=output_format == "markdown")))
     return 1 if any(finding.counts for each in found for finding in each.new) else 0
 
 
-def _results(path: str, options: Common, missing: bool = False) -> list[FileResult]:
-    """Return what is found below ``path``; missing: a path that is not there has nothing."""
-    if missing and not os.path.exists(path):
-        return []
+def _results(path: str, options: Common, shown: str) -> dict[str, FileResult]:
+    """Return what is found below ``path``, by what its files are called if that is ``shown``."""
     inputs = gather((path,), options)
-    for error in inputs.diagnostics:
-        raise Usage(f"{error.path}: {error.message}")
-    return check_jobs(inputs.jobs)
-
-
-def _by_name(
-    old: Sequence[FileResult], before: str, new: Sequence[FileResult], after: str
-) -> tuple[dict[str, FileResult], dict[str, FileResult]]:
-    """Return both by their paths below the two folders; two files are one, under the second's
-    name."""
-    if os.path.isdir(after):
-        return (
-            {os.path.relpath(each.path, before): each for each in old},
-            {os.path.relpath(each.path, after): each for each in new},
-        )
-    return dict.fromkeys([after], *old) if old else {}, dict.fromkeys([after], *new) if new else {}
+    found = check_jobs(inputs.jobs)
+    for error in (*inputs.diagnostics, *(each for one in found for each in one.diagnostics)):
+        if error.path == path:
+            raise Usage(f"{path}: {error.message}")
+        click.echo(visible(f"not compared: {error.path}: {error.message}"), err=True)
+    return {
+        os.path.normpath(os.path.join(shown, os.path.relpath(one.path, path))): one for one in found
+    }
 
 
 def _facts(each: Difference) -> dict[str, Any]:
@@ -98,10 +104,6 @@ def _facts(each: Difference) -> dict[str, Any]:
 
 
 def _finding(finding: Rendered) -> dict[str, Any]:
-    return {
-        "code": finding.code,
-        "level": finding.level,
-        "message": finding.message,
-        "row": finding.start.row,
-        "cell": finding.start.cell,
-    }
+    at = finding.start
+    told = {name: getattr(finding, name) for name in ("code", "level", "message")}
+    return {**told, "row": at.row, "cell": at.cell}

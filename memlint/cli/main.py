@@ -564,7 +564,7 @@ def compare(paths: tuple[str, ...], assumptions: tuple[str, ...], **values: Any)
     """Show which findings and peaks change from BEFORE to AFTER: scripts, recipes or folders.
 
     With --base, the files of a commit (where this branch left it) and those of the working tree.
-    Exit status: 1 if there are new findings, else 0.
+    Exit status: 1 if there are new findings (notices and hints aside), else 0.
     """
     from memlint.cli.compare import compare_command
 

@@ -42,18 +42,16 @@ def profile_command(
         try:
             found = peaks(read_snapshot(path, progress))
         except OSError as error:
-            raise click.ClickException(
-                f"{path} cannot be read: {error.strerror or error}"
-            ) from None
+            why = error.strerror or error
+            raise click.ClickException(f"{path} cannot be read: {why}") from None
         except PickleError as error:
             raise click.ClickException(f"{path} is no memory snapshot: {error}") from None
-    kinds = estimated.peak.bytes_by_kind if estimated is not None else {}
     if as_json:
-        values = [peak.to_json() for peak in found]
-        click.echo(json.dumps({"gpus": values, "estimated": dict(kinds)}, indent=2))
+        kinds = {} if estimated is None else dict(estimated.peak.bytes_by_kind)
+        facts = {"gpus": [peak.to_json() for peak in found], "estimated": kinds}
+        click.echo(json.dumps(facts, indent=2))
         return 0
     click.echo("\n".join(text(path, found, estimated and estimated.settings)))
-    for peak in found[:1]:
-        if estimated is not None:
-            click.echo("\n".join(recorded_beside(peak, estimated)))
+    if estimated is not None and found:
+        click.echo("\n".join(recorded_beside(found[0], estimated)))
     return 0

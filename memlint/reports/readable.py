@@ -75,14 +75,14 @@ def footprint_line(path: str, footprint: Footprint) -> str:
     wide = footprint.high > 1.2 * footprint.low
     peak = _size(footprint.peak, (footprint.low, footprint.high) if wide else None)
     parts = [f"{shown_path(path)}: peak {peak} {_AT.get(footprint.phase, footprint.phase)}"]
-    parts[0] += _verdict(footprint, footprint.peak)
+    parts[0] += fit_words(footprint, footprint.peak)
     for words, size, interval in (
         ("with safe fixes", footprint.safe, footprint.safe_range),
         ("with every fix and advice", footprint.every, footprint.every_range),
     ):
         if size is not None:
             shown = _size(size, interval if wide else None)
-            parts.append(f"{shown} {words}{_verdict(footprint, size)}")
+            parts.append(f"{shown} {words}{fit_words(footprint, size)}")
     line = "; ".join(parts) + "."
     if footprint.assumed:
         line += f" Assumed {', '.join(footprint.assumed[:4])} (`--assume {footprint.assumed[0]}`"
@@ -98,7 +98,8 @@ def _size(size: int, ends: tuple[int, int] | None) -> str:
     return f"{ends[0] / _GIB:.1f}-{ends[1] / _GIB:.1f} GiB"
 
 
-def _verdict(footprint: Footprint, size: int) -> str:
+def fit_words(footprint: Footprint, size: int) -> str:
+    """Say whether a peak fits the GPU that is named."""
     if not footprint.gpu:
         return ""
     return f" ({verdict(*ends(size), footprint.room)} {footprint.gpu})"
@@ -118,7 +119,7 @@ def footprint_lines(report: Report) -> Iterator[str]:
     for path, footprint in shown:
         yield footprint_line(path, footprint)
     if several:
-        large = sum(_verdict(each, each.peak).startswith(" (does not") for _, each in known)
+        large = sum(fit_words(each, each.peak).startswith(" (does not") for _, each in known)
         fitting = f"{large} of {len(known)} scripts do not fit {known[0][1].gpu}."
         more = f"The peaks of {plural(len(known) - len(shown), 'more script')} are known."
         yield fitting if known[0][1].gpu else more

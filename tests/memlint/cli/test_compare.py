@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from memlint.adopt.comparison import Difference, lines
 from memlint.cli.main import run
+from memlint.rule.savings import Footprint
 from tests.memlint.cli.inputs import write
 from tests.memlint.cli.test_adoption import Out, commit, git
 
@@ -20,9 +22,53 @@ def test_two_scripts(capsys: Out) -> None:
     assert "line 4" not in out
     assert "1 new, 0 mended, in 1 file." in out
     assert run(["compare", "b.py", "a.py"]) == 0
-    assert "  - MEM301 line 5" in capsys.readouterr().out
+    assert "  - MEM301 was line 5" in capsys.readouterr().out
     assert run(["compare", "a.py", "a.py"]) == 0
-    assert capsys.readouterr().out == "No finding and no peak changed.\n"
+    assert capsys.readouterr().out == "No finding and no peak changed: 1 finding.\n"
+
+
+def test_two_files_of_which_nothing_is_read(capsys: Out) -> None:
+    """That nothing changed would sound as if something had been looked at."""
+    write("a.py", "x = 1\n")
+    write("b.py", "y = 1\n")
+    assert run(["compare", "a.py", "b.py"]) == 0
+    assert capsys.readouterr().out.startswith("Nothing to compare: on neither side is a finding")
+    write("a.yaml", "name: x\n")
+    assert run(["compare", "a.yaml", "b.py"]) == 2
+    assert "a.yaml: is not a training recipe" in capsys.readouterr().err
+
+
+def test_what_no_longer_parses_mends_nothing(capsys: Out) -> None:
+    write("a.py", "alpha()\n")
+    write("b.py", "alpha(\n")
+    assert run(["compare", "a.py", "b.py"]) == 1
+    out = capsys.readouterr().out
+    assert "+ MEM002 line 1: does not parse" in out
+    assert "mended, in" in out
+    assert "MEM301" not in out
+
+
+_FOOTPRINT = Footprint(peak=10 * 2**30, low=0, high=0, phase="loss")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (10.0, 9.98, "`a.py`: peak 10.0 GiB, as before"),
+        (32.44, 6.16, "`a.py`: peak 32.4 GiB -> 6.2 GiB, -26.2 GiB"),
+        (None, 2.0, "`a.py`: peak 2.0 GiB after, the other is not known"),
+        (80.0, 20.0, "80.0 GiB (does not fit big) -> 20.0 GiB (fits big), -60.0 GiB"),
+    ],
+)
+def test_peaks_that_are_shown_add_up(before: float | None, after: float, words: str) -> None:
+    """A change that rounds to nothing is none, and what is subtracted is what is read."""
+    gpu = {"gpu": "big", "room": 64 * 2**30} if before == 80 else {}
+    one, other = (
+        None if size is None else _FOOTPRINT._replace(peak=int(size * 2**30), **gpu)
+        for size in (before, after)
+    )
+    found = Difference("a.py", (), (), one, other)
+    assert words in "\n".join(lines([found], "`a.py`", markdown=True))
 
 
 def test_since_a_commit(capsys: Out, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,11 +77,11 @@ def test_since_a_commit(capsys: Out, monkeypatch: pytest.MonkeyPatch) -> None:
     write("deep/b.py", "alpha()\n")
     commit()
     write("deep/a.py", "x = 1\n")
-    write("deep/new | odd.py", "alpha()\n")
+    write("deep/new ` odd.py", "alpha()\n")
     assert run(["compare", "--base", "HEAD", "--output-format", "markdown"]) == 1
     out = capsys.readouterr().out
-    assert "| `deep/a.py` |  | ~~MEM301 line 1: alpha is wasteful~~ |" in out
-    assert "| `deep/new \\| odd.py` |  | **new** MEM301 line 1: alpha is wasteful |" in out
+    assert "`deep/a.py`\n\n- mended: MEM301 was line 1: alpha is wasteful\n" in out
+    assert "`deep/new ' odd.py`\n\n- **new** MEM301 line 1: alpha is wasteful\n" in out
     assert "deep/b.py" not in out
     monkeypatch.chdir("deep")
     assert run(["compare", "--base", "HEAD", "a.py", "--output-format", "json"]) == 0
@@ -51,7 +97,7 @@ def test_tests_of_a_commit_are_tests_too(capsys: Out) -> None:
     commit()
     write("b.py", "x = 1\n")
     assert run(["compare", "--base", "HEAD"]) == 0
-    assert capsys.readouterr().out == "No finding and no peak changed.\n"
+    assert capsys.readouterr().out.startswith("Nothing to compare")
 
 
 @pytest.mark.parametrize(
@@ -59,6 +105,7 @@ def test_tests_of_a_commit_are_tests_too(capsys: Out) -> None:
     [
         ([], "expected two scripts"),
         (["a.py"], "expected two scripts"),
+        (["a.py", "."], "compare two files, or two folders"),
         (["a.py", "none.py"], "none.py: does not exist"),
         (["--base", "HEAD"], "--base: git failed: fatal: not a git repository"),
         (["--base", "HEAD", "a.py", "a.py"], "--base takes one"),
