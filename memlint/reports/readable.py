@@ -100,9 +100,8 @@ def _size(size: int, ends: tuple[int, int] | None) -> str:
 
 def fit_words(footprint: Footprint, size: int) -> str:
     """Say whether a peak fits the GPU that is named."""
-    if not footprint.gpu:
-        return ""
-    return f" ({verdict(*ends(size), footprint.room)} {footprint.gpu})"
+    told = verdict(*ends(size), footprint.room)
+    return f" ({told} {footprint.gpu})" if footprint.gpu else ""
 
 
 def footprint_lines(report: Report) -> Iterator[str]:

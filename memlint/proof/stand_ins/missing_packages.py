@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dis
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
 from ast import literal_eval
+from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 from unittest.mock import MagicMock
@@ -58,73 +60,32 @@ class _Mock(MagicMock):
 
 
 class Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds stand-ins for known packages that are not installed, and for nothing else."""
+    """Finds stand-ins for packages that a script imports and that are not installed.
 
-    packages = frozenset(
-        [
-            "IPython",
-            "wandb",
-            "swanlab",
-            "modelscope",
-            "evaluate",
-            "nltk",
-            "rouge_score",
-            "sacrebleu",
-            "loguru",
-            "dotenv",
-            "firebase_admin",
-            "codebleu",
-            "rapidfuzz",
-            "math_verify",
-            "latex2sympy2_extended",
-            "colorama",
-            "bitsandbytes",
-            "deepspeed",
-            "sklearn",
-            "scipy",
-            "hydra",
-            "omegaconf",
-            "mlflow",
-            "comet_ml",
-            "tensorboard",
-            "indicnlp",
-            "normalizer",
-            "seaborn",
-            "flash_attn",
-            "vllm",
-            "unsloth",
-            "jsonlines",
-            "ndjson",
-            "openai",
-            "gradio",
-            "distutils",
-            "cv2",
-            "PIL",
-            "torchvision",
-            "sentencepiece",
-            "einops",
-            "fire",
-        ]
-    )
+    What it does without (an import that it guards by ``try``) and what is of its own project, in
+    ``folder``, stays missing; libraries see what is really installed.
+    """
 
-    def __init__(self, checkout: str) -> None:
-        self._checkout = checkout
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """A stand-in where the script itself imports; libraries see what is really installed."""
-        top = name.partition(".")[0]
-        if top not in self.packages:
-            return None
+        top, _, inner = name.partition(".")
         known = isinstance(sys.modules.get(top), _Anything)
-        if not known and not self._asked_by_script():
+        if not known and (inner or not self._is_needed(top)):
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
-    def _asked_by_script(self) -> bool:
+    def _is_needed(self, top: str) -> bool:
         frame = sys._getframe(2)
-        while frame is not None and "importlib" in frame.f_code.co_filename:
+        while "importlib" in frame.f_code.co_filename and frame.f_back is not None:
             frame = frame.f_back
-        return frame is not None and frame.f_code.co_filename.startswith(self._checkout)
+        if not frame.f_code.co_filename.startswith(self._folder):
+            return False
+        guards: Any = dis.Bytecode(frame.f_code)
+        if any(each.start <= frame.f_lasti < each.end for each in guards.exception_entries):
+            return False
+        return not any(each.stem == top for each in Path(self._folder).rglob(f"{top}*"))
 
     def create_module(self, spec: Any) -> ModuleType:
         return _Anything(spec.name)

@@ -268,6 +268,32 @@ def test_what_cannot_be_verified_is_said(
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("import gone.deep as d\nfrom gone import Base\nclass A(Base): ...\nd.x(1)", ""),
+        ("try:\n    import gone\nexcept ImportError:\n    pass\nelse:\n    1 / 0", ""),
+        ("import here", "No module named 'here'"),
+        ("import json.notthere", "No module named 'json.notthere'"),
+        ("import logging.config as real\nreal.dictConfig({'version': 1})", ""),
+    ],
+)  # fmt: skip
+def test_packages_that_are_not_installed(text: str, error: str, tmp_path: Path) -> None:
+    """They are mocks, but where the script can do without them or they are its own modules."""
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "here.py").write_text("")
+    (tmp_path / "train.py").write_text(text)
+    code = (
+        "import sys\n"
+        "from memlint.proof.stand_ins.missing_packages import Missing\n"
+        f"sys.meta_path.append(Missing({str(tmp_path)!r}))\n"
+        f"exec(compile(open({str(tmp_path / 'train.py')!r}).read(),"
+        f" {str(tmp_path / 'train.py')!r}, 'exec'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (error in done.stderr) if error else not done.stderr, done.stderr
+
+
 @pytest.mark.matrix
 def test_trainers_from_the_command_line(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
