@@ -41,28 +41,15 @@ def compare_command(
     options = Common(Choice(), target, None, False, False, None, False, True, None, gpu, assume)
     with tempfile.TemporaryDirectory(prefix="memlint-compare-") as scratch:
         if base is not None:
-            if len(paths) > 1:
-                raise Usage("--base takes one file or folder")
-            after = paths[0] if paths else "."
-            try:
-                top = check_out(base, scratch)
-            except HistoryError as error:
-                raise Usage(f"--base: {error}") from None
-            below = os.path.relpath(os.path.realpath(after), top)
-            if below.startswith(os.pardir):
-                raise Usage(f"{after}: lies outside of this repository")
-            before = os.path.normpath(os.path.join(scratch, below))
+            before, after, here = _since(base, paths, scratch)
             title = f"{shown_code(after)} since {shown_code(base)}"
-            # What lies among tests is judged from the current folder.
-            here = os.path.join(scratch, os.path.relpath(os.getcwd(), top))
         elif len(paths) == 2:
-            before, after = paths
+            (before, after), here = paths, os.curdir
             if os.path.isdir(before) != os.path.isdir(after):
                 raise Usage(f"{before}, {after}: compare two files, or two folders")
             title = f"{shown_code(before)} -> {shown_code(after)}"
             if target_before:
                 title += f", {target_before} -> {target or 'as here'}"
-            here = os.curdir
         else:
             raise Usage("expected two scripts, recipes or folders, or --base REF")
         older = options._replace(target=target_before or target)
@@ -78,6 +65,23 @@ def compare_command(
     else:
         click.echo("\n".join(lines(found, title, markdown=output_format == "markdown")))
     return 1 if any(finding.counts for each in found for finding in each.new) else 0
+
+
+def _since(base: str, paths: tuple[str, ...], scratch: str) -> tuple[str, str, str]:
+    """Return the path as it was at a commit, written below ``scratch``, as it is, and the folder
+    from which the first is judged, as the second is from the current one."""
+    if len(paths) > 1:
+        raise Usage("--base takes one file or folder")
+    after = paths[0] if paths else "."
+    try:
+        top = check_out(base, scratch)
+    except HistoryError as error:
+        raise Usage(f"--base: {error}") from None
+    below = os.path.relpath(os.path.realpath(after), top)
+    if below.startswith(os.pardir):
+        raise Usage(f"{after}: lies outside of this repository")
+    before = os.path.normpath(os.path.join(scratch, below))
+    return before, after, os.path.join(scratch, os.path.relpath(os.getcwd(), top))
 
 
 def _results(path: str, options: Common, shown: str) -> dict[str, FileResult]:
