@@ -54,16 +54,14 @@ def compare_command(
             raise Usage("expected two scripts, recipes or folders, or --base REF")
         older = options._replace(target=target_before or target)
         with chdir(here if os.path.isdir(here) else scratch):
-            is_new = base is not None and not os.path.exists(before)
-            old = {} if is_new else _results(before, older, after)
+            old = _results(before, older, after, base is not None)
         both = old, _results(after, options, after)
     found = differences(*both)
     if output_format == "json":
         click.echo(json.dumps([_facts(each) for each in found], indent=2))
-    elif not found:
-        click.echo(unchanged(*both))
     else:
-        click.echo("\n".join(lines(found, title, markdown=output_format == "markdown")))
+        told = lines(found, title, markdown=output_format == "markdown")
+        click.echo("\n".join(told) if found else unchanged(*both))
     return 1 if any(finding.counts for each in found for finding in each.new) else 0
 
 
@@ -84,8 +82,12 @@ def _since(base: str, paths: tuple[str, ...], scratch: str) -> tuple[str, str, s
     return before, after, os.path.join(scratch, os.path.relpath(os.getcwd(), top))
 
 
-def _results(path: str, options: Common, shown: str) -> dict[str, FileResult]:
+def _results(
+    path: str, options: Common, shown: str, may_lack: bool = False
+) -> dict[str, FileResult]:
     """Return what is found below ``path``, by what its files are called if that is ``shown``."""
+    if may_lack and not os.path.exists(path):
+        return {}
     inputs = gather((path,), options)
     found = check_jobs(inputs.jobs)
     for error in (*inputs.diagnostics, *(each for one in found for each in one.diagnostics)):
