@@ -96,7 +96,6 @@ _TRAINS = (triggers.LIBRARIES, triggers.TRAINING)
 class Rule(Record):
     """One fault.
 
-    code, name: ``MEM301``, ``unchecked-activations``; the name names the fault, not the cure.
     summary: one line for tables.
     triggers: the file must contain a word of each of these sets for the rule to be asked; a tuple
         of words is searched in its order. By default those of a file that trains.
@@ -110,10 +109,10 @@ class Rule(Record):
         give its findings their price.
     only_to_fit: unless selected, it is reported only where the run fits the GPU once all is
         fixed.
+    code, name: by the file's name, ``mem301_unchecked_activations.py``: it names the fault, not the
+        cure.
     """
 
-    code: str
-    name: str
     level: Level
     summary: str
     check: Callable[[Script], Iterable[Finding]] | None = None
@@ -125,6 +124,8 @@ class Rule(Record):
     of_run: Callable[[TrainingRun], Iterable[Finding]] | None = None
     of_recipe: Callable[[Recipe], Iterable[Finding]] | None = None
     effect: Mapping[str, object] = {}
+    code: str = ""
+    name: str = ""
 
     def may_speak(self, packages: frozenset[str]) -> bool:
         """True if it may say something of a script that imports these packages."""

@@ -31,8 +31,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="{code}",
-    name="{name}",
     level=Level.WASTE,
     summary="TODO: one line for the table of rules",
     of_run=check,

@@ -34,8 +34,8 @@ def _rule(*skips: Skip) -> Rule:
         return [Finding(Span(0, 6), "found")]
 
     return Rule(
-        "MEM301", "name-of-it", Level.WASTE, "summary", check, (frozenset({"import"}),), skips,
-        Page("Why."),
+        Level.WASTE, "summary", check, (frozenset({"import"}),), skips, Page("Why."),
+        code="MEM301", name="name-of-it",
     )  # fmt: skip
 
 

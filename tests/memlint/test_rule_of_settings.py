@@ -38,8 +38,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM899",
-    name="crowded-micro-batch",
     level=Level.WASTE,
     summary="more rows in a micro-batch than the test allows",
     of_run=check,

@@ -48,8 +48,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM301",
-    name="unchecked-activations",
     level=Level.WASTE,
     summary="no activation checkpointing",
     check=own_models,

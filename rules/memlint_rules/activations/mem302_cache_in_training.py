@@ -51,8 +51,6 @@ def _finding(forward: facts.Forward) -> Finding:
 
 
 RULE = Rule(
-    code="MEM302",
-    name="cache-in-training",
     level=Level.WASTE,
     summary="a training loop's forward passes build a key-value cache",
     check=check,

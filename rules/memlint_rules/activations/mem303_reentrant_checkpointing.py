@@ -122,8 +122,6 @@ def of_run(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM303",
-    name="reentrant-checkpointing",
     level=Level.WASTE,
     summary="activation checkpointing of the reentrant kind",
     check=check,

@@ -131,8 +131,6 @@ def of_run(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM304",
-    name="eager-attention",
     level=Level.WASTE,
     summary="attention that writes out the score of every pair of tokens",
     check=check,

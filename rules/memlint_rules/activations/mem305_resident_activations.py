@@ -21,8 +21,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM305",
-    name="resident-activations",
     level=Level.HINT,
     summary="long contexts whose checkpointed activations stay on the GPU",
     of_run=check,

@@ -78,8 +78,6 @@ def _in_call(script: Script, call: Call, field: str, *, outlives: bool) -> Findi
 
 
 RULE = Rule(
-    code="MEM306",
-    name="unused-model-outputs",
     level=Level.WASTE,
     summary="hidden states or attention weights asked for in training and never read",
     check=check,

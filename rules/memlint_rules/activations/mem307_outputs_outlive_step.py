@@ -64,8 +64,6 @@ def _fix(script: Script, step: facts.Step, names: list[str]) -> Fix:
 
 
 RULE = Rule(
-    code="MEM307",
-    name="outputs-outlive-step",
     level=Level.WASTE,
     summary="the last step's logits are alive while the next forward pass runs",
     check=check,

@@ -67,8 +67,6 @@ def _fix(script: Script, forward: facts.Forward) -> Fix:
 
 
 RULE = Rule(
-    code="MEM308",
-    name="unread-forward",
     level=Level.WASTE,
     summary="a forward pass in a training step whose result nobody reads",
     check=check,

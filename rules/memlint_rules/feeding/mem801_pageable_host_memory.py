@@ -19,8 +19,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM801",
-    name="pageable-host-memory",
     level=Level.HINT,
     summary="a DataLoader without pinned memory",
     of_run=check,

@@ -55,8 +55,6 @@ def _finding(script: Script, call: Call, workers: Setting, option: str) -> Findi
 
 
 RULE = Rule(
-    code="MEM802",
-    name="loader-in-main-process",
     level=Level.HINT,
     summary="no workers that load data",
     check=check,

@@ -60,8 +60,6 @@ def _odd_rows(config: Config) -> int | None:
 
 
 RULE = Rule(
-    code="MEM803",
-    name="misaligned-batch",
     level=Level.HINT,
     summary="batches or padding that are no multiples of 8",
     check=check,

@@ -14,8 +14,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM804",
-    name="uncompiled-model",
     level=Level.HINT,
     summary="a long run without torch.compile",
     of_run=check,

@@ -59,8 +59,6 @@ def of_run(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM201",
-    name="full-logits-loss",
     level=Level.WASTE,
     summary="causal LM loss over the full logits",
     check=check,

@@ -27,8 +27,6 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM202",
-    name="full-logits-preference-loss",
     level=Level.WASTE,
     summary="preference loss over the full logits",
     check=check,

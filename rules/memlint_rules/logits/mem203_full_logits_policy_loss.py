@@ -31,8 +31,6 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM203",
-    name="full-logits-policy-loss",
     level=Level.WASTE,
     summary="policy-gradient loss over the full logits",
     check=check,

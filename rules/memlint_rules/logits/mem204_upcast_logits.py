@@ -58,8 +58,6 @@ def _said_of(loss: facts.TokenLoss) -> tuple[str, str]:
 
 
 RULE = Rule(
-    code="MEM204",
-    name="upcast-logits",
     level=Level.WASTE,
     summary="copies of all logits in a hand-written loss",
     check=check,

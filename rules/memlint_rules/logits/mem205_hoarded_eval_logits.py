@@ -133,8 +133,6 @@ def _is_read_elsewhere(script: Script, trainer: Trainer) -> bool:
 
 
 RULE = Rule(
-    code="MEM205",
-    name="hoarded-eval-logits",
     level=Level.WASTE,
     summary="evaluation keeps the logits of the whole evaluation set on the GPU",
     check=check,

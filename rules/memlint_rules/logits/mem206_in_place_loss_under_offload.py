@@ -80,8 +80,6 @@ def _finding(
 
 
 RULE = Rule(
-    code="MEM206",
-    name="in-place-loss-under-offload",
     level=Level.ERROR,
     summary="Liger's in-place cross entropy with activation offloading",
     check=check,

@@ -82,8 +82,6 @@ def _evaluates(script: Script, trainer: Trainer) -> bool:
 
 
 RULE = Rule(
-    code="MEM207",
-    name="larger-eval-batch",
     level=Level.WASTE,
     summary="evaluation batch larger than the training batch, over full logits",
     check=check,

@@ -36,8 +36,6 @@ def _ignores_loss(script: Script, forward: facts.Forward) -> bool:
 
 
 RULE = Rule(
-    code="MEM208",
-    name="unread-loss",
     level=Level.WASTE,
     summary="labels given to a causal model whose loss nobody reads",
     check=check,

@@ -72,8 +72,6 @@ def _takes_option(script: Script, forward: facts.Forward) -> bool:
 
 
 RULE = Rule(
-    code="MEM209",
-    name="unused-logits",
     level=Level.WASTE,
     summary="logits of all positions computed, those of the last one or the completion read",
     check=check,

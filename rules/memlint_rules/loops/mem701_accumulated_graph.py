@@ -52,8 +52,6 @@ def _fix(script: Script, each: facts.Sum, *, unsafe: bool) -> Fix:
 
 
 RULE = Rule(
-    code="MEM701",
-    name="accumulated-graph",
     level=Level.ERROR,
     summary="a sum of losses that keeps the graph of every step",
     check=check,

@@ -108,8 +108,6 @@ def _change(script: Script, hoard: facts.Hoard, method: str, *, unsafe: bool) ->
 
 
 RULE = Rule(
-    code="MEM702",
-    name="hoarded-tensors",
     level=Level.ERROR,
     summary="tensors of every batch kept in a list, on the GPU or with their graphs",
     check=check,

@@ -73,8 +73,6 @@ def _frozen_models(script: Script) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM703",
-    name="autograd-in-evaluation",
     level=Level.WASTE,
     summary="evaluation without no_grad or inference_mode",
     check=check,

@@ -42,8 +42,6 @@ def _fix(script: Script, step: facts.Step, call: Call, *, unsafe: bool) -> Fix:
 
 
 RULE = Rule(
-    code="MEM704",
-    name="retained-graph",
     level=Level.WASTE,
     summary="retain_graph with one backward pass a step",
     check=check,

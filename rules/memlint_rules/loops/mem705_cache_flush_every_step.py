@@ -89,8 +89,6 @@ def _of_config(script: Script, config: Config) -> Finding:
 
 
 RULE = Rule(
-    code="MEM705",
-    name="cache-flush-every-step",
     level=Level.WASTE,
     summary="the allocator's cache emptied in every training step",
     check=check,

@@ -88,8 +88,6 @@ def _fix(script: Script, call: Call) -> Fix:
 
 
 RULE = Rule(
-    code="MEM706",
-    name="anomaly-detection-left-on",
     level=Level.WASTE,
     summary="anomaly detection, the memory history or a profiler left on in training",
     check=check,

@@ -26,8 +26,6 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM901",
-    name="removed-option",
     level=Level.ERROR,
     summary="an option, name, attribute or value that the target version does not have",
     check=check,

@@ -66,8 +66,6 @@ def _warns(script: Script, call: Call, setting: Setting, beside: list[str]) -> b
 
 
 RULE = Rule(
-    code="MEM902",
-    name="deprecated-option",
     level=Level.NOTICE,
     summary="an option that warns of its end in the target version",
     check=check,

@@ -116,8 +116,6 @@ def _checkpointed_twice(script: Script, config: Config) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM903",
-    name="conflicting-options",
     level=Level.ERROR,
     summary="a combination of options that the library refuses",
     check=check,

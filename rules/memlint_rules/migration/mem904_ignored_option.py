@@ -74,8 +74,6 @@ def _thrown_away(script: Script, call: Call, setting: Setting) -> Iterator[Findi
 
 
 RULE = Rule(
-    code="MEM904",
-    name="ignored-option",
     level=Level.ERROR,
     summary="an option that is accepted and has no effect",
     check=check,

@@ -84,8 +84,6 @@ def _cancelled(
 
 
 RULE = Rule(
-    code="MEM905",
-    name="plain-arguments-for-trl-trainer",
     level=Level.ERROR,
     summary="a TRL trainer given plain TrainingArguments",
     check=check,

@@ -70,8 +70,6 @@ def _option_of(script: Script, config: Config, name: str) -> str | None:
 
 
 RULE = Rule(
-    code="MEM906",
-    name="option-never-passed",
     level=Level.WASTE,
     summary="a memory option assigned to a variable that never reaches the configuration",
     check=check,

@@ -107,8 +107,6 @@ def _forwards(trainer: Trainer, rows: int, group: int) -> int:
 
 
 RULE = Rule(
-    code="MEM601",
-    name="repeated-prompt-forward",
     level=Level.WASTE,
     summary="a prompt forwarded once for every completion of its group",
     check=check,

@@ -87,8 +87,6 @@ def _finding(script: Script, config: Config, gather: Setting) -> Finding:
 
 
 RULE = Rule(
-    code="MEM602",
-    name="gathered-weights-for-generation",
     level=Level.WASTE,
     summary="ZeRO-3 weights gathered whole on every GPU to generate",
     check=check,

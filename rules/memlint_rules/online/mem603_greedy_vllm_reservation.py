@@ -25,8 +25,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM603",
-    name="greedy-vllm-reservation",
     level=Level.WASTE,
     summary="colocated vLLM that reserves more than half of the GPU",
     of_run=check,

@@ -14,8 +14,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM604",
-    name="awake-vllm",
     level=Level.WASTE,
     summary="colocated vLLM that keeps its memory while the model trains",
     of_run=check,

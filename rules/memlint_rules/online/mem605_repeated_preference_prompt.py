@@ -59,8 +59,6 @@ def _written(config: Config, name: str) -> int | None:
 
 
 RULE = Rule(
-    code="MEM605",
-    name="repeated-preference-prompt",
     level=Level.HINT,
     summary="a prompt forwarded for the chosen and the rejected answer",
     check=check,

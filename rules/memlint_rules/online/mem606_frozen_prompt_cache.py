@@ -30,8 +30,6 @@ def _is_cut_off(script: Script, forward: facts.Forward) -> bool:
 
 
 RULE = Rule(
-    code="MEM606",
-    name="frozen-prompt-cache",
     level=Level.ERROR,
     summary="completions trained on a prompt's cache that was made without autograd",
     check=check,

@@ -38,8 +38,6 @@ def _checkpoints(script: Script, forward: facts.Forward) -> bool:
 
 
 RULE = Rule(
-    code="MEM607",
-    name="cache-under-checkpointing",
     level=Level.ERROR,
     summary="a key-value cache given to a training forward pass with activation checkpointing",
     check=check,

@@ -24,8 +24,6 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM608",
-    name="repeated-prompt-cache",
     level=Level.WASTE,
     summary="a prompt's cache copied for every completion",
     check=check,

@@ -33,8 +33,6 @@ def _cost(billions: float | None, width: int) -> str:
 
 
 RULE = Rule(
-    code="MEM501",
-    name="fp32-optimizer-states",
     level=Level.WASTE,
     summary="Adam states in float32 in a full fine-tune",
     of_run=check,

@@ -49,8 +49,6 @@ def _single_rows(run: TrainingRun, batches: int) -> Finding:
 
 
 RULE = Rule(
-    code="MEM502",
-    name="micro-batch-mismatch",
     level=Level.HINT,
     summary="a micro-batch that does not fit the accumulation beside it",
     of_run=check,

@@ -62,8 +62,6 @@ def _fix(script: Script, call: Call) -> Fix:
 
 
 RULE = Rule(
-    code="MEM503",
-    name="zeroed-gradients",
     level=Level.WASTE,
     summary="gradients filled with zeros instead of freed",
     check=check,

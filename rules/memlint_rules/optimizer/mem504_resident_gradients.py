@@ -20,8 +20,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM504",
-    name="resident-gradients",
     level=Level.HINT,
     summary="a full fine-tune that keeps all gradients until the optimizer's step",
     of_run=check,

@@ -28,8 +28,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM505",
-    name="accumulated-fused-step",
     level=Level.ERROR,
     summary="gradient accumulation with an optimizer that steps inside backward",
     of_run=check,

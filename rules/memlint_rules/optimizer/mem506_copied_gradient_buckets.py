@@ -58,8 +58,6 @@ def _fix(script: Script, call: Call) -> Fix:
 
 
 RULE = Rule(
-    code="MEM506",
-    name="copied-gradient-buckets",
     level=Level.WASTE,
     summary="DDP that holds gradients and copies of them in its buckets",
     check=check,

@@ -25,8 +25,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM507",
-    name="copying-optimizer-step",
     level=Level.WASTE,
     summary="Adam whose step makes temporaries for all weights at once",
     of_run=check,

@@ -24,8 +24,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM508",
-    name="replicated-states",
     level=Level.HINT,
     summary="a large full fine-tune on several GPUs, whole on each of them",
     of_run=check,

@@ -43,8 +43,6 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM401",
-    name="fp32-weights",
     level=Level.WASTE,
     summary="weights loaded in float32",
     check=check,

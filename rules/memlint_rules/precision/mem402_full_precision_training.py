@@ -15,8 +15,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM402",
-    name="full-precision-training",
     level=Level.WASTE,
     summary="neither bf16 nor fp16",
     of_run=check,

@@ -60,8 +60,6 @@ def _fix(script: Script, config: Config) -> Fix:
 
 
 RULE = Rule(
-    code="MEM403",
-    name="fp16-on-bf16-hardware",
     level=Level.HINT,
     summary="fp16 where the GPU has bf16",
     check=check,

@@ -56,8 +56,6 @@ def _computes_float32(config: Config) -> bool:
 
 
 RULE = Rule(
-    code="MEM404",
-    name="tf32-off",
     level=Level.HINT,
     summary="float32 matrix products with TF32 off",
     check=check,

@@ -109,8 +109,6 @@ def _not_precomputed(script: Script, trainer: Trainer) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM405",
-    name="second-reference-model",
     level=Level.WASTE,
     summary="a reference model held beside the policy for nothing",
     check=check,

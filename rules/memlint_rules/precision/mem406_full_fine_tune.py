@@ -18,8 +18,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM406",
-    name="full-fine-tune",
     level=Level.HINT,
     summary="all weights of a large model trained, without an adapter",
     of_run=check,

@@ -18,8 +18,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM407",
-    name="unquantized-base",
     level=Level.HINT,
     summary="a large frozen base in 16 bits under an adapter",
     of_run=check,

@@ -110,8 +110,6 @@ def _keeps_float32(script: Script, one: facts.Trained) -> bool:
 
 
 RULE = Rule(
-    code="MEM408",
-    name="kbit-upcast",
     level=Level.WASTE,
     summary="quantized training with float32 where 16 bits would do",
     check=check,

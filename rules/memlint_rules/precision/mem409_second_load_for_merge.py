@@ -135,8 +135,6 @@ def _is_on_gpu(script: Script, load: Call) -> bool:
 
 
 RULE = Rule(
-    code="MEM409",
-    name="second-load-for-merge",
     level=Level.WASTE,
     summary="the base loaded on the GPU again while training holds it",
     check=check,

@@ -72,8 +72,6 @@ def of_run(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM410",
-    name="checkpoint-loaded-on-gpu",
     level=Level.WASTE,
     summary="a checkpoint read onto the GPU beside the model",
     check=check,

@@ -26,8 +26,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM411",
-    name="trained-embeddings-in-lora",
     level=Level.HINT,
     summary="embeddings or head trained whole beside a LoRA",
     of_run=check,

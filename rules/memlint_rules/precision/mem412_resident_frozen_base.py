@@ -128,8 +128,6 @@ def _is_lora(script: Script, options: frozenset[str] | None) -> bool:
 
 
 RULE = Rule(
-    code="MEM412",
-    name="resident-frozen-base",
     level=Level.HINT,
     summary="a large frozen base that stays on the GPU under an adapter",
     check=check,

@@ -47,8 +47,6 @@ def _of_config(script: Script, call: Call, billions: float) -> Finding | None:
 
 
 RULE = Rule(
-    code="MEM413",
-    name="default-4bit-format",
     level=Level.WASTE,
     summary="a 4-bit base in fp4 because no format is named, or with float32 scales",
     check=check,

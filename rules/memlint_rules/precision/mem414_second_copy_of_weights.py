@@ -25,8 +25,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM414",
-    name="second-copy-of-weights",
     level=Level.WASTE,
     summary="a copy of all weights on the GPU that is never run: an average, or the best so far",
     of_run=check,

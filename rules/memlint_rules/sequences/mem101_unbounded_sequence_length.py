@@ -66,8 +66,6 @@ def of_run(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM101",
-    name="unbounded-sequence-length",
     level=Level.WASTE,
     summary="training examples are not truncated",
     check=check,

@@ -107,8 +107,6 @@ def _message(call: Call) -> str:
 
 
 RULE = Rule(
-    code="MEM102",
-    name="fixed-length-padding",
     level=Level.WASTE,
     summary="training examples padded to a fixed length",
     check=check,

@@ -34,8 +34,6 @@ def _message(rows: int | None) -> str:
 
 
 RULE = Rule(
-    code="MEM103",
-    name="unpacked-short-sequences",
     level=Level.WASTE,
     summary="supervised fine-tuning with neither packing nor padding-free",
     of_run=check,

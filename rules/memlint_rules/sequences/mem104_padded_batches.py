@@ -127,8 +127,6 @@ def _needs_rows(script: Script, trainer: Trainer) -> bool:
 
 
 RULE = Rule(
-    code="MEM104",
-    name="padded-batches",
     level=Level.WASTE,
     summary="batches padded to their longest row where the model could do without",
     check=check,

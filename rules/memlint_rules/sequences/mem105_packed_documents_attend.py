@@ -102,8 +102,6 @@ def _in_blocks(script: Script) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    code="MEM105",
-    name="packed-documents-attend",
     level=Level.ERROR,
     summary="packed or flattened documents attend to each other",
     check=check,

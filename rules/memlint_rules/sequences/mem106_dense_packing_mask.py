@@ -41,8 +41,6 @@ def _message(config: Config) -> str:
 
 
 RULE = Rule(
-    code="MEM106",
-    name="dense-packing-mask",
     level=Level.WASTE,
     summary="packed or padding-free rows on attention that needs a T x T mask",
     check=check,

@@ -52,8 +52,6 @@ def _pads_pairs(trainer: Trainer) -> bool:
 
 
 RULE = Rule(
-    code="MEM107",
-    name="mixed-length-batches",
     level=Level.HINT,
     summary="padded batches of an encoder-decoder that mix short and long rows",
     check=check,

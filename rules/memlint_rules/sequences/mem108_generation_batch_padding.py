@@ -37,8 +37,6 @@ def _micro_batches(trainer: Trainer) -> int | None:
 
 
 RULE = Rule(
-    code="MEM108",
-    name="generation-batch-padding",
     level=Level.WASTE,
     summary="micro-batches padded to the longest row of the generation batch",
     check=check,
