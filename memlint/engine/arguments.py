@@ -12,6 +12,7 @@ from memlint.engine.values import (
     ABSENT,
     UNKNOWN,
     Binding,
+    Class,
     Constant,
     Function,
     How,
@@ -33,11 +34,18 @@ _DISPLAYS = (ast.List, ast.Tuple, ast.Constant)
 
 
 def default_of_field(run: Interpreter, maker: Invocation) -> Value:
-    """What ``field(default=...)`` or ``field(default_factory=lambda: [...])`` gives a field."""
+    """What ``field(default=...)``, ``Field(8)`` or ``field(default_factory=...)`` gives."""
     if "default" in maker.keywords:
         return maker.keywords["default"].value
+    if maker.arguments:
+        by_place = maker.arguments[0]
+        return UNKNOWN if isinstance(by_place, Constant) and by_place.value is ... else by_place
     factory = maker.keywords.get("default_factory")
     made = factory.value if factory is not None else None
+    if isinstance(made, Class) and made.is_dataclass:
+        fields = run.new_object(cls=made)
+        run.set_fields(made, fields)
+        return fields
     if not isinstance(made, Function) or not isinstance(made.node, ast.Lambda):
         return UNKNOWN
     if not isinstance(made.node.body, _DISPLAYS):

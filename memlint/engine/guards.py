@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from memlint.engine.answers import all_of, any_of, opposite
 from memlint.engine.constants import UNSURE
 from memlint.engine.nodes import called_name, calls_in, targets_of, walk
+from memlint.engine.values import Object
 
 if TYPE_CHECKING:
     from memlint.engine.name_uses import Turn
@@ -80,6 +81,8 @@ def _equal(python: Python, left: ast.expr, right: ast.expr) -> bool | None:
     one, other = python(left), python(right)
     if one is UNSURE or other is UNSURE:
         return None
+    if other is None and isinstance(one, Object):
+        return False if one.type or one.cls else None
     plain = (bool, int, float, str, type(None))
     if not isinstance(one, plain) or not isinstance(other, plain):
         return None
@@ -88,7 +91,7 @@ def _equal(python: Python, left: ast.expr, right: ast.expr) -> bool | None:
 
 def conditions_of_calls(loop: Turn, method: str) -> Iterator[ast.expr]:
     """Yield the conditions in a loop under which a method of that name is called, those of a count
-    (``if (i + 1) % 4: continue``) that pass over it too."""
+    (``if (i + 1) % 4: continue``) that pass over it too, and what a name in them stands for."""
     calls = (one for one in walk(loop.body) if isinstance(one, ast.Call))
     last = max((one.lineno for one in calls if called_name(one) == method), default=0)
     for node in walk(loop.body):
@@ -99,6 +102,15 @@ def conditions_of_calls(loop: Turn, method: str) -> Iterator[ast.expr]:
             called_name(one) == method for one in calls_in(node)
         ):
             yield node.test
+            yield from _assigned(loop, node.test)
+
+
+def _assigned(loop: Turn, test: ast.expr) -> Iterator[ast.expr]:
+    """Yield what a loop assigns to the names in a condition (``last = i % 8 == 0``)."""
+    names = {one.id for one in walk([test]) if isinstance(one, ast.Name)}
+    for one in walk(loop.body):
+        if isinstance(one, ast.Assign) and any(ast.unparse(each) in names for each in one.targets):
+            yield one.value
 
 
 def words_tested(tree: Tree, statement: ast.AST, loop: ast.AST) -> Iterator[tuple[list[str], bool]]:

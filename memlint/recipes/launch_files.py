@@ -81,7 +81,22 @@ Reader = Callable[[str], Iterator[tuple[Simple, Place]]]
 
 def _shell(text: str) -> Iterator[tuple[Simple, Place]]:
     uses = Uses(text)
-    yield from _settled(Shell(text, uses=uses).read(), uses, Place(text))
+    yield from _settled(Shell(text, variables=_by_slurm(text), uses=uses).read(), uses, Place(text))
+
+
+# What Slurm tells a job of what it asked for, by the option.
+_SLURM_NODES, _SLURM_GPUS = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), ("SLURM_GPUS_ON_NODE",)
+_SLURM = {"nodes": _SLURM_NODES, "N": _SLURM_NODES, "gpus-per-node": _SLURM_GPUS}
+_ASKED = re.compile(r"(?m)^#SBATCH[ \t]+--?(nodes|N|gpus-per-node)[ =]*(?:\w+:)?(\d{1,4})[ \t]*$")
+
+
+def _by_slurm(text: str) -> dict[str, Variable]:
+    found = _ASKED.finditer(text) if "#SBATCH" in text else ()
+    return {
+        name: ((Piece(match[2], match.start(2), shared=True),),)
+        for match in found
+        for name in _SLURM[match[1]]
+    }
 
 
 def _settled(found: list[Simple], uses: Uses, place: Place) -> Iterator[tuple[Simple, Place]]:

@@ -193,6 +193,7 @@ def _settings(command: Command, beside: str, runs: Runs) -> dict[str, Given]:
     from memlint.run.trl_program import Written
 
     settings = {name: Given(value) for name, value in runs.settings_of(command, beside).items()}
+    settings |= {str(place): Given(word) for place, word in enumerate(command.positionals)}
     for flag in command.settings:
         written = Written(command.span, flag.name)
         places = Place(flag.span, written), Place(flag.option_span, written)

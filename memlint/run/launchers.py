@@ -58,7 +58,8 @@ def _machines(command: Command, here: int | None) -> int | None:
     machines = [flag for flag in command.environment if flag.name == "NNODES"]
     flag = command.launcher_setting("nnodes", "num_nodes", "hostfile", "H")
     flag = flag or (machines[-1] if machines and command.program == "llamafactory" else None)
-    return here if flag is None or flag.value == "1" else None
+    number = "1" if flag is None else str(flag.value)
+    return here * int(number) if here and number.isdecimal() and len(number) < 5 else None
 
 
 def _of_deepspeed(command: Command, files: Files) -> Launcher:

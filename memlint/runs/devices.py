@@ -119,9 +119,15 @@ def by_file_name(word: str, given: str, unless_said: str) -> Options:
 
 
 def _fsdp(script: Script, config: Config) -> Options:
-    given = read.plain(script, config.setting("fsdp").value)
-    options = mapping_of(script, config.setting("fsdp_config").value) or {}
-    return by_fsdp(given, options, int(script.api.behaviour("fsdp-version")))
+    switch = config.setting("fsdp")
+    given = read.settled(script, switch)
+    options = mapping_of(script, read.settled(script, config.setting("fsdp_config"))) or {}
+    newest = int(script.api.behaviour("fsdp-version"))
+    is_open = given == read.OPEN or isinstance(given, read.Either)
+    if not is_open or not (options or switch.node):
+        return by_fsdp(given, options, newest)
+    notes = {"notes": {"sharding": "whether FSDP shards it is decided when it is run"}}
+    return by_fsdp(True, options, newest) | notes
 
 
 def by_fsdp(given: object, options: Mapping[str, Any], newest: int) -> Options:
@@ -145,8 +151,10 @@ def by_fsdp(given: object, options: Mapping[str, Any], newest: int) -> Options:
 def _wrapped(script: Script) -> Options:
     """By calls of the script: wrappers of torch, DeepSpeed's engine, accelerate's plugins."""
     values: Options = {}
-    if any(calls_anywhere(script, ".DistributedDataParallel")):
-        values = {"sharding": "ddp"}
+    for call in calls_anywhere(script, ".DistributedDataParallel"):
+        views: Options = {"gradient_as_bucket_view": True}
+        viewed = views.items() <= options_of(call).items()
+        values = {"sharding": "ddp", **({"sharding_options": views} if viewed else {})}
     for call in calls_anywhere(script, *_FSDP):
         options = options_of(call)
         two = call.method == "fully_shard" or options.pop("fsdp_version", 1) == 2

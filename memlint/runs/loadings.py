@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from memlint.api.knowledge.model_types import type_of_class
 from memlint.engine.constants import python_value
 from memlint.engine.values import Object
 from memlint.runs import plain_options as read
@@ -94,11 +95,11 @@ def _loading_by(script: Script, facts: ModelFacts, load: Call) -> Options:
     given = python_value((config or load).argument(0))
     name = facts.name if isinstance(facts.name, str) else given
     options = options_of(load)
-    values: Options = {"model": name} if isinstance(name, str) else {}
+    values: Options = {"model": name} if isinstance(name, str) else _built(config)
     values |= (
         format_by_name(name)
         | _head(load.name.rpartition(".")[0], options)
-        | _loaded(script, options)
+        | loaded(script, options)
     )
     for dtype in filter(None, (dtype_in(name) for _, name in script.casts_of(facts))):
         values["weights_dtype"] = dtype
@@ -106,6 +107,16 @@ def _loading_by(script: Script, facts: ModelFacts, load: Call) -> Options:
     if config is not None or (undecided and script.api.behaviour("load-dtype") == "float32"):
         values.setdefault("weights_dtype", "float32")
     return values
+
+
+def _built(config: Call | None) -> Options:
+    """A model by the sizes that a script gives to its configuration (``LlamaConfig(...)``)."""
+    kind = type_of_class(config.method) if config is not None else ""
+    if config is None or not kind or config.has_unknown_keywords:
+        return {}
+    given = options_of(config)
+    sizes = {key: one for key, one in given.items() if type(one) in (int, float, bool, str)}
+    return {"model": {"config": {"model_type": kind, **sizes}}} if len(sizes) > 1 else {}
 
 
 def _head(kind: str, options: Options) -> Options:
@@ -122,14 +133,14 @@ def loading_by_name(script: Script, trainer: Trainer) -> Options:
     if given.given is not False:
         options.setdefault("quantization_config", read.settled(script, given))
     name = trainer.model.name
-    values = {"model": name, **format_by_name(name), **_loaded(script, options)}
+    values = {"model": name, **format_by_name(name), **loaded(script, options)}
     written = {"dtype", "torch_dtype"} & set(options)
     if not written and script.api.behaviour("string-model-dtype") == "float32":
         values.setdefault("weights_dtype", "float32")
     return values
 
 
-def _loaded(script: Script, options: Options) -> Options:
+def loaded(script: Script, options: Options) -> Options:
     """What options of a load say of dtype, attention and quantization."""
     values, given = by_rows(options, _LOAD), options.get("quantization_config")
     several = given.values if isinstance(given, read.Either) else (given,)

@@ -49,11 +49,22 @@ def _add_argument(run: Interpreter, invocation: Invocation, parser: Object) -> V
     else:
         long = [flag for flag in flags if flag.startswith("--")] or flags
         name = long[0].lstrip("-").replace("-", "_")
-    value = _launched(run, invocation, flags) or settled(
+    # The launch command's words without an option are named by their places.
+    place = sum(map(_is_word, run.bindings(parser.root).values()))
+    words = flags if flags[0][:1] == "-" else [f"--{place}"]
+    value = _launched(run, invocation, words) or settled(
         run.command_line, _parsed(invocation, flags)
     )
     run.set_binding(parser.root, name, Binding(value, How.ARGPARSE, invocation.node))
     return UNKNOWN
+
+
+def _is_word(argument: Binding) -> bool:
+    """True if a parser's argument is a word without an option: ``add_argument("model")``."""
+    match argument.owner:
+        case ast.Call(args=[ast.Constant(value=str(text)), *_]):
+            return argument.how is How.ARGPARSE and text[:1] not in ("-", "")
+    return False
 
 
 def _launched(run: Interpreter, invocation: Invocation, flags: list[str]) -> Value | None:
@@ -322,6 +333,14 @@ def _fire(run: Interpreter, invocation: Invocation) -> Value | None:
     return UNKNOWN
 
 
+def _cli(run: Interpreter, invocation: Invocation) -> Value | None:
+    """``tyro.cli(Options)``: an instance of the class; a function runs, as fire runs it."""
+    given = invocation.arguments[0] if invocation.arguments else None
+    if isinstance(given, Class):
+        return _parsed_class(run, invocation, given, None)
+    return _fire(run, invocation)
+
+
 # -- what TRL's helpers make of its options --------------------------------------------------------
 
 # The keyword that is given, and the option of ``trl.ModelConfig``.
@@ -375,6 +394,7 @@ PARSERS: dict[str, CallEffect] = {
         "transformers.BitsAndBytesConfig", ("load_in_4bit", "load_in_8bit"), QUANTIZATION
     ),
     "fire.Fire": _fire,
+    **dict.fromkeys(("tyro.cli", "simple_parsing.parse", "jsonargparse.CLI"), _cli),
     ".add_argument": about_receiver(_add_argument),
     ".add_argument_group": about_receiver(_argument_group),
     ".add_mutually_exclusive_group": about_receiver(_argument_group),

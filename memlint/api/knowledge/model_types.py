@@ -104,6 +104,12 @@ def is_listed(name: str) -> bool:
     return name in _rows()
 
 
+def type_of_class(name: str) -> str:
+    """Return ``gpt_neox`` of ``GPTNeoXConfig``; empty where no row has the name."""
+    plain = name.removesuffix("Config").lower()
+    return next((one for one in _rows() if one.replace("_", "").replace("-", "") == plain), "")
+
+
 def usual_name(name: str) -> str:
     """Return the name of the row that counts for a ``model_type``."""
     return str(_rows().get(name, {}).get("same", name))

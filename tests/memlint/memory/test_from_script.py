@@ -597,7 +597,7 @@ def test_a_loader_of_another_file_takes_what_its_function_is_given(tmp_path: Pat
     [
         ("NPROC_PER_NODE=4 llamafactory-cli train tune.yaml", 4),
         ("export NPROC_PER_NODE=2\nllamafactory-cli train tune.yaml", 2),
-        ("NNODES=2 NPROC_PER_NODE=4 llamafactory-cli train tune.yaml", None),
+        ("NNODES=2 NPROC_PER_NODE=4 llamafactory-cli train tune.yaml", 8),
         ("llamafactory-cli train tune.yaml", None),
     ],
 )
