@@ -66,6 +66,7 @@ MEANINGS = {
     "completion_len": "tokens of a completion",
     "shared_prompt": "whether the prompt of pairs or groups is forwarded once",
     "reference_model": "whether a second model of the same shape stands beside the policy",
+    "value_model": "what PPO trains beside the policy; as large as it where that is not named",
     "frozen_models": "other models on the GPU: how each name is stored (`bfloat16`, `nf4`)",
     "copies": "copies of all weights on the GPU, such as an average",
     "offload": "what waits on the host",

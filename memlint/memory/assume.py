@@ -182,7 +182,8 @@ def _by_release(run: _Completion) -> None:
     """What the libraries do by default, which changes with their releases."""
     options = plain_options(run.settings.sharding_options)
     by_option = options.get("activation_checkpointing") is True
-    checkpointed = by_option or (run.is_trl and run.reaches(facts.TRL_CHECKPOINTS))
+    by_trl = run.is_trl and not kind_of(run.trainer).values
+    checkpointed = by_option or (by_trl and run.reaches(facts.TRL_CHECKPOINTS))
     checkpointing = "full" if checkpointed else "none"
     run.take("checkpointing", checkpointing, f"{run.trainer}'s default", quiet=by_option)
     # sdpa cannot cap scores: such models take eager attention unless the script says otherwise.
@@ -219,7 +220,9 @@ def _lengths(settings: Settings, architecture: Architecture, trainer: str, take:
     if kind_of(trainer).generates:
         take("prompt_len", 512, "no prompt length was named")
         take("completion_len", 512, "TRL's default completion length")
-        take("group_size", 8, "TRL's default number of generations")
+        values = kind_of(trainer).values
+        reason = "TRL's default number of generations"
+        take("group_size", 1 if values else 8, reason, quiet=values)
         tokens = (settings.prompt_len or 512) + (settings.completion_len or 512)
         take("seq_len", tokens, "prompt and completion", quiet=True)
         return

@@ -34,6 +34,7 @@ class Head(Record):
     (output, shifted copy) or ``none``. autocast: log-softmax is in float32 in any case.
     held: whether the script holds the model's output until the next step's is there.
     preference: log-probabilities of given tokens instead of a mean loss.
+    scored: tokens whose part PPO scales in place: its gradient is put together beside the logits'.
     widened: whether the loop converts the model's output to float32 before its loss.
     softmax_keeps_input: whether log-softmax keeps its input, as old torch did.
     """
@@ -46,6 +47,7 @@ class Head(Record):
     held: bool = False
     one_sequence: bool = False
     preference: bool = False
+    scored: int = 0
     norm_kind: str = "rms"
     softcap: bool = False
     scaled: bool = False
@@ -156,7 +158,7 @@ def _log_probabilities(tape: Tape, logits: Value, head: Head) -> Value:
     if head.autocast:
         wide = cast(tape, logits, 4, "logits in float32")
         wide.storage.kind = kind
-        size = wide.bytes
+        size = wide.bytes + 8 * head.scored * head.vocabulary
         return tape.op(name, (wide,), tokens, 4, saves=(wide,), backward_scratch=size, kind=kind)
     loss = tape.op(name, (logits,), tokens, logits.width, keeps=logits.bytes, kind=kind)
     tape.touch(logits)

@@ -192,6 +192,7 @@ class Recording(OfRun):
                 and facts.holds_output(settings.versions, settings.loss),
                 one_sequence=self.run.rows == 1,
                 preference=kind_of(trainer).preference,
+                scored=kind_of(trainer).values * self.run.rows * (settings.completion_len or 0),
                 norm_kind=architecture.norm,
                 softcap=architecture.logit_softcap,
                 scaled=architecture.logit_scale,

@@ -52,7 +52,8 @@ class Settings(Record):
     fixed_length: whether all rows have one length.
     logits_copies: float32 tensors as large as the logits that a loss of the script's own keeps
     beside what the library's would. held_outputs: False where a loop deletes its outputs once they
-    are read. copies: of all weights, on the GPU. eval_rows: rows whose logits an evaluation keeps,
+    are read. value_model: what PPO trains beside the policy. copies: of all weights, on the GPU.
+    eval_rows: rows whose logits an evaluation keeps,
     for metrics.
     notes: why the settings of these names are open, in the words of who read them.
     """
@@ -85,6 +86,7 @@ class Settings(Record):
     completion_len: int | None = None
     shared_prompt: bool | None = None
     reference_model: bool | None = None
+    value_model: str | None = None
     frozen_models: Mapping[str, str] = {}
     copies: int | None = None
     offload: str | None = None

@@ -13,6 +13,7 @@ from typing import Any
 from memlint.api.knowledge.model_types import model_type
 from memlint.memory import facts
 from memlint.memory.architecture import Attention
+from memlint.memory.checkpoints import find_architecture
 from memlint.memory.lifetimes import Tensor
 from memlint.memory.recording import Recording, Stack
 from memlint.memory.saved import Saved
@@ -71,7 +72,54 @@ class Timeline(OfRun):
         phases.append(self._step(resident))
         if self.settings.evaluation:
             phases.append(self._evaluation(resident))
+        if kind_of(self.settings.trainer).values:
+            phases = self._beside_values(phases)
         return tuple(phases)
+
+    def _beside_values(self, phases: list[Phase]) -> list[Phase]:
+        """The phases with what PPO's model of values adds: it is trained whole, runs forward before
+        the policy, and backward after it."""
+        settings = self.settings
+        name = settings.value_model or settings.model
+        alone: dict[str, Any] = {"reference_model": False, "frozen_models": {}, "copies": 0}
+        alone |= {"method": "full", "lora": None, "quantization": None, "trainer": "loop"}
+        known = settings._replace(
+            model=name, head="classes", labels=1, seq_len=self.run.length, **alone
+        )
+        values = Timeline(TrainingRun(known, find_architecture(name, "classes", 1)))
+        stays = [one for one in values.standing.resident() if one.kind != "workspace"]
+        waits = values.standing.accumulated() * values.standing.keeps_gradients()
+        passes = [*stays, *values.saved.upto(), Tensor("gradients", waits, "gradients")]
+        # The policy's outputs are float32 under autocast. One turn's are there until the next's.
+        width, tokens = (
+            4 if settings.autocast else self.run.compute,
+            self.run.rows * self.run.length,
+        )
+        states = (self.architecture.depth + 1) * tokens * self.architecture.hidden * width
+        narrow = settings.autocast is True and settings.weights_dtype != "float32"
+        passes.append(Tensor("all hidden states in float32", states * narrow, "activations"))
+        words = self.architecture.vocabulary * width * ((settings.gradient_accumulation or 1) > 1)
+        scored = words * self.run.rows * (settings.completion_len or 1)
+        passes.append(Tensor("softmax of the last turn", scored, "logits"))
+        parts = {
+            "load": [one for one in stays if one.kind == "weights"],
+            **dict.fromkeys(("loss", "backward"), passes),
+            "forward": [*passes, Tensor("logits of the last turn", words * tokens, "logits")],
+            "optimizer step": values._step(stays).tensors,
+        }
+        return [
+            phase._replace(
+                tensors=(
+                    *phase.tensors,
+                    *(
+                        one._replace(name=f"{one.name} (value model)")
+                        for one in parts.get(phase.name, stays)
+                        if one.bytes
+                    ),
+                )
+            )
+            for phase in phases
+        ]
 
     def _forward(self, base: list[Tensor]) -> Phase:
         saved = self.saved.upto()
@@ -335,6 +383,10 @@ class Timeline(OfRun):
             size += count * cache_bytes(layer.attention, rows, self.run.length, self.run.compute)
         moment.append(Tensor("key/value cache", size, "kv cache"))
         logits = rows * self.architecture.vocabulary * 4
+        if kind_of(settings.trainer).values:
+            # PPO keeps the scores of all completions of a step, once in a list and once stacked.
+            steps = settings.gradient_accumulation or 1
+            logits *= (settings.completion_len or 1) * steps
         moment.append(Tensor("logits of the last token", 2 * logits, "logits"))
         return Phase("generation", tuple(moment))
 

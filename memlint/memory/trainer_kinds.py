@@ -12,8 +12,9 @@ class TrainerKind(Record):
 
     rows: forwarded for each example. preference: its loss is made of log-probabilities of tokens.
     reference: it compares all-weights training with a second model. tiled: its loss has no logits
-    from some release of TRL on. generates: it samples completions. labels: of a head that it gives
-    a model which it loads by name; 0: the vocabulary.
+    from some release of TRL on. generates: it samples completions. values: a second model, of
+    values, is trained beside it. labels: of a head that it gives a model which it loads by name; 0:
+    the vocabulary.
     """
 
     rows: int = 1
@@ -21,6 +22,7 @@ class TrainerKind(Record):
     reference: bool = False
     tiled: bool = False
     generates: bool = False
+    values: bool = False
     labels: int = 0
 
 
@@ -36,6 +38,7 @@ KINDS: Mapping[str, TrainerKind] = {
     "trl.RewardTrainer": TrainerKind(rows=2, labels=1),
     "trl.GRPOTrainer": _GROUPS,
     "trl.RLOOTrainer": _GROUPS._replace(reference=True),
+    "trl.PPOTrainer": _GROUPS._replace(reference=True, tiled=False, values=True),
     "loop": TrainerKind(),
 }
 

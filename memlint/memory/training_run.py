@@ -92,6 +92,7 @@ def _batch(settings: Settings) -> tuple[int, int, int]:
             # A micro-batch that cuts groups holds the prompt and its own completions.
             groups = -(-micro // group)
             return groups, prompt + -(-micro // groups) * completion, micro * completion
-        return micro, prompt + completion, micro * (completion + 1)
+        logits = prompt + completion if kind.values else completion + 1
+        return micro, prompt + completion, micro * logits
     rows = kind.rows * micro
     return rows, length, rows * length

@@ -29,6 +29,7 @@ _ARGUMENTS: Rows = (
     ("num_generations", "group_size", count_in),
     ("max_prompt_length", "prompt_len", count_in),
     ("max_completion_length", "completion_len", count_in),
+    ("response_length", "completion_len", count_in),
     ("max_length", "seq_len", count_in),
     ("max_seq_length", "seq_len", count_in),
     ("packing", "packed", flag_in),

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from memlint.engine.constants import python_value
-from memlint.engine.values import Object, options
-from memlint.runs.loadings import loading_of
-from memlint.runs.plain_options import OPEN, Options, calls_anywhere, options_of
+from memlint.engine.values import Object, Sequence, options
+from memlint.runs.loadings import loaded, loading_of
+from memlint.runs.plain_options import OPEN, Options, calls_anywhere, mapping_of, options_of
 from memlint.script.forward_passes import all_steps_of
 from memlint.script.loaded_models import chain_of, model_facts
 from memlint.script.setups import trainer_overrides
@@ -34,13 +34,28 @@ def companions_of(script: Script, facts: ModelFacts, trainer: Trainer | None) ->
     known = given.made_by.node if isinstance(given, Object) and given.made_by else None
     copies = len(copies_of(script, facts, known))
     loads = [model_facts(script, script.value(one.node)) for one in frozen_loads(script)]
+    judges = _judges(script, trainer) if trainer is not None else ()
     frozen: dict[str, str] = {}
-    for values in (loading_of(script, one) for one in loads):
+    for values in (*(loading_of(script, one) for one in loads), *judges):
         if isinstance(name := values.get("model"), str):
             stored = values.get("quantization", {}).get("type")
             frozen[name] = stored or values.get("weights_dtype", "bfloat16")
     beside: Options = {"frozen_models": frozen} if frozen else {}
     return beside | ({"copies": copies} if copies else {})
+
+
+def _judges(script: Script, trainer: Trainer) -> Iterator[Options]:
+    """Yield the settings of the models that score completions. One that is given by name is loaded
+    with the options of the policy."""
+    for name in ("reward_funcs", "reward_model"):
+        raw = trainer.setting(name).raw
+        for one in raw.items if isinstance(raw, Sequence) else options(raw):
+            facts = model_facts(script, one)
+            if facts.by_name:
+                by_policy = mapping_of(script, trainer.loading_options.value) or {}
+                yield {"model": facts.name, **loaded(script, by_policy)}
+            elif facts.load is not None:
+                yield loading_of(script, facts)
 
 
 def copies_of(script: Script, facts: ModelFacts, given: object) -> list[Call]:
@@ -112,11 +127,15 @@ def generation_of_loop(script: Script) -> Options:
     return {"generation": options, "vllm_sleep": given.get("enable_sleep_mode") is True}
 
 
-def reference_of(trainer: Trainer, config: Config | None) -> Options:
+def reference_of(script: Script, trainer: Trainer, config: Config | None) -> Options:
     """Whether a second model stands beside the policy, where the script decides it."""
-    given = trainer.setting("ref_model")
+    given, values = trainer.setting("ref_model"), trainer.setting("value_model")
+    name = model_facts(script, values.raw).name if values.given else None
+    beside: Options = {"value_model": name} if isinstance(name, str) else {}
     if given.given and not given.is_none:
-        return {"reference_model": True}
+        return beside | {"reference_model": True}
+    if beside:
+        return beside | {"reference_model": trainer.peft is False}
     if config is not None and config.effective("precompute_ref_log_probs").is_value(True):
         return {"reference_model": False}
     beta = config.effective("beta").value if config is not None else None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlint.engine.values import Symbol
 from memlint.runs.plain_options import (
+    OPEN,
     Options,
     calls_anywhere,
     made_by_call,
@@ -79,12 +80,20 @@ def optimizer_of_trainer(script: Script, trainer: Trainer, config: Config | None
     own = trainer_overrides(script, trainer, "create_optimizer")
     if first is not None or by_class.given is not False or own:
         return {"notes": {"optimizer": "it is made by the script's own code"}}
-    name = settled(script, config.settled("optim")) if config is not None else None
-    if config is None or not isinstance(name, str):
+    name = _option(script, config) if config is not None else None
+    if config is None or name is None:
         return {}
     more = config.setting("optim_args").value
     keeps = isinstance(more, str) and _MOMENTUM.search(more) is not None
     return _said("sgd_momentum" if name == "sgd" and keeps else name, f"`optim={name}`")
+
+
+def _option(script: Script, config: Config) -> str | None:
+    """Return what names a trainer's optimizer; None where that is a default of a class that the
+    target lacks."""
+    name = settled(script, config.settled("optim"))
+    is_open = name == OPEN and config.setting("optim").given is False
+    return name if isinstance(name, str) and not is_open else None
 
 
 def optimizer_of_loop(script: Script) -> Options:

@@ -82,8 +82,10 @@ def settings_of(script: Script) -> dict[str, Any] | None:
 
     A script with several trainers is read by its last one.
     """
-    if script.training:
-        return settings_of_trainer(script, script.training[-1])
+    # Who pins an older release keeps a trainer that the newest no longer has.
+    gone = [one for one in script.trainers if one.trains and _trains_values(one)]
+    if training := script.training or gone:
+        return settings_of_trainer(script, training[-1])
     trains = script.loops or any(one.in_training_step for one in script.all_forwards)
     return settings_of_loop(script) if trains else None
 
@@ -91,18 +93,28 @@ def settings_of(script: Script) -> dict[str, Any] | None:
 def settings_of_trainer(script: Script, trainer: Trainer) -> Options:
     """Return the settings of what one trainer trains."""
     kind, config, facts = trainer.kind.rpartition(".")[2], _config(script, trainer), trainer.model
+    by_trl = kind in _TRAINERS or _trains_values(trainer)
     values = joined(
-        {"trainer": f"trl.{kind}" if kind in _TRAINERS else "transformers.Trainer"},
+        {"trainer": f"trl.{kind.replace('v2', '')}" if by_trl else "transformers.Trainer"},
         loading_by_name(script, trainer) if facts.by_name else loading_of(script, facts),
         {"shared_prompt": True} if trainer.shares_prompts else {},
         batches_of_trainer(script, trainer, config),
         _arguments(script, config) if config is not None else {},
         optimizer_of_trainer(script, trainer, config),
+        # Its own steps never ask whether activations are to be computed again.
+        {"checkpointing": "none"} if _trains_values(trainer) else {},
         {"loss": "chunked"} if trainer.settled("loss_type") == "chunked_nll" else {},
         _recomputed(script, trainer.model) if trainer.checkpointed_by_call else {},
-        reference_of(trainer, config),
+        reference_of(script, trainer, config),
     )
     return _finished(script, values, facts, trainer)
+
+
+def _trains_values(trainer: Trainer) -> bool:
+    """True if it is PPO's, as it has been since it gets a model of values."""
+    return trainer.is_kind("PPOTrainer", "PPOv2Trainer") and bool(
+        trainer.setting("value_model").given
+    )
 
 
 def settings_of_loop(script: Script) -> Options:
