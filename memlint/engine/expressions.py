@@ -178,7 +178,20 @@ def _if_exp(run: Interpreter, node: ast.IfExp) -> Value:
     run.branches += 1
     values = [run.eval(node.body), run.eval(node.orelse)]
     run.branches -= 1
+    default = _by_default(run, node.test)
+    taken = values[not default.value] if default is not None else None
+    if default is not None and isinstance(taken, Constant):
+        return Constant(taken.value, taken.node, default.origin)
     return merge(values)
+
+
+def _by_default(run: Interpreter, test: ast.expr) -> Constant | None:
+    """What a condition is where the defaults hold that whoever starts the script may change."""
+    decided = run.values.get(test)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        sides = [run.values.get(one) for one in (test.left, *test.comparators)]
+        decided = _compared(test.ops[0], *sides, test)
+    return decided if isinstance(decided, Constant) else None
 
 
 def _bool_op(run: Interpreter, node: ast.BoolOp) -> Value:
@@ -261,17 +274,29 @@ def _compare(run: Interpreter, node: ast.Compare) -> Value:
         return UNKNOWN
     right, op = rights[0], type(node.ops[0])
     if isinstance(left, Constant) and isinstance(right, Constant) and op in _COMPARE:
-        if left.origin == right.origin == Provenance.LITERAL:
-            try:
-                return Constant(bool(_COMPARE[op](left.value, right.value)), node)
-            except TypeError:
-                return UNKNOWN
-        return UNKNOWN
+        compared = _compared(node.ops[0], left, right, node)
+        literal = compared is not None and compared.origin is Provenance.LITERAL
+        return compared if compared is not None and literal else UNKNOWN
     against_none = isinstance(right, Constant) and right.value is None
     is_something = _is_passed(run, node.left, left) or _is_something(run, node.left, left)
     if op in (ast.Is, ast.IsNot) and against_none and is_something:
         return Constant(op is ast.IsNot, node)
     return UNKNOWN
+
+
+def _compared(
+    op: ast.cmpop, left: Value | None, right: Value | None, node: ast.expr
+) -> Constant | None:
+    """What a comparison of two constants gives, by the route of one that comes from outside."""
+    if not isinstance(left, Constant) or not isinstance(right, Constant):
+        return None
+    compare = _COMPARE.get(type(op))
+    try:
+        result = compare(left.value, right.value) if compare is not None else None
+    except TypeError:
+        result = None
+    origin = (left if left.origin is not Provenance.LITERAL else right).origin
+    return Constant(bool(result), node, origin) if result is not None else None
 
 
 def _joined(run: Interpreter, node: ast.JoinedStr) -> Value:

@@ -498,6 +498,9 @@ def _enter_uncalled(run: Interpreter, function: Function) -> None:
     run.branches = run.loops = 0
     run.contexts = run.loop_nest = ()
     run.called = False
+    if modes.gradients(run) is None:
+        # Who runs it does so outside of the context in which it was handed over.
+        modes.set_gradients(run, True)
     forget_what_others_set(run, function, _others(run, function))
     if function.owner is not None:
         name = getattr(function.node, "name", "")

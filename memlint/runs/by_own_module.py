@@ -35,7 +35,9 @@ class OwnModuleRun(ScriptRun):
     def read_compute_dtype(self) -> Field:
         """float32 where nothing of the script, or of what it imports, speaks of another one."""
         script, forward = self.script, self.model.forward
-        made = script.method_calls_anywhere(*_LAYERS)
+        # A class of the script's own may have such a name.
+        layers = script.method_calls_anywhere(*_LAYERS)
+        made = [call for call in layers if call.name.startswith("torch.nn.")]
         cast = any(call.setting("dtype").given is not False for call in made)
         passes = [run.autocast for run in forward.runs]
         if not script.on_gpu or cast or script.may_use(*_PRECISIONS) or _is_narrow(made):

@@ -107,8 +107,8 @@ def _is_deferrable(script: Script, loads: list[Call]) -> bool:
     calls = script.method_calls_anywhere(*_UNDEFERRABLE)
     if any(not one.name.startswith(("re.", "regex.")) for one in calls):
         return False
-    if script.imports_package("deepspeed"):
-        # It takes the head's weights away.
+    if script.imports_package("deepspeed", "apex"):
+        # The first takes the head's weights away, the other puts functions into other precisions.
         return False
     return all(one.method == "from_pretrained" for one in loads)
 
@@ -137,6 +137,8 @@ def _models(script: Script, losses: list[TokenLoss]) -> list[ModelFacts]:
 
 def _doubt(script: Script, facts: ModelFacts) -> str:
     """Why the runtime might refuse a model; empty where it certainly takes it."""
+    if script.imports_package("apex"):
+        return "if apex leaves its precision alone"
     for load in facts.loads:
         name = load.setting("pretrained_model_name_or_path")
         written = isinstance(name.value, str) and not name.is_overridable_default

@@ -262,15 +262,14 @@ def _keeps_full_logits(script: Script, trainer: Trainer) -> bool:
     if trainer.kind == "trl.SFTTrainer":
         causal = trainer.model.by_name or trainer.model.causal_lm
     else:
-        causal = trainer.kind == "transformers.Trainer" and trainer.model.causal_lm
+        causal = trainer.kind == "transformers.Trainer" and trainer.model.computes_causal_loss
     if not causal:
         return False
     if trainer.config is not None and not _is_unset(trainer, "label_smoothing_factor"):
         # Trainer then takes the labels out of the batch and computes a loss of its own.
         return False
     owner, full_logits, _ = script.owner_of_loss(trainer)
-    # Code that comes with a checkpoint does as transformers does, in nearly all cases.
-    return owner is not Owner.SCRIPT and (full_logits is True or owner is Owner.REMOTE_CODE)
+    return owner is not Owner.SCRIPT and full_logits is True
 
 
 def _is_unset(trainer: Trainer, option: str) -> bool:

@@ -427,6 +427,7 @@ WRAPPERS: dict[str, CallEffect] = {
     "torch.autograd.grad_mode.set_grad_enabled": _set_grad_enabled,
     "torch._C._set_grad_enabled": _set_grad_enabled,
     **dict.fromkeys((".prepare", "trl.setup_chat_format", "trl.clone_chat_template"), _prepare),
+    "apex.amp.initialize": _prepare,
     **dict.fromkeys((".setup", ".setup_module", ".setup_dataloaders"), _set_up),
     ".unwrap_model": _first_argument,
     # Old releases return the model, and scripts of their time bind it again.

@@ -12,6 +12,7 @@ from memlint.engine.values import Absent, Object, Unknown, Value, constant_text,
 from memlint.flow.evaluated import query
 from memlint.script.call_settings import UNSURE, Setting, python_value
 from memlint.script.called import Call, Called
+from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 _PEFT = ("get_peft_model", "PeftModel", "PeftMixedModel", "AutoPeftModel")
@@ -107,8 +108,23 @@ class ModelFacts(NamedTuple):
         answers = {_is_causal_lm(_loader(load)) for load in self.loads}
         return answers.pop() if len(answers) == 1 else None
 
+    @property
+    def computes_causal_loss(self) -> bool:
+        """True if it computes the loss of a causal language model when it gets labels: decoders
+        that see images do as well."""
+        seeing = bool(self.loads) and all(_SEEING.match(_loader(load)) for load in self.loads)
+        return self.causal_lm is True or seeing
 
-_LANGUAGE_MODELS = ("CausalLM", "LMHead", "Seq2SeqLM", "ConditionalGeneration")
+
+_LANGUAGE_MODELS = (
+    *("CausalLM", "LMHead", "Seq2SeqLM", "ConditionalGeneration"),
+    *("ImageTextToText", "Vision2Seq", "SpeechSeq2Seq"),
+)
+# Decoders that see images, by their classes.
+_SEEING = lazy_pattern(
+    r"(Qwen[\d_]+VL|Qwen3_5|Llava|VipLlava|PaliGemma|Idefics|SmolVLM|Gemma3|Mistral3|Mllama"
+    r"|Llama4|InternVL|Aria|Glm4|GotOcr)\w*ForConditionalGeneration"
+)
 
 
 def is_language_model(load: Call) -> bool:

@@ -15,7 +15,13 @@ from memlint.flow.evaluated import query
 from memlint.script import checkpointing
 from memlint.script.called import Call
 from memlint.script.calls import Config, Host, Trainer
-from memlint.script.loaded_models import ModelFacts, chain_of, is_about, model_facts
+from memlint.script.loaded_models import (
+    ModelFacts,
+    chain_of,
+    is_about,
+    is_language_model,
+    model_facts,
+)
 from memlint.source.record import NamedTuple
 
 
@@ -116,7 +122,7 @@ def _of_trainer(script: Host, trainer: Trainer) -> LossOwner:
     if False not in own:
         return library
     # What reads the logits needs them, whoever computes the loss.
-    return LossOwner(Owner.SCRIPT, library.full_logits or library.owner is Owner.REMOTE_CODE)
+    return LossOwner(Owner.SCRIPT, library.full_logits)
 
 
 def _of_library(script: Host, trainer: Trainer) -> LossOwner:
@@ -164,13 +170,12 @@ def _of_weights(script: Host, facts: ModelFacts) -> LossOwner:
     trusted = load.setting("trust_remote_code")
     may_bring_code = trusted.given is not False and trusted.value is not False
     if may_bring_code and not facts.family.plain_loss:
-        # It is none that transformers knows.
-        return LossOwner(Owner.REMOTE_CODE, None, load)
+        # It is none that transformers knows, and does as transformers does in nearly all cases.
+        return LossOwner(Owner.REMOTE_CODE, facts.causal_lm or None, load)
     if not load.name.startswith(_MODEL_PACKAGES):
         return LossOwner(Owner.UNKNOWN, None, load)
     causal = facts.causal_lm
-    sequence = "Seq2SeqLM" in load.name or "ConditionalGeneration" in load.name
-    return LossOwner(Owner.TRANSFORMERS, True if causal or sequence else causal, load)
+    return LossOwner(Owner.TRANSFORMERS, is_language_model(load) or causal, load)
 
 
 def _patched(script: Host, facts: ModelFacts, trainer: Trainer | None) -> LossOwner | None:

@@ -112,16 +112,20 @@ def casts_of(script: Host, model: ModelFacts) -> list[tuple[Call, str]]:
 
 def holds_float32(script: Host, model: ModelFacts) -> bool:
     """True if a loaded model definitely holds float32 weights, by its checkpoint too."""
-    load = model.load
     casts = casts_of(script, model)
-    if any(name != FLOAT32 for _, name in casts):
+    if not model.loads or any(name != FLOAT32 for _, name in casts):
         return False
+    widened = any(not call.conditional for call, _ in casts)
     stored = model.family.has("stored_float32")
-    if load is None or is_quantized(load) is not False:
+    return all(_loads_float32(script, one, stored, widened) for one in model.loads)
+
+
+def _loads_float32(script: Host, load: Call, stored: bool, widened: bool) -> bool:
+    """True if a call loads float32 weights. stored: they are stored so; widened: they are made
+    so."""
+    if is_quantized(load) is not False or not (stored or is_language_model(load)):
         return False
-    if not (stored or is_language_model(load)):
-        return False
-    if any(not call.conditional for call, _ in casts):
+    if widened:
         return True
     setting = given_dtype(load)
     if setting is not None and not setting.is_none:
@@ -129,7 +133,9 @@ def holds_float32(script: Host, model: ModelFacts) -> bool:
         return name == FLOAT32 or (name == "auto" and stored)
     if load.has_unknown_keywords:
         return False
-    return stored or script.api.behaviour("load-dtype") == "float32"
+    # What a class makes of a configuration is of torch's own default.
+    made = load.method[:1].isupper() and not script.method_calls_anywhere("set_default_dtype")
+    return stored or made or script.api.behaviour("load-dtype") == "float32"
 
 
 def _dtype_by_name(script: Host, trainer: Trainer) -> str | None:

@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from memlint.rule import Finding, Level, Rule, Script, Skip, edits, facts, fix, triggers
 
 _OPTION = "use_cache"
+# Classes whose forward drops the cache where it gets labels, or has none.
+_DROPS = (
+    *("Bart", "Pegasus", "Blenderbot", "FSMT", "Florence", "LED", "Mvp", "ProphetNet", "Seamless"),
+    *("Blip", "PI0", "Pix2Struct", "Clvp"),
+)
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -25,15 +30,18 @@ def check(script: Script) -> Iterator[Finding]:
 def _builds_cache(forward: facts.Forward) -> bool:
     """True if the model certainly builds a cache, when given labels too.
 
-    BART and its like drop the cache where labels are given; T5 does not.
+    BART and its like drop the cache where labels are given; T5, Whisper and decoders that see
+    images do not.
     """
-    model_facts = forward.facts
-    if model_facts.load is None or not model_facts.load.name.startswith("transformers."):
+    loads = forward.facts.loads
+    if not loads or not all(load.name.startswith("transformers.") for load in loads):
         return False
-    if model_facts.causal_lm or "T5ForConditionalGeneration" in model_facts.load.name:
+    if forward.facts.causal_lm:
         return True
-    t5 = isinstance(model_facts.name, str) and "t5" in model_facts.name.lower()
-    return "Seq2SeqLM" in model_facts.load.name and t5
+    names = [load.name for load in loads]
+    if all("ForConditionalGeneration" in one for one in names):
+        return not any(part in one for part in _DROPS for one in names)
+    return all("Seq2SeqLM" in one for one in names) and "t5" in forward.facts.checkpoint
 
 
 def _finding(forward: facts.Forward) -> Finding:
@@ -55,6 +63,6 @@ RULE = Rule(
     summary="a training loop's forward passes build a key-value cache",
     check=check,
     effect={"cache_in_training": False},
-    skips=(Skip.UNSLOTH, Skip.VISION, Skip.TESTS),
-    triggers=(triggers.STEPS, triggers.UPDATES),
+    skips=(Skip.UNSLOTH, Skip.TESTS),
+    triggers=(triggers.STEPS, triggers.TRAINING),
 )

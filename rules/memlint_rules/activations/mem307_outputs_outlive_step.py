@@ -67,7 +67,7 @@ RULE = Rule(
     level=Level.WASTE,
     summary="the last step's logits are alive while the next forward pass runs",
     check=check,
-    skips=(Skip.UNSLOTH, Skip.VISION, Skip.OFF_CUDA, Skip.TESTS),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
     effect={"held_outputs": False},
     triggers=(triggers.STEPS, triggers.UPDATES),
 )

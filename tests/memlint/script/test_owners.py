@@ -101,7 +101,7 @@ LOSSES: dict[str, tuple[str, Owner, bool | None]] = {
     "remote code": (
         'model = AutoModelForCausalLM.from_pretrained("q", trust_remote_code=True)\n' + TRAIN,
         Owner.REMOTE_CODE,
-        None,
+        True,
     ),
     "a model from elsewhere": (f"from mine import model\n{TRAIN}", Owner.UNKNOWN, None),
 }
