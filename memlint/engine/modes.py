@@ -167,6 +167,8 @@ def enter(run: Interpreter, name: str | None, value: Value) -> None:
     if name is None and isinstance(value, OneOf):
         makers = {maker(one) for one in value.options}
         modes = {_mode(run, maker, None) for maker in makers}
+        if any("autocast" in (one or "") for one in makers):
+            run.state.facts[_AUTOCAST] = Binding(UNKNOWN)
         if None in makers or len(modes) != 1 or modes == {"unknown"}:
             _lose(run)
         return
