@@ -189,8 +189,8 @@ def _by_default(run: Interpreter, test: ast.expr) -> Constant | None:
     """What a condition is where the defaults hold that whoever starts the script may change."""
     decided = run.values.get(test)
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
-        sides = [run.values.get(one) for one in (test.left, *test.comparators)]
-        decided = _compared(test.ops[0], *sides, test)
+        left, right = (run.values.get(one) for one in (test.left, *test.comparators))
+        decided = _compared(test.ops[0], left, right, test)
     return decided if isinstance(decided, Constant) else None
 
 
