@@ -37,8 +37,7 @@ def written_bases(releases: Releases, name: str) -> Sequence[str]:
 
 
 def _family(releases: Releases, name: str) -> Sequence[str]:
-    """The described ancestors of a model's class, which has no record of its own: those at the
-    target, else those of some release."""
+    """A model class's ancestors with records: those at the target, else those of some release."""
     package, _, short = name.partition(".")
     if package != "transformers" or not short or "." in short:
         return []

@@ -31,8 +31,7 @@ _RECORD_LIMIT = 32 << 20
 
 
 def tables_of(package: str, version: str, metadata: str) -> str | None:
-    """The folder of tables of an installed release, whose ``dist-info`` folder is ``metadata``;
-    None where its files cannot be read."""
+    """The tables of an installed release (``metadata``: its ``dist-info``), if it can be read."""
     folder = os.path.join(os.path.dirname(metadata), package)
     try:
         if os.path.isfile(os.path.join(folder, "__init__.py")):

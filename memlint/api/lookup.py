@@ -78,16 +78,14 @@ class Api:
         return known
 
     def homes(self, package: str, name: str) -> tuple[str, ...]:
-        """Full names of the definitions called ``name`` that modules of ``package`` are home to at
-        the target."""
+        """Full names of the definitions called ``name`` in modules of ``package`` at the target."""
         key = (package, name)
         if key not in self._homes:
             self._homes[key] = qualified_names.homes(self._releases, package, name)
         return self._homes[key]
 
     def offered(self, module: str) -> tuple[str, ...]:
-        """The names that can be imported from a module of the target; none where it has no such
-        module."""
+        """The names that can be imported from a module of the target; none where it is missing."""
         return tuple(self._releases.names(module) or ())
 
     def exists(self, qualname: str) -> bool | None:
@@ -128,8 +126,7 @@ class Api:
         return any(self.canonical(ancestor) in order for ancestor in ancestors)
 
     def is_about(self, name: str, owner: str) -> bool:
-        """True if what is known of ``owner`` holds for ``name``: the same, a subclass of it, or the
-        same method of a subclass."""
+        """True if what is known of ``owner`` holds for ``name``: the same or a subclass's."""
         if name == owner:
             return True
         key = (name, owner)
@@ -377,8 +374,7 @@ class Api:
         return LEFTOVERS.union(migrated, warned, (line.parameter for line in IGNORED))
 
     def choices(self, qualname: str, parameter: str) -> frozenset[str] | None:
-        """The strings that ``parameter`` may be at the target; None where anything goes, or where
-        the library's code does not say."""
+        """The strings that ``parameter`` may be at the target; None where nobody can tell."""
         from memlint.api.choices import choices
 
         return choices(self._releases, self._order(self.canonical(qualname)), parameter)

@@ -65,8 +65,7 @@ def split(releases: Releases, qualname: str) -> tuple[str, str, str]:
 
 
 def is_offered(releases: Releases, module: str, name: str) -> bool | None:
-    """True if ``name`` can be imported from a module of the target; None where its source does
-    not say."""
+    """True if ``name`` can be imported from a module of the target; None where nobody can tell."""
     names = releases.names(module)
     if names is not None and name in names:
         return True

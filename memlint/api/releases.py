@@ -15,8 +15,7 @@ from memlint.api.versions import Version, parse_version
 
 
 class Releases:
-    """The release of every package that a target stands for. Tables are opened with their first
-    use; answers are kept."""
+    """The releases of packages that a target stands for. Tables are opened with their first use."""
 
     def __init__(self, target: Target) -> None:
         self.target = target

@@ -92,8 +92,7 @@ class Target(Record):
         return any(resolved.assumed for _, resolved in self.versions)
 
     def assumed_of(self, packages: Container[str]) -> tuple[str, ...]:
-        """Those of ``packages`` whose version is assumed, each with it: ``trl 1.16.0``. None where
-        the user named the target."""
+        """Those of ``packages`` whose version is assumed: ``trl 1.16.0``. None if it was named."""
         return tuple(
             f"{name} {resolved.version}"
             for name, resolved in self.versions

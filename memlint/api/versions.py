@@ -105,8 +105,7 @@ def satisfies(version: str, specifier: str) -> bool:
 
 
 def is_between(version: Version, since: str, until: str) -> bool:
-    """True if ``version`` is in the minor release ``since`` or a later one, and before ``until``;
-    an empty text is no bound."""
+    """True if ``version`` is in the minor release ``since`` or later, and before ``until``."""
     return (not since or parse_version(since).minor <= version.minor) and (
         not until or version.minor < parse_version(until).minor
     )

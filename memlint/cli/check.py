@@ -87,8 +87,7 @@ def _status(results: Sequence[FileResult], fail_level: str, exit_zero: bool, str
 def _check_paths(
     paths: tuple[str, ...], options: Common, adoption: Adoption, show_fixes: bool
 ) -> tuple[list[FileResult], Chosen, Sequence[Job]] | None:
-    """Return what is found below ``paths``, and in which files; None where files or settings were
-    asked for alone."""
+    """Return what is found below ``paths``, and in which files; None if only these are wanted."""
     with progress_bar(not options.quiet) as progress:
         inputs = gather(paths, options, progress)
         warn_if_empty(inputs, paths)
@@ -118,8 +117,7 @@ def _check_stdin(
 
 @contextmanager
 def _output(path: str | None) -> Iterator[TextIO]:
-    """Take the report, and put it into its file once it is whole; standard output if none is
-    named."""
+    """Take the report, and put it into its file once it is whole; standard output by default."""
     if path is None or path == "-":
         yield sys.stdout
         return

@@ -88,8 +88,7 @@ def _over(options: Common, settings: Settings) -> Settings:
 def gather(
     paths: Sequence[str], options: Common, progress: Progress | None = None, *, tell: bool = True
 ) -> Inputs:
-    """Return the jobs for ``paths``; tell of what is assumed. Raise ``Usage`` if a configuration is
-    invalid."""
+    """Return the jobs for ``paths``, telling what is assumed. Raise ``Usage`` if it is invalid."""
     on_file = (progress or Progress()).read
     here = settings_here(options)
     found: list[Found] = []

@@ -142,8 +142,7 @@ def _weighed_lines(weighed: dict[str, Any] | None) -> Iterator[str]:
 
 
 def _found(run: Described, findings: Iterable[Finding]) -> dict[str, str]:
-    """Return the rules that find something in the run's file, with the place of the first
-    finding."""
+    """Return the rules that find something in the run's file, with the place of the first."""
     source, places = run.source, dict[str, str]()
     for finding in findings:
         place = source.location(finding.span.start)

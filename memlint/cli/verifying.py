@@ -123,8 +123,7 @@ def _of_script(
 
 
 def _installed() -> str:
-    """Return the versions of this environment, in which the script runs, as ``--target`` has
-    them."""
+    """Return the versions of the environment that the script runs in, for ``--target``."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = []

@@ -56,8 +56,7 @@ _CHANGING = frozenset({"append", "extend", "insert", "add", "update", "setdefaul
 
 
 def keeps_state(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """True if a method sets attributes or items of its own object or of what it is given, or adds
-    to a list that is not its own."""
+    """True if a method changes its object or its arguments, or adds to a list of others."""
     arguments = method.args
     given = {one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
     local = {

@@ -359,8 +359,7 @@ _OF_ROWS = ("__getitem__", "__iter__", "__call__")
 
 
 def _hand_over(run: Interpreter, value: Value) -> None:
-    """Note a function that a library may call, and run what it calls of another file: by itself
-    only what this file defines is run."""
+    """Note a function that a library may call, and run what it calls of another file."""
     if isinstance(value, Symbol) and run.project is not None:
         value = project_value(run, value.name) or value
     functions: list[Value] = [value]
@@ -376,8 +375,7 @@ def _hand_over(run: Interpreter, value: Value) -> None:
 
 
 def _joined(run: Interpreter, tried: Object, made: Object) -> Object:
-    """The object that a body tried to make, joined with what the handler of its failure makes:
-    one of the two it is."""
+    """The object that a body tried to make, or that the handler of its failure makes."""
     for name in dict.fromkeys((*tried.names, *made.names)):
         both = (run.state.get((id(each), name)) for each in (tried, made))
         run.set_binding(tried, name, merge_bindings(both))
@@ -513,8 +511,7 @@ def _enter_uncalled(run: Interpreter, function: Function) -> None:
 
 
 def _others(run: Interpreter, function: Function) -> set[ast.AST] | None:
-    """What may have set something else than the script says; None: all. Lightning calls ``setup``
-    before it asks for data loaders."""
+    """What may have set something else than the script says; None: all."""
     owner = function.owner
     if owner is None or not getattr(function.node, "name", "").endswith("_dataloader"):
         return None
@@ -529,8 +526,7 @@ def _is_of_lightning(owner: Class) -> bool:
 
 
 def _is_run_each_step(function: Function) -> bool:
-    """True for the method of a module of Lightning that its trainer runs in every step, and
-    backward with what it returns."""
+    """True for the method of a Lightning module that its trainer runs in each step."""
     if function.owner is None or getattr(function.node, "name", "") != "training_step":
         return False
     return _is_of_lightning(function.owner)

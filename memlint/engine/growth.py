@@ -72,8 +72,7 @@ def attributes_bound(method: FunctionNode, through: frozenset[str]) -> set[str]:
 
 
 def source_of(node: ast.expr, methods: Collection[str]) -> str | None:
-    """The variable that a value is taken from, as an item, an attribute, or by ``methods``: ``raw``
-    of ``raw["train"].map(f)``."""
+    """The variable behind items, attributes and ``methods``: ``raw`` of ``raw["train"].map(f)``."""
     match node:
         case ast.Subscript(value=inner) | ast.Attribute(value=inner):
             return source_of(inner, methods)
@@ -137,8 +136,7 @@ def config_assignments_in(tree: Tree) -> Iterator[ConfigAssignment]:
 
 
 def divisors_of(loop: Turn, loss: ast.expr) -> Iterator[ast.expr]:
-    """Yield what a loop divides its loss by: ``4`` of ``loss = model(...).loss / 4``, ``loss /= 4``
-    or ``(loss / 4).backward()``."""
+    """Yield what a loop divides its loss by: ``4`` of ``loss /= 4``, ``(loss / 4).backward()``."""
     match loss:
         case ast.BinOp(op=ast.Div(), right=divisor):
             yield divisor
@@ -152,8 +150,7 @@ def divisors_of(loop: Turn, loss: ast.expr) -> Iterator[ast.expr]:
 
 
 def root_of(node: ast.expr, *, of_items: bool = True) -> ast.Name | None:
-    """``self`` of ``self.losses[0]``; None for what begins with no name, or stands behind an item
-    where those are not wanted."""
+    """``self`` of ``self.losses[0]``; None without a name, or behind an unwanted item."""
     while isinstance(node, ast.Attribute) or (of_items and isinstance(node, ast.Subscript)):
         node = node.value
     return node if isinstance(node, ast.Name) else None
@@ -299,8 +296,7 @@ def _losses(returned: ast.expr | None) -> Iterator[ast.expr]:
 
 
 def starts_of(call: ast.Call) -> tuple[ast.expr, ...]:
-    """What a backward pass starts from: ``loss`` of ``loss.backward()`` and of
-    ``accelerator.backward(loss)``."""
+    """What backward starts from: ``loss`` of ``loss.backward()``, ``accelerator.backward(loss)``"""
     if call.args:
         return tuple(call.args)
     return (call.func.value,) if isinstance(call.func, ast.Attribute) else ()

@@ -29,8 +29,7 @@ def is_off_by_default(tree: Tree, node: ast.AST, python: Python) -> bool:
 
 
 def answers_around(tree: Tree, node: ast.AST, python: Python) -> Iterator[bool | None]:
-    """Yield what the defaults say of each condition around ``node``: True where they let it run,
-    None where nobody can tell."""
+    """Yield for each condition around ``node`` whether the defaults let it run; None: unknown."""
     inner = node
     for around in tree.ancestors(node):
         if isinstance(around, ast.If | ast.IfExp) and inner is not around.test:
@@ -350,8 +349,7 @@ def survivable(tree: Tree, suppresses: Callable[[ast.expr], bool]) -> Iterator[l
 
 
 def _catches_runtime(kind: ast.expr | None) -> bool:
-    """True if a handler catches ``RuntimeError``: of classes with a name of their own, the wide
-    ones alone do."""
+    """True if a handler catches ``RuntimeError``, by that name or that of a wider class."""
     match kind:
         case None:
             return True

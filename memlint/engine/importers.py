@@ -139,8 +139,7 @@ def files_below(root: str, depth: int, suffixes: tuple[str, ...]) -> Iterator[st
 
 
 def text_of(path: str) -> str:
-    """The text of a file, of a notebook all lines of its cells, whatever stands around them; empty
-    where it cannot be read."""
+    """The text of a file, or all lines of a notebook's cells; empty where it cannot be read."""
     try:
         text = read_regular(path, _MAX_BYTES).decode("utf-8", "replace")
     except OSError:

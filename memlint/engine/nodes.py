@@ -101,8 +101,7 @@ def targets_of(statement: ast.AST) -> list[ast.expr]:
 
 
 def holder_of(node: ast.expr) -> ast.expr | None:
-    """``data`` of ``data.map(...)`` and of ``data.rows``; None where that is no method, no
-    attribute."""
+    """``data`` of ``data.map(...)`` and of ``data.rows``; None for all else."""
     inner = node.func if isinstance(node, ast.Call) else node
     return inner.value if isinstance(inner, ast.Attribute) else None
 

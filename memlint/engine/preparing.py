@@ -91,8 +91,7 @@ def makes_pairs(function: ast.AST) -> bool:
 
 
 def speaks_of_tensors(function: ast.AST) -> bool:
-    """True if a function uses torch or numpy, or what only tensors have, or pads to a limit of its
-    own."""
+    """True if a function uses torch, numpy or methods of tensors, or pads to a limit of its own."""
     for node in walk([function]):
         match node:
             case ast.Name(id="torch" | "np" | "numpy"):

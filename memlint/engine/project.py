@@ -59,8 +59,7 @@ _LIBRARIES = frozenset(
 
 
 class Module(NamedTuple):
-    """A file of the project. tree: its lines begin behind those of all files that were read before
-    it."""
+    """A file of the project. tree: its lines begin behind those of all files read before it."""
 
     path: str
     tree: ast.Module
@@ -222,8 +221,7 @@ class Project:
                 yield os.path.join(folder, *parts[:count]), ".".join(parts[count:])
 
     def _that_hold(self, home: str, top: str) -> tuple[str, ...]:
-        """The folders around a file with a module or a package of that name, or that it adds to the
-        path of modules."""
+        """The folders around a file with a module or package of that name, or on its paths."""
         key = (os.path.dirname(home), top)
         known = self._holders.get(key)
         if known is None:
@@ -232,8 +230,7 @@ class Project:
         return known or tuple(one for one in self._added_by(home) if self._has(one, top))
 
     def _added_by(self, home: str) -> tuple[str, ...]:
-        """The folders that a file adds to the path of modules: those that it writes, and those
-        around it, where it computes them."""
+        """The folders that a file adds to the path of modules, or those around it."""
         if home not in self._added:
             self._added[home] = _added_to_path(home)
         return self._added[home]
@@ -335,8 +332,7 @@ class Project:
         return None
 
     def _around(self, folder: str) -> tuple[str, ...]:
-        """The folders that absolute imports of a file in ``folder`` are looked for in, nearest
-        first."""
+        """The folders in which absolute imports in ``folder`` are looked for, nearest first."""
         known = self._folders.get(folder)
         if known is not None:
             return known

@@ -144,8 +144,7 @@ class Flow:
         return head_effect(loop, name).reads
 
     def carried(self, loop: ast.AST) -> frozenset[str]:
-        """The names that a loop binds, by more than ``n += 1``, and of which a turn may read what
-        the turn before it left."""
+        """The names that a loop binds, counters aside, and a turn may read from the turn before."""
         assert isinstance(loop, ast.For | ast.AsyncFor | ast.While)
         bound = {
             node.id

@@ -271,8 +271,7 @@ def forget_what_others_set(
 
 @slotted
 class _Memory:
-    """What is known where a function begins. setting: the others that set anything. wanted: the
-    attributes that they set; None: all."""
+    """What is known where a function begins. setting: the other setters. wanted: attributes."""
 
     run: Interpreter
     function: Function

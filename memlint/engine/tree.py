@@ -25,8 +25,7 @@ _COMMENTS = re.compile(rb"^[ \t]*+#.*", re.MULTILINE)
 
 
 def packages_at_top(module: ast.Module) -> frozenset[str]:
-    """The packages that a module certainly imports, whatever it does: those of the imports that
-    only imports and texts go before."""
+    """The packages that a module certainly imports: only imports and texts stand before these."""
     found: set[str] = set()
     for statement in module.body:
         match statement:
@@ -148,8 +147,7 @@ class Tree:
         return isinstance(self.parent(node), ast.Expr)
 
     def is_simple(self, statement: ast.stmt) -> bool:
-        """True if a statement is an assignment, an expression or a return: one beside it runs as
-        often as it does."""
+        """True if a statement is an assignment, an expression or a return: it runs as often."""
         return isinstance(statement, ast.Assign | ast.Expr | ast.Return)
 
     def function(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
@@ -202,8 +200,7 @@ class Tree:
         }
 
     def nodes(self, kind: type[Node]) -> list[Node]:
-        """All nodes of exactly one type, in breadth-first order. Contexts and operators, which
-        nodes share, are not among them."""
+        """All nodes of exactly one type, breadth first, without the contexts that nodes share."""
         return self._index[1].get(kind, [])  # type: ignore[return-value]
 
     def is_target(self, node: ast.expr) -> bool:
@@ -320,8 +317,7 @@ class Tree:
         )
 
     def sets(self, *names: str) -> bool:
-        """True if an attribute is set, or a method is called, that has one of these names, in any
-        file."""
+        """True if an attribute is set or a method is called by one of these names, in any file."""
         return any(
             node.attr in names
             and (not isinstance(node.ctx, ast.Load) or self.call_of(node) is not None)

@@ -257,8 +257,7 @@ _SELF = ("self", "cls")
 
 
 def parameter_of(function: Function, use: Usage) -> ast.arg | None:
-    """The parameter of a function of the script that an argument becomes; None where that is not
-    certain."""
+    """The parameter of the script's function that an argument becomes, if that is certain."""
     arguments = function.node.args
     plain = [*arguments.posonlyargs, *arguments.args]
     if use.keyword is not None:

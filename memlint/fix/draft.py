@@ -231,8 +231,7 @@ class Draft:
             self.splices.append(Splice(span, text))
 
     def carry_comments(self) -> list[Removal]:
-        """Let the comments of what goes follow what the same edits put in its place; the removals
-        whose place nothing takes."""
+        """Let comments of what goes follow what the same edits put there; the others' removals."""
         left = []
         if self.additions:
             for departure in self.departures:

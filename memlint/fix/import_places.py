@@ -65,8 +65,7 @@ def _inner_anchor(
 def _set_up_before(
     tree: Tree, package: str, places: list[Place], known: list[Binding]
 ) -> Statement | None:
-    """What sets the environment in the function around all places, for a library that the module
-    itself does not load."""
+    """What sets the environment around all places, for a library that the module does not load."""
     loaded = any(
         _loads(binding, package)
         for binding in known

@@ -73,8 +73,7 @@ _LINE = re.compile(r"\r\n|\r|\n")
 
 
 def wrapped(tree: Tree, wrap: Wrap, splices: list[Splice]) -> list[Splice]:
-    """``splices``, and those that put the lines of ``wrap`` one level deeper with what others write
-    there."""
+    """``splices``, and those that put the lines of ``wrap`` one level deeper with them."""
     header = f"{wrap.indent}{wrap.header}{tree.newline}"
     return [
         *(_deeper(tree, splice) if _is_inside(wrap, splice) else splice for splice in splices),
@@ -106,8 +105,7 @@ def _deeper(tree: Tree, splice: Splice) -> Splice:
 
 
 def _lines_to_indent(tree: Tree, region: Span, splices: list[Splice]) -> Iterator[int]:
-    """Where the lines begin that hold code of the file: no blank line, no line of a string, none
-    that a splice writes anew."""
+    """Where lines with code begin: no blank ones, none in strings, none written anew."""
     strings = [*map(tree.span, tree.nodes(cst.SimpleString))]
     strings += map(tree.span, tree.nodes(cst.FormattedString))
     strings = [span for span in strings if region.overlaps(span)]

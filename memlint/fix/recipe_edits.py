@@ -231,8 +231,7 @@ class _Recipe:
 
 
 def apply_recipe_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Applied:
-    """Carry out ``fixes`` on a recipe, each as a whole or not at all; fixes that touch the same
-    bytes are postponed."""
+    """Carry out each of ``fixes`` on a recipe wholly or not; a second at a place is postponed."""
     text = source.text
     try:
         recipe = _Recipe(source)
@@ -258,8 +257,7 @@ def apply_recipe_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Appli
 
 
 def impossible_recipe_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Collection[int]:
-    """The numbers of the fixes that cannot be made where they stand. Quicker than making them:
-    nothing is written and read again."""
+    """The numbers of the fixes that cannot be made where they stand; nothing is written for it."""
     try:
         return planned(fixes, _Recipe(source).splices)[1].keys()
     except FixError:

@@ -61,8 +61,7 @@ class Interval(Record):
 
 
 class Estimate(Record):
-    """What a run needs on one GPU. by_gpus: the same on other numbers of GPUs, where nobody says
-    how many share it, or how."""
+    """What a run needs on one GPU. by_gpus: the same on other numbers, where these are open."""
 
     settings: Settings
     architecture: Architecture
@@ -153,8 +152,7 @@ def estimate(settings: Settings | Mapping[str, Any]) -> Estimate:
 
 
 def _widened(run: Estimate, peaks: list[int]) -> Estimate:
-    """The estimate with room for what a script has and nobody could read. peaks: of what it may
-    be."""
+    """The estimate with room for what a script has and nobody could read. peaks: what it may be."""
     peak = run.allocated.estimate
     less, more = max(peak - min(peaks), 0), max(max(peaks) - peak, 0)
     wide = {

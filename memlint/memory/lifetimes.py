@@ -151,8 +151,7 @@ class Lifetimes:
         return peak.moment()
 
     def backward(self, live: dict[int, Storage], output: Value) -> tuple[Moment, int]:
-        """The fullest moment of the backward pass from what ``live`` has, and the bytes of the
-        gradients of weights."""
+        """The fullest moment of backward from what ``live`` has, and the gradients' bytes."""
         current = sum(storage.bytes for storage in live.values())
         weights = 0
         gradients = _first_gradient(output)

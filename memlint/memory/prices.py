@@ -274,8 +274,7 @@ def _special(run: Run, finding: Finding) -> Saving | None:
 
 
 class Step(NamedTuple):
-    """A fix among others. finding: with what it saves once those before it are done. done: the
-    changes of all of them and its own."""
+    """A fix among others. finding: what it saves after those before it. done: all changes."""
 
     finding: Finding
     done: Changes

@@ -242,8 +242,7 @@ class Timeline(OfRun):
         return Phase("backward", tuple(moment))
 
     def _fullest_layer(self, accumulating: bool) -> tuple[int, Stack, int]:
-        """The layer whose backward needs the most: its number, its kind, and the bytes of gradients
-        that stand by then."""
+        """The layer whose backward needs the most: number, kind, and the gradients' bytes."""
         standing, leak = self.standing, self.saved.reentrant_leak()
         waits = self.sharding.name in ("fsdp", "fsdp2") and self.sharding.gradients < 1
         leaves = self.optimizer.in_backward or standing.gradients_offloaded()
@@ -285,8 +284,7 @@ class Timeline(OfRun):
         return int(whole * self.sharding.gradients / self.sharding.tensor)
 
     def _layer_tensors(self, stack: Stack, accumulating: bool) -> list[Tensor]:
-        """The tensors of one layer's backward, its recompute included: none below a head that is
-        trained alone."""
+        """The tensors of one layer's backward, recompute included, if it has one."""
         if self.holding.head_alone:
             return []
         tensors = list(stack.replay.backward.tensors)
@@ -321,8 +319,7 @@ class Timeline(OfRun):
         return peak
 
     def _step(self, resident: list[Tensor]) -> Phase:
-        """The optimizer's step: gradients, of which ZeRO-1 keeps its own part once reduced,
-        and its temporaries beside them."""
+        """The optimizer's step: its temporaries beside the gradients, ZeRO-1's own part."""
         optimizer = self.optimizer
         sharding = self.sharding
         # Blocks that stream are given back at the end of backward.

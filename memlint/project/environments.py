@@ -76,8 +76,7 @@ def active_environments(environ: Mapping[str, str]) -> list[str]:
 
 
 def environments_on_path(environ: Mapping[str, str]) -> list[str]:
-    """Return the environments whose ``python`` is on ``PATH``, in its order; those of hooks left
-    out."""
+    """Return the environments whose ``python`` is on ``PATH``, in order, without those of hooks."""
     found: list[str] = []
     for folder in environ.get("PATH", "").split(os.pathsep)[:100]:
         base, name = os.path.split(folder.rstrip("/\\"))

@@ -36,8 +36,7 @@ def own_pins(source: Source) -> Mapping[str, str]:
 
 
 def _magics_of_databricks(text: str) -> Iterator[str]:
-    """Yield the lines for pip or a shell in a notebook of Databricks, a script whose other
-    languages stand in comments."""
+    """Yield the lines for pip or a shell in an exported notebook of Databricks."""
     lines = [
         line.removeprefix("# MAGIC ") if line.startswith("# MAGIC") else ""
         for line in text.splitlines()

@@ -74,8 +74,7 @@ def installs(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def known(name: str) -> str:
-    """Return a library by its package: conda calls torch ``pytorch``, and repositories may be
-    called otherwise."""
+    """Return a library by its package or repository: conda calls torch ``pytorch``."""
     name = name.lower()
     return {"pytorch": "torch", "llama-factory": "llamafactory"}.get(name, name)
 

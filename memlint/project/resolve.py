@@ -82,8 +82,7 @@ class Resolver:
         return known
 
     def release(self, folder: str | os.PathLike[str], program: str) -> str | None:
-        """Return a recipe program's release (``torchtune``) for the recipes in ``folder``; None
-        where nothing says it."""
+        """Return a recipe program's release for the recipes in ``folder``; None if it is open."""
         start = os.path.abspath(folder)
         key = start, program
         if key not in self._releases:

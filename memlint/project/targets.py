@@ -66,8 +66,7 @@ class Targets:
         return " ".join((self._at(path, said, None).key, *releases))
 
     def release(self, path: str, program: str) -> str | None:
-        """Return a recipe program's release, for the recipe at ``path``; None where the
-        project does not say it."""
+        """Return a recipe program's release, for the recipe at ``path``; None if it is open."""
         return self._projects.release(os.path.dirname(path), program)
 
     def _at(self, path: str, said: str, source: Source | None) -> _Opened:
@@ -132,8 +131,7 @@ def may_pin(source: Source) -> bool:
 
 
 def named_in(source: Source) -> frozenset[str]:
-    """Return a script's libraries: those that its text names, and transformers where
-    that is trl, whose classes are built on its."""
+    """Return the libraries that a script's text names, and transformers beside trl."""
     from memlint.api.tables import PACKAGES
 
     found = {name for name in PACKAGES if name.encode() in source.data}

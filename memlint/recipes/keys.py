@@ -171,8 +171,7 @@ def _meant(path: str, release: str | None) -> str:
 
 
 def _is_slip(path: str, known: str) -> bool:
-    """True if a component is one of the same module with a letter wrong; another size of a model is
-    another release's."""
+    """True if a component is misspelled by a letter; another size is another release's."""
     return (
         path.rpartition(".")[0] == known.rpartition(".")[0]
         and re.findall(r"\d+", path) == re.findall(r"\d+", known)

@@ -159,8 +159,7 @@ class Command(Record):
 
     @property
     def num_processes(self) -> int | None:
-        """Processes that it starts on a machine, where a number is given: LLaMA-Factory takes it
-        from the environment."""
+        """The processes that it starts on a machine; LLaMA-Factory has them in the environment."""
         given = self.launcher_setting("num_processes", "nproc_per_node", "num_gpus")
         if self.program == "llamafactory":
             given = given or _last(self.environment, "NPROC_PER_NODE")
@@ -181,8 +180,7 @@ def read_commands(text: str, kind: str) -> tuple[Command, ...]:
 
 
 def commands_in(source: Source) -> tuple[Command, ...]:
-    """The launch commands of a file that is read, or of a notebook's cells; spans count bytes of
-    its text."""
+    """The launch commands of a file, or of a notebook's cells; spans count bytes of its text."""
     kind = kind_of(source.path)
     if kind is None:
         return ()
@@ -242,8 +240,7 @@ class _Readers:
         return (id(place), word.pieces[0].start) in self._at
 
     def others(self, word: Word, place: Place, number: int) -> tuple[Span, ...] | None:
-        """The places of the other commands that read a word; None where one starts nothing that
-        is known."""
+        """The places of the other commands that read a word; None where one starts none known."""
         found: set[int] = set()
         for piece in word.pieces:
             found |= self._at.get((id(place), piece.start), set())

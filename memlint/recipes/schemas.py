@@ -129,8 +129,7 @@ def nearest_component(path: str, version: str | None = None) -> str:
 
 @lru_cache(maxsize=1024)
 def removed_in(kind: str, version: str | None, key: str) -> str | None:
-    """The first release without a key that an older one had; None if it was not removed by
-    ``version``."""
+    """The first release without a key that an older one had; None if it is there in ``version``."""
     later: _Release | None = None
     for release in _release(kind, version).upto(-1):
         if key in release.words("keys"):
@@ -151,8 +150,7 @@ def added_in(kind: str, version: str | None, key: str) -> str | None:
 
 @lru_cache(maxsize=1024)
 def replacement(kind: str, version: str | None, key: str) -> str:
-    """What to write instead of ``key`` in ``version``, as a key or ``key: value``; empty where no
-    release says it."""
+    """What to write for ``key`` in ``version``: a key or ``key: value``; empty if it is open."""
     gone = removed_in(kind, version, key)
     renamed = _RENAMED.get((package_of(kind), gone or "", key))
     if renamed is not None:
@@ -181,8 +179,7 @@ _PASSED_OVER = {
 
 @lru_cache(maxsize=4096)
 def was_key(kind: str, key: str) -> bool:
-    """True if a program had a key at the top in some release, if its examples have it, or if it is
-    a slip of one it has."""
+    """True if a program had a key at the top in some release or example, or almost."""
     if key in _PASSED_OVER.get(kind, ()):
         return True
     newest = known_keys(kind)

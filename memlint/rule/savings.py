@@ -68,8 +68,7 @@ class Footprint(NamedTuple):
 
     @property
     def fits(self) -> bool | None:
-        """True if the run fits the GPU, the high end of its interval too; None where none is
-        named."""
+        """True if the run fits the GPU at the high end of its interval; None if none is named."""
         return ends(self.peak)[1] <= self.room if self.gpu else None
 
     @property

@@ -126,8 +126,7 @@ def without_runtime(findings: Sequence[Finding], target: Target, *, wanted: bool
 
 
 def with_advice_on_shared_lines(source: Source, findings: Sequence[Finding]) -> list[Finding]:
-    """``findings`` with advice in the place of fixes that need a line of their own and have
-    none."""
+    """``findings`` with advice for fixes that need a line of their own and have none."""
     return [
         each.as_advice() if each.fix is not None and _shares_a_line(source, each.fix) else each
         for each in findings

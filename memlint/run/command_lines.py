@@ -110,8 +110,7 @@ class Launches:
         return self._given(script, starting, parses=parses, is_sure=is_sure)
 
     def each(self, place: str) -> Iterator[tuple[str, Command, CommandSettings]]:
-        """Yield the commands that start the script at ``place``, each with its file and what it
-        alone gives to the script."""
+        """Yield the commands that start the script at ``place``, with their files and settings."""
         script = os.path.abspath(place)
         starting, is_sure = self._starting(script)
         for file, one in starting:

@@ -265,8 +265,7 @@ def check_program(script: Script, asked: Asked, rules: Iterable[Rule]) -> list[F
 
 
 def _quietly(work: Callable[[], Result]) -> Result:
-    """What ``work`` returns: invalid escapes and the like in the user's code are not ours to
-    report."""
+    """Return what ``work`` returns, without Python's warnings about the user's code."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         warnings.simplefilter("ignore", DeprecationWarning)

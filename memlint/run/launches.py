@@ -101,8 +101,7 @@ def _started(command: Command, runs: Runs) -> Source | None:
 def _run(
     script: Source, given: CommandSettings, asked: Asked, prefilter: Prefilter, runs: Runs
 ) -> tuple[Script, list[Rule]] | None:
-    """A script with what a command gives to it, and the rules that may speak of it; None where
-    there are none, or it does not parse."""
+    """A script with what a command gives to it, and the rules that may speak of it, or None."""
     said = "\n".join(f"{name} {each.value}" for name, each in (given.settings or {}).items())
     rules = list(prefilter.asked(script.data + said.encode("utf-8", "replace")))
     if not rules:

@@ -189,8 +189,7 @@ class Readers:
         return _reader(into[0], f"{where}:{into[0].line}", parser.path)
 
     def _of_any(self, place: str, keys: Collection[str], by_keys: Reader | None) -> Reader | None:
-        """What reads a file that nothing names: a script that takes all of its keys, else the
-        program whose options they are."""
+        """The reader of a file that nothing names: a script that takes all keys, or the program."""
         package = _PACKAGES.get(by_keys.kind) if by_keys is not None and by_keys.kind else None
         claims: list[Reader] = []
         for parser in self._by_path.values():
@@ -213,8 +212,7 @@ class Readers:
         return by_keys or Reader(None, "not every key is an option of one program")
 
     def _asked(self, parser: Parser, keys: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Yield the keys that are words of a script that reads a dict, or of one that imports it,
-        each with that script."""
+        """Yield the keys that are words of a script that reads a dict or of its importers."""
         for path in self.importing(parser.path):
             yield from ((key, path) for key in self._words_of(path).intersection(keys))
 
@@ -228,8 +226,7 @@ class Readers:
         return known
 
     def trains_own_code(self, path: str) -> bool:
-        """True unless the trainers of the script at ``path``, and of those that may import it, all
-        train classes of transformers."""
+        """True unless trainers of the script at ``path`` and its importers train known classes."""
         if path not in self._own_code:
             scripts = self.importing(path)
             trained = [answer for script in scripts for answer in self._train_own_code(script)]
@@ -398,8 +395,7 @@ def _text(flag: Flag) -> str:
 
 
 def means(text: str, place: str, beside: str, command: Command | None, root: str) -> bool:
-    """True if a word in a file means the file at ``place``: the one that is there, else one that
-    ends so."""
+    """True if a word in a file means the file at ``place``, or one that ends so."""
     if not text or not _ends(place, text):
         return False
     there = [path for path in _places(text, beside, command, root) if os.path.isfile(path)]

@@ -124,8 +124,7 @@ def _unpacks(data: bytes) -> bool:
 
 
 def _loads(data: bytes) -> Iterator[Parsing]:
-    """Where a script reads a file into a dict, or has a library do it: by its text alone, since
-    that only ever silences."""
+    """Where a script reads a file into a dict, by its text alone: that can only silence."""
     for row, line in _lines_with(data, _LOADS):
         for found in _LOAD.finditer(line):
             how = " ".join(found[0].decode("ascii", "replace").split())
@@ -285,8 +284,7 @@ def _suffixes(parser: str, methods: set[str]) -> tuple[str, ...]:
 def _resolved(
     project: Project, name: str, imports: _Imports, home: str | None, depth: int = 0
 ) -> Class:
-    """The class that a name of a module means, in the files of a project. home: the module's file;
-    None: the script's."""
+    """The class that a name means in the project. home: the module's file; None: the script's."""
     unknown = Class(name, "", frozenset(), is_known=False)
     if not name or depth > _DEEPEST:
         return unknown

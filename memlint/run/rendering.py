@@ -95,8 +95,7 @@ def first_sentence(text: str) -> str:
 def rendered_fixes(
     source: Source, fixes: Sequence[Fix | None], *, show_fixes: bool = True
 ) -> list[RenderedFix | None]:
-    """Each fix alone, as it would change ``source``, or without its text; one that cannot be made
-    becomes advice."""
+    """Each fix alone, as it would change ``source``; one that cannot be made becomes advice."""
     changes = [fix.edits for fix in fixes if fix is not None and fix.edits]
     made = iter(_tried(source, changes, show_fixes)) if changes else iter(())
     return [

@@ -117,8 +117,7 @@ class Runs:
         return other
 
     def reader_of(self, root: MappingNode) -> Reader | None:
-        """What reads the file at the place, whose mapping is ``root``; None for what is no file of
-        settings."""
+        """The reader of the file at the place, whose mapping is ``root``; None if it has none."""
         return self._project.readers.of(self.place, root, self._naming())
 
     def asked_elsewhere(self, root: MappingNode, keys: Collection[str]) -> dict[str, str]:
@@ -360,8 +359,7 @@ def root_of(place: str) -> str:
 
 
 def _highest_with_scripts(first: str) -> str:
-    """Of a folder and the three above it, where no mark tells the project's: the highest that
-    holds scripts or launch files."""
+    """The highest of a folder and the three above it that holds scripts or launch files."""
     outside = (os.path.expanduser("~"), tempfile.gettempdir())
     root = first
     for folder in islice(folders_above(first), 1, 4):

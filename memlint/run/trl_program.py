@@ -116,8 +116,7 @@ class RecipeProgram:
         return program.module()
 
     def _decided(self, config: str) -> set[str]:
-        """Options of the configuration that a class of the project defines anew, or a command
-        that the recipe does not follow."""
+        """Options that a class of the project defines anew, or a command that is not followed."""
         elsewhere = self._reader.own | (self._unknown - self._top.keys())
         return {key for key in elsewhere if self._api.accepts(config, key)}
 

@@ -243,8 +243,7 @@ class LoopRun(StepRun):
         return in_eight_bits(self.script, self._adam)
 
     def read_at_once(self) -> Field:
-        """True of an Adam of torch that is left at its default; nothing is known of one whose step
-        is compiled, or made in backward."""
+        """True of torch's Adam at its default, unless its step is compiled or made in backward."""
         script, made, model = self.script, self._adam, self.trained
         if made is None or model is None or not script.on_gpu or not made.has_option(_FUSED):
             return Field()
@@ -416,8 +415,7 @@ class LoopRun(StepRun):
         )
 
     def write_compute_dtype(self, value: str) -> Change:
-        """The option of what runs the steps, or autocast around their passes. What the GPU lacks is
-        not taken."""
+        """The option of what runs the steps, or autocast around their passes."""
         script = self.script
         dtype = "float16" if may_lack_bf16(script) else value
         message = f"Run the forward pass under `torch.autocast(..., dtype=torch.{dtype})`"

@@ -82,8 +82,7 @@ class ScriptRun(TrainingRun):
         return plain and not (self.is_sharded or frozen)
 
     def _may_be_trained(self, module: Expression) -> bool:
-        """True if an expression may be the trained model or a part of it: what is another load, or
-        a copy, is not."""
+        """True if an expression may be the trained model or a part of it, no copy."""
         model, value = self.trained, self.script.value(module)
         facts = self.script.model_facts(value)
         if model is None or not facts.loads_language_model:
@@ -209,8 +208,7 @@ class ScriptRun(TrainingRun):
         return Change({"in_backward": value}, message)
 
     def _keeps_gradients(self, place: Expression, dtype: str | None) -> Field:
-        """That nothing steps in backward: the size of gradients has the dtype of their weights, or
-        2 bytes each."""
+        """False: nothing steps in backward, so that all gradients wait in their weights' dtype."""
         width = 4 if dtype == "torch.float32" else 2
         words = f"in {dtype.removeprefix('torch.')}" if dtype else f"at {width} bytes each"
         billions = self.billions or 0

@@ -101,8 +101,7 @@ class TrainerRun(TrainerWithLoss):
         return Change({"checkpointing": "non_reentrant"}, message, edits, unsafe)
 
     def _waits_for_its_class(self, config: Config) -> bool:
-        """True if plain arguments go to a TRL trainer: the class of its own, whose checkpointing is
-        on, is the fix of another fault."""
+        """True if plain arguments go to a TRL trainer, whose own class would checkpoint."""
         if config.kind.startswith("trl."):
             return False
         kinds = [one.kind for one in self.trainers if one.kind.startswith("trl.")]
@@ -364,8 +363,7 @@ def _switch(config: Config) -> tuple[Setting, str]:
 
 
 def _starves_adapters(config: Config, trainer: Trainer) -> bool:
-    """True if checkpointing would be reentrant, which needs an input with gradients, over a base
-    that may be frozen."""
+    """True if checkpointing would be reentrant, over a base that may be frozen."""
     if any(config.setting(name).given is not False for name in ARGUMENTS):
         return False
     return trainer.peft is not False and trainer.reentrant_by_default

@@ -63,8 +63,7 @@ def fused_loss(script: Script, forward: Forward) -> Change:
 
 
 def _logits_wanted(script: Script, forward: Forward) -> tuple[bool, bool]:
-    """Whether no pass of a model with labels has its logits read, and whether one in training mode
-    may."""
+    """Whether no labelled pass of a model has its logits read, and whether one in training may."""
     unknown = reads_unknown_logits(script)
     reading = [
         one

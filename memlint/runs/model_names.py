@@ -71,8 +71,7 @@ def _is_given(copying: Call, facts: ModelFacts) -> bool:
 
 
 def _behind(script: Script, naming: Naming, changes: list[CallNode]) -> Naming | None:
-    """A model's name behind what changes its head, in the same block; None where that is done
-    somewhere else."""
+    """A model's name behind what changes its head, in the same block; else None."""
     around = script.parent(naming.statement)
     statements = [naming.statement]
     for change in changes:
@@ -103,8 +102,7 @@ def namings_of(script: Script, objects: list[Object]) -> tuple[Naming, ...] | No
 
 
 def _namings(script: Script, objects: list[Object]) -> Iterator[tuple[Naming, CallNode]]:
-    """Yield the calls that may give one of the objects and are all of the value of a name, or of
-    an attribute of a name."""
+    """Yield the calls that may give one of the objects and are the whole value of a name."""
     for call in script.object_places(set(map(id, objects))):
         if not isinstance(call, CallNode) or is_elsewhere(call):
             continue

@@ -63,8 +63,7 @@ def _keep_anything(script: Script) -> bool:
 
 
 def _runs_layers(script: Script, method: Definition, call: CallNode) -> bool:
-    """True for ``layer(hidden)`` in a loop over modules of the model, and ``self.layers(hidden)``
-    of a stack."""
+    """True for ``layer(hidden)`` in a loop over modules, and ``self.layers(hidden)``."""
     if method.name != "forward" or not call.args:
         return False
     if holder_of(call) is None:

@@ -291,8 +291,7 @@ def under_autocast(
 
 
 def _up_to_backward(script: Script, forward: Forward) -> list[Statement]:
-    """The statements from a forward pass to the last before its backward; none where both are in
-    the same."""
+    """The statements from a forward pass to the last before its backward, if these differ."""
     steps = {script.statement(one.node) for one in script.method_calls(*_AFTER_THE_LOSS)}
     block = script.flow.block(forward.statement)
     rest = block[block.index(forward.statement) :]

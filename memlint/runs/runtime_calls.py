@@ -72,7 +72,6 @@ def call_after_trainer(script: Script, trainer: Trainer, qualname: str, argument
 
 
 def change_of_model(trainer: Trainer, message: str, edits: tuple[Edit, ...] | None) -> Change:
-    """A change that calls the runtime on a trainer's model: safe for classes of transformers, whose
-    code it is tested with."""
+    """A change that calls the runtime on a trainer's model: safe for transformers' own classes."""
     doubted = trainer.trains_own_code
     return Change({}, f"{message}, {IF_TAKEN}" if doubted else message, edits, doubted)

@@ -137,8 +137,7 @@ class FedTrainer(ConfigRun):
         return Change(changed, f"Set `packing={value}`", edits, True)
 
     def read_compile(self) -> Field:
-        """Off where a long run trains models whose graph a compiler sees: neither quantized nor
-        sampled from."""
+        """Off where a long run trains models that are neither quantized nor sampled from."""
         script, config = self.script, self.config
         if config is None or script.may_use(*_COMPILERS) or script.is_named("compile"):
             return Field()
@@ -235,8 +234,7 @@ class TrainerWithLoss(FedTrainer):
         return Change(_FUSED, f"{message}, {doubt}" if doubt else message, edits, bool(doubt))
 
     def _write_option(self) -> Change:
-        """What SFTTrainer has for it. Its versions that keep the logits read them for their
-        metrics."""
+        """The option of SFTTrainer. Versions that keep the logits read them for their metrics."""
         api, trainer, config = self.script.api, self.trainer, self.config
         losses = (api.choices(config.kind, "loss_type") or ()) if config else ()
         # Liger's has its own form of the other losses, and is refused beside the chunked one.

@@ -239,8 +239,7 @@ _PLAIN: dict[str, type] = {"str": str, "int": int, "float": float, "list": list,
 
 
 def _hasattr(run: Interpreter, invocation: Invocation) -> Value:
-    """``hasattr(outputs, "loss")``: what a library's model with a head returns has both, if only as
-    None."""
+    """``hasattr(outputs, "loss")``: a library's model with a head returns both, if only as None."""
     thing, name = (*invocation.arguments, UNKNOWN, UNKNOWN)[:2]
     if not isinstance(thing, Output) or thing.forward.own or thing.open:
         return UNKNOWN

@@ -108,8 +108,7 @@ class Call:
 
     @property
     def without_gradients(self) -> bool:
-        """True if no backward pass definitely follows wherever it is evaluated: autograd is off, or
-        a library evaluates."""
+        """True if no backward pass follows wherever it is evaluated, or a library evaluates."""
         return all(
             invocation.gradients is False or in_evaluation_hook(invocation.function)
             for invocation in self.invocations
@@ -510,8 +509,7 @@ class Called(Evaluated):
         return None
 
     def _callers(self, function: Node, order: int) -> Iterator[Invocation]:
-        """Yield the calls of a name that may have started the run of a function in which something
-        happened, the nearest first."""
+        """Yield the calls of a name that may have started the run in which something happened."""
         name = getattr(function, "name", "")
         for first, last in self._run.extents.get(function, ()):
             if first <= order <= last:

@@ -265,8 +265,7 @@ class Trainer(Call):
 
     @cached_property
     def checkpoint(self) -> str | None:
-        """The checkpoint that the script writes for its model; None where it may be another, as
-        the default of a command line."""
+        """The checkpoint that the script writes for its model; None where it may be another."""
         given = self.setting("model")
         if self.model.load is not None:
             given = self.model.load.setting("pretrained_model_name_or_path")
@@ -376,8 +375,7 @@ def skips_preparation(call: Call) -> bool | None:
 
 
 def _at_birth(config: Config, name: str) -> Setting:
-    """The setting as the configuration has it when it reads it: an attribute that is assigned
-    afterwards comes too late for some."""
+    """The setting as the configuration reads it: a later assignment may be too late."""
     setting = config.setting(name)
     late = setting.how is How.ATTRIBUTE and not config.from_command_line and not _is_remade(config)
     if name not in _READ_ONCE or not late:
@@ -406,8 +404,7 @@ def _settled_options(config: Config) -> dict[str, object]:
 
 
 def _settled_option(trainer: Trainer, option: str) -> object:
-    """An option of a trainer's configuration, of the one that it makes where it gets none; UNSURE
-    where that cannot be told."""
+    """An option of a trainer's configuration, also of one that it makes; UNSURE if it is open."""
     config, api = trainer.config, trainer.script.api
     if config is not None and config.has_option(option):
         return config.settled(option).value

@@ -53,8 +53,7 @@ def is_reentrant_by_default(script: Called, trainer: Call) -> bool:
 
 
 def is_checkpointed_by_call(script: Called, model: ModelFacts, config: Call | None) -> bool | None:
-    """True if a call of the script turns checkpointing on, or may; None for a model from elsewhere,
-    of which nobody can tell."""
+    """True if a call turns checkpointing on, or may; None for a model from elsewhere."""
     if script.launcher.checkpoints is not False:
         return script.launcher.checkpoints
     enablers = script.method_calls_anywhere(*ENABLERS)

@@ -125,8 +125,7 @@ class Dataset(Record):
 
     @property
     def lengths_differ(self) -> bool:
-        """True if its making is in sight and leaves rows of several lengths: nothing pads them or
-        cuts them into blocks."""
+        """True if its making is in sight and neither pads its rows nor cuts them into blocks."""
         if self.load is not None and self.load.method == "load_from_disk":
             # Another program may have cut them.
             return False

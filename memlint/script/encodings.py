@@ -71,8 +71,7 @@ def _is_result(value: Value, call: Call) -> bool:
 
 
 def _use(script: Host, node: Expression) -> bool | Expression:
-    """What takes ``node`` for ids; True where it is taken for a mapping, False where that is
-    open."""
+    """What takes ``node`` for ids; True if it is taken for a mapping, False where that is open."""
     use = script.use(node)
     match use.way:
         case Way.COMPUTED:

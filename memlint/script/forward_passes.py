@@ -214,8 +214,7 @@ class Forward:
 
     @property
     def is_read_at_once(self) -> bool:
-        """True if one field of what it returns is read in the same expression, and nothing else:
-        ``model(**batch).loss``."""
+        """True if one field alone is read, in the same expression: ``model(**batch).loss``."""
         use = self.script.use(self.node)
         if use.way in (Way.READ, Way.METHOD):
             return use.name in ("loss", "logits")
@@ -340,8 +339,7 @@ class Step:
 
     @property
     def order(self) -> int | None:
-        """The number of its first backward pass in the order of the run; None where a trainer runs
-        that."""
+        """The number of its first backward pass in the run; None where a trainer runs that."""
         return min((one.order for one in self._invocations), default=None)
 
     @cached_property

@@ -45,8 +45,7 @@ def needs_gradients_in_place(script: Host) -> bool:
 
 @query
 def reads_gradients_unchecked(script: Host) -> bool:
-    """True if a function of the script reads ``.grad`` and never compares it with None: by
-    ``getattr`` or an ``attrgetter`` too."""
+    """True if a function reads ``.grad``, by ``getattr`` too, and never compares it with None."""
     nodes, flow = script.attributes("grad"), script.flow
     checked = {flow.scope(one) for one in nodes if script.use(one).way is Way.COMPARED}
     return any("grad" in text.split(".") for text in script.strings) or any(
@@ -58,8 +57,7 @@ def reads_gradients_unchecked(script: Host) -> bool:
 
 @query
 def detaches_gradients(script: Host) -> bool:
-    """True if the script replaces a gradient, or takes it off its graph in place, which a view of
-    a bucket refuses."""
+    """True if the script replaces or detaches a gradient, which a view of a bucket refuses."""
     detached = any(script.use(one).name == "detach_" for one in script.attributes("grad"))
     return detached or script.sets("grad")
 

@@ -312,8 +312,7 @@ def _before_sums(tensor: Tensor) -> Iterator[Tensor]:
 
 
 def _is_whole(script: Host, tensor: Tensor) -> bool:
-    """True if certainly nothing runs backward through a tensor: it is of an evaluation, or the
-    script has no backward pass at all."""
+    """True if certainly nothing runs backward through a tensor: it is evaluated."""
     forward = forward_of(script, tensor)
     if forward is None or forward.in_training_step or forward.gradients is not True:
         return False
@@ -326,8 +325,7 @@ def _is_whole(script: Host, tensor: Tensor) -> bool:
 
 
 def _shares_backward(script: Host, node: Expression, loop: Node) -> bool:
-    """True if a backward pass of the loop starts from a name or attribute that ``node`` is made of,
-    with the same definition."""
+    """True if backward starts in the loop from a definition that ``node`` is made of."""
     wanted = _definitions(script, terms_of(node, KEEPS_GRAPH))
     if not wanted:
         return False
@@ -356,8 +354,7 @@ def _is_returned(script: Host, parts: Sequence[Expression], hook: Node) -> bool:
 
 
 def _definitions(script: Host, nodes: Iterable[Expression]) -> set[tuple[str, tuple[Node, ...]]]:
-    """The text of names and attributes and the statements that bind their roots, globals left
-    out."""
+    """The text of names and attributes and the statements that bind their roots, not globals."""
     roots = [(script.text(one), root_of(one, of_items=False)) for one in nodes]
     bound = [(text, script.flow.definitions(root)) for text, root in roots if root is not None]
     return {one for one in bound if one[1]}
@@ -442,8 +439,7 @@ def reach_of_graph(script: Host, step: Step, backward: Call) -> Reach:
 
 
 def _frees_graphs(script: Host, loop: Node) -> bool:
-    """True if the backward passes of a loop certainly free what they run through: a second one
-    would end in an error."""
+    """True if a loop's backward passes certainly free their graphs: a second one would fail."""
     return not may_use(script, *_KEEPING) and not any(
         one.open_keywords or len(one.arguments) > 1 or not one.keywords.keys().isdisjoint(_KEEPING)
         for one in _backwards(script, loop)

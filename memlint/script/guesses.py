@@ -22,8 +22,7 @@ _HELD_OUT = re.compile(r"test|tests|dev|eval.*|valid.*|infer.*|predict.*|bench.*
 
 @query
 def words_of(script: Called) -> str:
-    """Return the names of code that is not the script's own, one a line, of the files that were run
-    for the script too."""
+    """Return the names of code that is not the script's own, of all files, one a line."""
     return "\n".join(words_of_code(script))
 
 

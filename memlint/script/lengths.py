@@ -232,8 +232,7 @@ def _number(script: Host, node: Expression) -> int | None:
 
 @query
 def block_functions_of(script: Host) -> tuple[Definition, ...]:
-    """Functions that lay rows end to end and cut them into equal blocks; the innermost, where one
-    is defined in another."""
+    """Innermost functions that lay rows end to end and cut them into equal blocks."""
     cutting = [node for node in script.functions if joins_and_cuts(node)]
     around = {outer for node in cutting for outer in script.functions_around(node)}
     return tuple(node for node in cutting if node not in around)

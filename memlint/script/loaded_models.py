@@ -92,8 +92,7 @@ class ModelFacts(NamedTuple):
 
     @property
     def loads_language_model(self) -> bool:
-        """True if the calls of which one loads it are in sight, and all load a decoder or
-        encoder-decoder language model."""
+        """True if the calls that load it are in sight, and all load a decoder's language model."""
         return bool(self.loads) and all(map(is_language_model, self.loads))
 
     @property
@@ -128,8 +127,7 @@ _SEEING = lazy_pattern(
 
 
 def is_language_model(load: Call) -> bool:
-    """True if a ``from_pretrained`` loads a decoder or encoder-decoder with logits over a
-    vocabulary."""
+    """True if a ``from_pretrained`` loads a decoder or encoder-decoder with logits over words."""
     return any(part in load.name for part in _LANGUAGE_MODELS)
 
 

@@ -52,8 +52,7 @@ class LoopModel(NamedTuple):
 
     @property
     def in_training_mode(self) -> bool:
-        """True if it is definitely put into training mode: ``from_pretrained`` leaves it in the
-        other."""
+        """True if it is definitely put into training mode, in which no load leaves it."""
         return all(run.training is True for run in self.runs)
 
     @property
@@ -63,8 +62,7 @@ class LoopModel(NamedTuple):
 
 
 class OwnModel(NamedTuple):
-    """A language model of the script's own that a training step trains. made: the call that makes
-    it."""
+    """A language model of the script's own that a step trains. made: the call that makes it."""
 
     made: Call
     forward: Forward

@@ -121,8 +121,7 @@ class Script(Host):
     # -- names -----------------------------------------------------------------------------------
 
     def attribute_reads(self) -> Iterator[tuple[ast.Attribute, Object | Symbol]]:
-        """The attributes that some path reads off something known by its type or name, and off
-        what."""
+        """The attributes that some path reads off something of a known type or name, with it."""
         values = self._run.values
         for node in values:
             if node.__class__ is ast.Attribute and node.ctx.__class__ is ast.Load:

@@ -49,8 +49,7 @@ def _gets_processor(script: Host, trainer: Trainer) -> bool:
 
 
 def prompt_limit(script: Host, trainer: Trainer) -> int | None:
-    """How many tokens a trainer's prompts have at most, where the configuration or the preparation
-    of the data says so."""
+    """How many tokens prompts have at most, by the configuration or the preparation of the data."""
     found = trainer.number("max_prompt_length")
     return found if found is not None else _limit_in_data(script)
 
@@ -82,8 +81,7 @@ class Group(NamedTuple):
 
 @query
 def completions_together(script: Host) -> Group | None:
-    """The completions that a hand-written loop draws for each prompt; None where that is one or
-    nothing says that it is more."""
+    """The completions that a loop draws for each prompt; None where nothing says more than one."""
     counts = [*_drawn_together(script)]
     if script.method_calls_anywhere("generate"):
         counts += [*_repeated_tensors(script), *_repeated_lists(script)]

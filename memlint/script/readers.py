@@ -121,8 +121,7 @@ def may_see_outputs(script: Host, trainer: Trainer) -> bool:
 
 
 def decides_by_evaluation(script: Host, trainer: Trainer) -> bool:
-    """True if something may be decided by what a trainer's evaluation returns: a checkpoint, the
-    end of training, a learning rate."""
+    """True if a checkpoint, the end of training or a learning rate may depend on evaluation."""
     config, members = trainer.config, _members(script, trainer)
     if config is None or members is None or members & _DECIDING:
         return True

@@ -159,8 +159,7 @@ def _of_item(script: Host, item: Node, key: Expression | None) -> set[Fate]:
 
 
 def device_names(script: Host, call: Call, option: str) -> tuple[str, ...]:
-    """The names that a device may have: ``cuda`` and ``cpu`` of ``torch.device("cuda" if
-    torch.cuda.is_available() else "cpu")``."""
+    """The names that a device may have: ``cuda`` and ``cpu`` of ``"cuda" if ... else "cpu"``."""
     return tuple(name for name in names_of_device(script, call.setting(option).raw) if name)
 
 

@@ -226,8 +226,7 @@ def trains_causal_lm(script: Host) -> bool | None:
 
 @query
 def deciding_call(script: Host) -> Call | None:
-    """The last call that turns checkpointing on, where a loop or a trainer that does not do so
-    itself trains."""
+    """The last call that turns checkpointing on for a loop or trainer that does not itself."""
     trainers = all_trainers_of(script)
     if trainers:
         if not _leave_it_to_calls(trainers):

@@ -130,8 +130,7 @@ def trains(script: Host) -> bool:
 
 @query
 def may_train(script: Host) -> bool:
-    """``trains``, or a backward pass out of a loop, or a trainer's subclass: the loop or the
-    trainer may be made elsewhere."""
+    """``trains``, or a lone backward pass or a trainer's subclass, whose loop may be elsewhere."""
     if trains(script) or script.method_calls("backward", "manual_backward"):
         return True
     return any(
@@ -185,8 +184,7 @@ def trainer_of(script: Host, value: Value) -> Trainer | None:
 
 
 def trainer_overrides(script: Host, made: Call, *methods: str) -> bool:
-    """True if a trainer or a collator is of a class of the script that defines one of the
-    methods."""
+    """True if a trainer's or a collator's class in the script defines one of the methods."""
     return any(one.name in methods for one in own_methods(script._run.class_values, made.subclass))
 
 

@@ -77,8 +77,7 @@ def attributes_of_class(definition: ast.ClassDef) -> frozenset[str]:
 
 
 def classes_of(thing: Object) -> list[ast.ClassDef]:
-    """Return the classes of this file that an instance is of, its own first; none where a base is
-    of another file or not known."""
+    """Return the classes of an instance, its own first; none where a base is not of this file."""
     classes: list[Value | None] = [thing.cls]
     for one in classes:  # grows meanwhile
         if not isinstance(one, Class) or is_elsewhere(one.node):

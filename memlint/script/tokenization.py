@@ -52,8 +52,7 @@ class Tokenization(Record):
 
     @property
     def from_text(self) -> bool:
-        """True if it turns text into tokens; a chat template may only make text, ``pad`` gets
-        tokens."""
+        """True if it turns text into tokens; a template may only make text, ``pad`` gets tokens."""
         call, method = self.call, called_name(self.call.node)
         if holder_of(call.node) is None:
             return True
@@ -371,8 +370,7 @@ def purpose_of(script: Host, node: Expression) -> Purpose:
 
 
 def are_trained_on(script: Host, node: Expression) -> bool:
-    """True if what an expression makes becomes rows that are trained on: in a list, a dict, a
-    generator, or what a function returns."""
+    """True if what an expression makes becomes rows to train on: items, or what is returned."""
     return Purpose.TRAINING in _uses(script, node, holds=True)
 
 

@@ -115,8 +115,7 @@ def trained_models(script: Host) -> tuple[Trained, ...]:
 
 
 def _facts_of_trained(script: Host, forward: Forward) -> ModelFacts:
-    """What is known of the model that a forward pass trains: a helper may score a reference at the
-    same place, without gradients."""
+    """What is known of the model that a pass trains: a helper may score a reference there too."""
     if len(forward.runs) < 2 or forward.facts.load is not None:
         return forward.facts
     return model_facts(script, merge([run.module for run in forward.runs if run.gradients]))
@@ -150,8 +149,7 @@ def last_training(script: Host, one: Trained) -> Event | None:
 
 @query
 def step_bodies(script: Host) -> tuple[ast.AST, ...]:
-    """What every training step runs: loops that step an optimizer, and methods of trainers and
-    callbacks."""
+    """What each training step runs: loops that step an optimizer, methods of trainers."""
     methods = [one for one in script.nodes(ast.FunctionDef) if one.name in _HOOKS]
     return (
         *(step.node for step in steps_of(script) if step.optimizer_steps),
@@ -191,8 +189,7 @@ def is_sharded(script: Host) -> bool:
 
 
 def lets_go_between(script: Host, first: ast.AST, last: ast.AST) -> bool:
-    """True if a name or an attribute may be deleted, or bound to None, between two places, in a
-    function that is called there too."""
+    """True if a name or an attribute may be deleted, or set to None, between two places."""
     if not are_of_one_file(first, last):
         return True
     start, end = script.span(first).end, script.span(last).start

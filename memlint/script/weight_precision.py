@@ -36,8 +36,7 @@ def given_dtype(load: Call) -> Setting | None:
 def dtype_option(
     script: Host, loader: str = "transformers.AutoModelForCausalLM.from_pretrained"
 ) -> str:
-    """What the target's ``loader`` calls the option: a name that it does not know goes to the
-    model's constructor, which refuses it."""
+    """What the target's ``loader`` calls the option: by an unknown name it would be refused."""
     signature = script.api.signature(loader)
     taken = signature.parameters if signature is not None else {}
     return next((name for name in DTYPE_OPTIONS if name in taken), DTYPE_OPTIONS[-1])

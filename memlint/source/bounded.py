@@ -117,8 +117,7 @@ def _require_small(data: bytes, limit: int, path: str, size: int = 0) -> bytes:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON. Raise ValueError for invalid text, for deep nesting, or for a number of
-    more digits than Python converts."""
+    """Parse JSON. Raise ValueError for invalid text, deep nesting, or too many digits."""
     import json
 
     try:

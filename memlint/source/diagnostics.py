@@ -27,6 +27,5 @@ class ReadError(Exception):
 
 
 def reason(error: OSError) -> str:
-    """Return the system's reason as the end of a sentence. Our own messages keep their case: they
-    may hold a path."""
+    """Return the system's reason as the end of a sentence; our own messages keep their case."""
     return error.strerror.lower() if error.strerror else str(error)

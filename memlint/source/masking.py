@@ -58,8 +58,7 @@ class Masks(NamedTuple):
 
 
 def mask(text: str, masks: Masks) -> str | None:
-    """Return ``text`` with its magics masked, all of it for a shell; None if the cell is in another
-    language."""
+    """Return ``text`` with its magics masked; None if the cell is in another language."""
     lines: list[str] = _LINES.findall(text)
     out: list[str] = []
     state = _State()

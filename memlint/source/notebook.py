@@ -133,8 +133,7 @@ def shown_cells(source: Source) -> list[str]:
 
 
 def magic_lines(source: Source) -> Iterator[list[tuple[str, int]]]:
-    """Yield the magics of each cell, each line with its offset, in characters, in the joined
-    text."""
+    """Yield the magics of each cell, each line with its offset in characters of the joined text."""
     marks = _marks_of(source.raw)
     at = 0
     for number, body in _split(source.text, marks):

@@ -359,8 +359,7 @@ def _assigned_attributes(node: ast.ClassDef, functions: list[Function]) -> Itera
 
 
 def _popped(node: Function, keywords: str) -> Iterator[tuple[str, ast.expr | None, bool]]:
-    """Names that the body takes out of its ``**keywords`` one by one: name, default, and whether
-    the value is used."""
+    """Names that the body takes out of ``**keywords``: name, default, whether it is used."""
     thrown = {id(call) for statement in ast.walk(node) if (call := _thrown_away(statement))}
     for inner in ast.walk(node):
         match inner:

@@ -103,8 +103,7 @@ class Family:
 
     @property
     def carries_state(self) -> bool:
-        """True if they take it, layers that carry a state along the row included, once these have
-        been tried on the machine at hand."""
+        """True if they take it, also in layers with a state along the row, once tried here."""
         return self.has("has_state") and not self.has("other_input") and not self.refused
 
     @property

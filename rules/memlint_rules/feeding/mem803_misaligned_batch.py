@@ -50,8 +50,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _odd_rows(config: Config) -> int | None:
-    """The batch size that the script writes, where it is neither a power of 2 nor a multiple of
-    8."""
+    """The batch size that the script writes, where no power of 2 and no multiple of 8."""
     setting = config.setting(_BATCH)
     rows = setting.value
     if type(rows) is not int or rows < 3 or setting.is_overridable_default:

@@ -60,8 +60,7 @@ def is_caught(script: Script, call: Call, setting: Setting) -> bool:
 
 
 def of_several(script: Script, question: Callable[[Call], Iterator[Finding]]) -> Iterator[Finding]:
-    """Yield what is said of calls of one of several things: what none of them takes, with the fix
-    that suits all."""
+    """Yield what is said of a call of one of several things: what none takes, and a fix for all."""
     for calls in script.calls_of_several(*triggers.COMPARED):
         first, *others = (list(question(_as_at_target(script, call))) for call in calls)
         for finding in first:

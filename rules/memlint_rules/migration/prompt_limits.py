@@ -28,8 +28,7 @@ _OWN_PROMPTS = ("rollout_func", "environment_factory", "tools")
 
 
 def kept_limit(option: Option, replacement: successors.Runtime) -> tuple[Edits, bool] | None:
-    """Return edits that let the runtime keep the limit, and whether they are unsafe: they may do
-    other than TRL did."""
+    """Return edits that let the runtime keep the limit, and whether they may do otherwise."""
     script, call, gone = option.script, option.call, option.place.removed()
     if gone is None or option.says_nothing:
         return (gone, False) if gone is not None else None

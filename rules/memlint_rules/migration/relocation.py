@@ -42,8 +42,7 @@ def moved_to_config(option: Option, replacement: successors.Move) -> Edits | Non
 
 
 def _is_cut_off(script: Script, trainer: Trainer, config: Config) -> bool:
-    """True if an option that moves can be written neither where the configuration is made nor
-    between that place and the trainer."""
+    """True if an option that moves can be written nowhere from the configuration to the trainer."""
     for setting in _moved(script, trainer):
         replacement = successor_of(script, trainer, setting)
         option = option_of(script, trainer, setting)
@@ -93,8 +92,7 @@ def _both(gone: Edits | None, more: Edits | None) -> Edits | None:
 
 
 def _adds_nothing(option: Option, present: Setting) -> bool:
-    """True if the configuration, which has the option, stays as it is: both say the same, or the
-    trainer's says nothing."""
+    """True if the configuration stays as it is: both say the same, or it alone says anything."""
     same = present.value is not UNSURE and present.value == option.setting.value
     return same or option.says_nothing is True
 

@@ -72,8 +72,7 @@ def _is_gone(script: Script, node: ast.Attribute, value: Symbol) -> bool:
 
 
 def _by_receiver(script: Script) -> Iterator[Finding]:
-    """Methods of what is called a tokenizer, though nothing says what it is: an argument of a
-    function, an attribute of ``self``."""
+    """Methods of what is called a tokenizer and of an unknown type: an argument, an attribute."""
     if not script.imports_package("transformers"):
         return
     for call in script.method_calls(*_TOKENIZER_METHODS):
@@ -128,8 +127,7 @@ def _instance_of(script: Script, kind: str) -> str:
 def _option_fix(
     script: Script, node: ast.Attribute, value: Object, owner: str, attributes: Collection[str]
 ) -> Fix | None:
-    """How to read an option that the configuration had once; None where it never had it, or the
-    script itself gives it."""
+    """How to read an option that the configuration had once; None if it never had it."""
     binding = script.final_bindings(value).get(node.attr)
     is_set = binding is not None and binding.how is How.ATTRIBUTE
     if is_set or script.api.history(owner, node.attr) is None:

@@ -29,8 +29,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _lengths(script: Script, trainer: Trainer) -> tuple[int, int] | None:
-    """Longest prompt and answer where the script itself says them: a default says nothing of its
-    data."""
+    """Longest prompt and answer where the script itself says them; defaults say nothing."""
     config = trainer.config
     if config is None:
         return None
