@@ -1,7 +1,4 @@
-"""Classes: their bases as they are written, and what their instances have.
-
-An order is a method resolution order, the class itself first. It goes from package to package.
-"""
+"""Classes: their bases as they are written, and what their instances have."""
 
 from __future__ import annotations
 

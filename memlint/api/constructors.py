@@ -1,7 +1,4 @@
-"""Signatures of constructors and methods, along a method resolution order.
-
-What a method hands on with ``**kwargs`` is looked up in the next class that has it.
-"""
+"""Signatures of constructors and methods, along a method resolution order."""
 
 from __future__ import annotations
 

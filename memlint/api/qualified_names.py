@@ -1,8 +1,4 @@
-"""Names: what a qualified name leads to in the target's releases.
-
-Modules offer names that lead on to other modules; a class or function is known by the one name
-that all of them lead to.
-"""
+"""Names: what a qualified name leads to in the target's releases."""
 
 from __future__ import annotations
 

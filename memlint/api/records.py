@@ -1,7 +1,4 @@
-"""What a table's record says at one release: parameters, defaults, ranges of releases.
-
-Pure functions over the decoded lines of ``memlint.api.tables``.
-"""
+"""What a table's record says at one release: parameters, defaults, ranges of releases."""
 
 from __future__ import annotations
 

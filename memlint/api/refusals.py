@@ -1,7 +1,4 @@
-"""Combinations of options that a library refuses, as data for rules.
-
-Named tuples, since they are made wherever the table of them is read.
-"""
+"""Combinations of options that a library refuses, as data for rules."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""``memlint fits``: whether a run fits its GPUs, with which batch, and what to type next.
-
-A view over what ``estimate --fit`` finds, with ``--gpus`` and without.
-"""
+"""``memlint fits``: whether a run fits its GPUs, with which batch, and what to type next."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Parameters that a command line fills in: options of click and typer, and fire's flags.
-
-A parameter is what the launch command gives, else its default, else unknown.
-"""
+"""Parameters that a command line fills in: options of click and typer, and fire's flags."""
 
 from __future__ import annotations
 

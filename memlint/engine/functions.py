@@ -1,8 +1,4 @@
-"""Calls: recording them, running the script's own functions, making instances.
-
-What a call gives to a function is in ``arguments``.
-A run stops following calls at its bounds, never the script.
-"""
+"""Calls: recording them, running the script's own functions, making instances."""
 
 from __future__ import annotations
 

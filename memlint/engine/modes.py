@@ -1,8 +1,4 @@
-"""Modes that the run carries: gradients on or off, autocast, training or evaluation of a module.
-
-They are facts of the state, so that branches are joined as for all else, and cross functions:
-``model.eval()`` in a caller holds in what it calls.
-"""
+"""Modes that the run carries: gradients on or off, autocast, training or evaluation of a module."""
 
 from __future__ import annotations
 

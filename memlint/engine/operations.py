@@ -1,8 +1,4 @@
-"""What operations make of tensors: one table says it for each method and function.
-
-An operation is a method (``logits.float()``), a function of torch (``torch.cat``), an operator, or
-something of which nothing is known but that it gets tensors.
-"""
+"""What operations make of tensors: one table says it for each method and function."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The order in which functions run that nothing at the top of a script called.
-
-A function is run with unknown arguments only where nothing calls it: its callers go first, wherever
-they stand in the file.
-"""
+"""The order in which functions run that nothing at the top of a script called."""
 
 from __future__ import annotations
 

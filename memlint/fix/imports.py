@@ -1,9 +1,4 @@
-"""Imports: find the name a file already has for a thing, add it where it is safe, take it out.
-
-An import of the same module that runs before the place of use is extended, in its own layout; a
-name that is there under an alias is used under it. Else there is a line of its own, where
-``import_places`` says.
-"""
+"""Imports: find the name a file already has for a thing, add it where it is safe, take it out."""
 
 from __future__ import annotations
 

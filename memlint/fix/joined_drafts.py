@@ -1,8 +1,4 @@
-"""The drafts of one pass together: each call, dictionary and import gets and loses items once.
-
-What several fixes do to one sequence of items has to be laid out with all of it known: whether a
-trailing comma is the last, whether an item begins a line.
-"""
+"""The drafts of one pass together: each call, dictionary and import gets and loses items once."""
 
 from __future__ import annotations
 

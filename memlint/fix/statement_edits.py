@@ -1,8 +1,4 @@
-"""Whole statements: insert, remove, put under a ``with``, decorate.
-
-Statements are lines: what an edit of this module changes is whole lines, except where statements
-share one (``a; b`` or ``if x: y``). Comments above a statement stay where they are.
-"""
+"""Whole statements: insert, remove, put under a ``with``, decorate."""
 
 from __future__ import annotations
 

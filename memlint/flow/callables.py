@@ -1,7 +1,4 @@
-"""What functions and methods do with what they are given: one table for all who follow a value.
-
-By the last part of the name where it says enough, else by the qualified name.
-"""
+"""What functions and methods do with what they are given: one table for all who follow a value."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What mended faults save where the phases of a step do not show it: by their own arithmetic.
-
-These stand beside a step (a second load, a checkpoint that is read, an evaluation that builds a
-graph), or are what no setting of a run says.
-"""
+"""What mended faults save where the phases of a step do not show it: by their own arithmetic."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Decoders: their layers of attention and feed-forward maps, read from a configuration.
-
-What families do differently stands in rows (``ModelType``); the keys are those that most share.
-"""
+"""Decoders: their layers of attention and feed-forward maps, read from a configuration."""
 
 from __future__ import annotations
 

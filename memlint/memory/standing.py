@@ -1,7 +1,4 @@
-"""What stands on a GPU from step to step: weights, adapters, optimizer states, gradients.
-
-Strategies divide these; some keep them on the host, or gather whole layers beside their shards.
-"""
+"""What stands on a GPU from step to step: weights, adapters, optimizer states, gradients."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""For which versions each script is checked: as the user said, else as its project says.
-
-Resolved per folder and only for files that are really checked, since it takes the tables and a
-look at the project's lock files and environments.
-"""
+"""For which versions each script is checked: as the user said, else as its project says."""
 
 from __future__ import annotations
 

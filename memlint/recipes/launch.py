@@ -1,8 +1,4 @@
-"""Launch commands in shell scripts, Makefiles, justfiles, Dockerfiles and notebooks.
-
-``read_commands`` says what each command starts and with which settings, and where each value is
-written. Nothing is run; what the text does not decide is unknown.
-"""
+"""Launch commands in shell scripts, Makefiles, justfiles, Dockerfiles and notebooks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Where shell commands stand in a file of each kind, and what its variables are.
-
-A reader yields simple commands, each with the place that turns its offsets into bytes of the file.
-"""
+"""Where shell commands stand in a file of each kind, and what its variables are."""
 
 from __future__ import annotations
 

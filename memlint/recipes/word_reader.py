@@ -1,7 +1,4 @@
-"""Reads the words of a shell script: quotes, escapes, and what variables put into them.
-
-One cursor goes over the text. A finished word is handed to ``take``, with what is unknown in it.
-"""
+"""Reads the words of a shell script: quotes, escapes, and what variables put into them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Results as text, one module per output format, each imported only when asked for.
-
-A format is a function from a ``Report`` to pieces of text; the command line writes them. Formats
-for people colour their output if ``Report.colour``; formats for programs never do.
-"""
+"""Results as text, one module per output format, each imported only when asked for."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Edits that fixes are made of, and the functions that make them where a value lives.
-
-A rule writes ``edits.set_option(script, call, "bf16", "True")``. What returns None cannot make its
-edits with certainty.
-"""
+"""Edits that fixes are made of, and the functions that make them where a value lives."""
 
 from memlint.recipes.recipe import rename_key, set_key
 from memlint.runs.changes import add_option, set_item, set_option, together

@@ -1,7 +1,4 @@
-"""The documentation of rules, derived from the rules: a page each, and the table of all.
-
-Markdown, since it reads well as it is; a terminal shows it rendered.
-"""
+"""The documentation of rules, derived from the rules: a page each, and the table of all."""
 
 from __future__ import annotations
 

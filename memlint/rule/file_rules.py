@@ -1,7 +1,4 @@
-"""What is said of a file as such: of the comments that suppress findings, and of what is broken.
-
-These are no rules of a script: ``memlint.run`` finds them where it reads a file.
-"""
+"""What is said of a file as such: of the comments that suppress findings, and of what is broken."""
 
 from __future__ import annotations
 

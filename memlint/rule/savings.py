@@ -1,7 +1,4 @@
-"""What a finding costs and what a run needs, in bytes: what reports show and caches keep.
-
-Plain named tuples, because JSON writes them as lists.
-"""
+"""What a finding costs and what a run needs, in bytes: what reports show and caches keep."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What a script says beyond calls and settings: steps, forward passes, tensors, data, models.
-
-A rule writes ``facts.Step``. The values come from `Script`; these are their types, and questions
-that few rules ask.
-"""
+"""What a script says beyond calls and settings: steps, forward passes, tensors, data, models."""
 
 from memlint.engine.forwards import Certainty
 from memlint.engine.growth import starts_of

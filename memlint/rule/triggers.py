@@ -1,7 +1,4 @@
-"""Words without which a file has nothing of the libraries that rules report on.
-
-Most files of a repository import none of them: their bytes show it, unparsed.
-"""
+"""Words without which a file has nothing of the libraries that rules report on."""
 
 PACKAGES = ("transformers", "trl", "peft", "accelerate")
 

@@ -1,7 +1,4 @@
-"""One file checked: what is found in it, and what went wrong as diagnostics.
-
-Bad input and our own faults cost that file alone, and as little of it as possible.
-"""
+"""One file checked: what is found in it, and what went wrong as diagnostics."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The runs that a file describes: what ``estimate``, ``--fit`` and ``oom`` take.
-
-A script is one run, or one for each launch command where these give it different settings; a recipe
-likewise; a file of launch commands has a run for each command that trains.
-"""
+"""The runs that a file describes: what ``estimate``, ``--fit`` and ``oom`` take."""
 
 from __future__ import annotations
 

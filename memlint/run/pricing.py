@@ -1,7 +1,4 @@
-"""What the findings of one script cost in GiB, and in which order they are shown.
-
-A price is something more: whatever the memory model cannot read leaves findings as they are.
-"""
+"""What the findings of one script cost in GiB, and in which order they are shown."""
 
 from __future__ import annotations
 

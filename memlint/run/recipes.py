@@ -1,8 +1,4 @@
-"""Recipes against the rules.
-
-A recipe of TRL is checked as the script that its program runs (``memlint.run.trl_recipes``).
-Recipes of other programs are asked by ``Rule.findings_of_recipe``.
-"""
+"""Recipes against the rules."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Findings as reports show them: places as rows and columns, fixes as text, a sentence why.
-
-A fix is shown as what it would replace, and the lines that it would change; nothing is written.
-That takes libcst, once for each file with a fix, and only for formats that show fixes.
-"""
+"""Findings as reports show them: places as rows and columns, fixes as text, a sentence why."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Checks or fixes file after file in one process; what was loaded for one file serves the next.
-
-A file's bytes come from the caller, who read them once. A check models it once; a fix models it
-once a pass and begins with what its check found.
-"""
+"""Checks or fixes file after file in one process; what was loaded for one file serves the next."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The record of a script's own steps, and of a loop of plain torch, accelerate and PEFT.
-
-A loop rests on a model that a step certainly trains (``script.loop_models``).
-"""
+"""The record of a script's own steps, and of a loop of plain torch, accelerate and PEFT."""
 
 from __future__ import annotations
 

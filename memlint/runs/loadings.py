@@ -1,7 +1,4 @@
-"""How a run's model is loaded: checkpoint, head, dtype, attention, quantization, adapters.
-
-``from_pretrained`` and a trainer's ``model_init_kwargs`` take the same options, read here once.
-"""
+"""How a run's model is loaded: checkpoint, head, dtype, attention, quantization, adapters."""
 
 from __future__ import annotations
 

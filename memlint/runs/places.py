@@ -1,9 +1,4 @@
-"""Where a script writes an option, and the edits that change it there.
-
-An option of a call may stand in the call itself, in a dictionary that is unpacked into it, or in an
-assignment after it (``args.packing = True``). Each place reads, changes, renames and removes it in
-a way of its own.
-"""
+"""Where a script writes an option, and the edits that change it there."""
 
 from __future__ import annotations
 

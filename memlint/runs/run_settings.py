@@ -1,8 +1,4 @@
-"""A run in the memory model's words: what estimates, prices and ``--fit`` take.
-
-What nothing says stays out, so that the memory model names it as an assumption; ``notes`` say what
-is there and cannot be read.
-"""
+"""A run in the memory model's words: what estimates, prices and ``--fit`` take."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Where a script minds errors: it goes on after one of a training step, or looks for versions.
-
-Anomaly detection ends a backward pass with ``RuntimeError``. Where that is caught, it decides which
-steps are trained.
-"""
+"""Where a script minds errors: it goes on after one of a training step, or looks for versions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What code does to the lengths of rows: tokenize, truncate, pad, cut into blocks.
-
-Read off the calls that one run of a function makes, and off how it writes lists by hand. Where a
-function out of sight is called, the effect is unknown.
-"""
+"""What code does to the lengths of rows: tokenize, truncate, pad, cut into blocks."""
 
 from __future__ import annotations
 

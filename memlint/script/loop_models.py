@@ -1,8 +1,4 @@
-"""Language models that the script's own loops train: what trainers know of theirs, for loops.
-
-A model counts where a training step certainly runs it forward with gradients and nothing says that
-it is frozen: a reference, a teacher.
-"""
+"""Language models that the script's own loops train: what trainers know of theirs, for loops."""
 
 from __future__ import annotations
 

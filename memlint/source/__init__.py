@@ -1,7 +1,4 @@
-"""Files as the linter sees them: text with byte spans, read once, notebooks as one script.
-
-The lowest package: it imports nothing else of memlint.
-"""
+"""Files as the linter sees them: text with byte spans, read once, notebooks as one script."""
 
 from memlint.source.text import Cell, Location, Place, Source, Span
 

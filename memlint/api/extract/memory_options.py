@@ -1,8 +1,4 @@
-"""Options of the newest releases whose names speak of memory: candidates for rules.
-
-They are read from the shipped tables. What the linter or its rules call by name is marked, for it
-is read already.
-"""
+"""Options of the newest releases whose names speak of memory: candidates for rules."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Options that are accepted and do nothing, in which versions, and where that was read.
-
-What a function takes out of its keywords and throws away is in the tables already
-(``Parameter.ignored``).
-"""
+"""Options that are accepted and do nothing, in which versions, and where that was read."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""How many parameters a published checkpoint has, by its name.
-
-Most names say it (``Llama-3.1-8B``, ``SmolLM2-135M``); those of a few families
-that do not are written down, from their model cards.
-"""
+"""How many parameters a published checkpoint has, by its name."""
 
 from __future__ import annotations
 

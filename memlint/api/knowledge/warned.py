@@ -1,7 +1,4 @@
-"""Deprecations that extraction cannot tie to a parameter: warned of elsewhere, or of a value.
-
-Rows as those of ``gone``, without what to do.
-"""
+"""Deprecations that extraction cannot tie to a parameter: warned of elsewhere, or of a value."""
 
 from __future__ import annotations
 
