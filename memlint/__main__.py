@@ -1,7 +1,5 @@
 """``memlint`` and ``python -m memlint``."""
 
-from __future__ import annotations
-
 
 def main() -> None:
     """Run the command line and exit with its status.

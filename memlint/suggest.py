@@ -1,7 +1,5 @@
 """Words that look like one that is not known."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

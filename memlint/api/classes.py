@@ -1,7 +1,5 @@
 """Classes: their bases as they are written, and what their instances have."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from memlint.api.records import parameters

@@ -1,7 +1,5 @@
 """Signatures of constructors and methods, along a method resolution order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A drop-in subclass takes the library class's arguments and keeps its methods, so
 know of the one holds for the other. Whether a script has the stand-in is asked here too.
 """
 
-from __future__ import annotations
-
 # Package of drop-in subclasses -> the package whose public names they carry.
 _STAND_INS = {"memlint_runtime.trl.": "trl"}
 

@@ -5,8 +5,6 @@ they are asked for: what the shipped table says up to "the newest release" ends 
 added one says holds from then on. So the histories of both are one.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property

@@ -1,7 +1,5 @@
 """Histories: since when and until when something is there, over all releases known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from memlint.api.records import history_of, parameter_ranges

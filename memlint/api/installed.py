@@ -8,8 +8,6 @@ Nothing here raises: where files cannot be read, the newest release known takes 
 target says so.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

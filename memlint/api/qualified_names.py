@@ -1,7 +1,5 @@
 """Names: what a qualified name leads to in the target's releases."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from memlint.api.records import is_dynamic, newest_lead

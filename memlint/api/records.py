@@ -1,7 +1,5 @@
 """What a table's record says at one release: parameters, defaults, ranges of releases."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Combinations of options that a library refuses, as data for rules."""
 
-from __future__ import annotations
-
 from memlint.source.record import NamedTuple
 
 

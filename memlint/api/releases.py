@@ -4,8 +4,6 @@ A record says what holds in which releases. Here it is known which release each 
 so that an ``SFTConfig`` of trl 0.15 stands on the ``TrainingArguments`` that the user has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from memlint.api.records import names_in, nearest_release

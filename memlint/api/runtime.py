@@ -4,8 +4,6 @@ A fix that imports the runtime makes the user install it. Where their versions a
 bring new ones into their project, so no such fix is offered there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 

@@ -4,8 +4,6 @@ The code is that of the tables (``memlint.api.extract.settling``), and nothing o
 tree of a few forms. A test that cannot be told takes both ways; where they differ, all is open.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Sequence
 from enum import Enum

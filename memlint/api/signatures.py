@@ -1,7 +1,5 @@
 """What the tables say of a callable, as values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import Enum, StrEnum
 

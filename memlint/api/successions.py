@@ -1,7 +1,5 @@
 """Picks the line of the hand-written knowledge that holds at a target."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 

@@ -6,8 +6,6 @@ Every kind has ``note``, a sentence for people, and ``safe``: what the model lea
 up to floating-point noise. Named tuples, since they are made at every start.
 """
 
-from __future__ import annotations
-
 from memlint.source.record import NamedTuple
 
 

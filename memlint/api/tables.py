@@ -5,8 +5,6 @@ twenty comparisons and one small JSON object each. The format is that of
 ``memlint.api.extract.history``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping

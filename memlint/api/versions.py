@@ -5,8 +5,6 @@ ignored (``2.13.0+cpu`` is ``2.13.0``). Much smaller than a general implementati
 raises on what people write in requirement files: an odd version compares by its numbers.
 """
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Callable

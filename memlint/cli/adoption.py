@@ -1,7 +1,5 @@
 """``check`` for code that is older than its linter: which findings are reported, and where."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 

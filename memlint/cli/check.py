@@ -1,7 +1,5 @@
 """``memlint check``: report findings, and tell by the exit status whether there are any."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """``memlint compare``: what changes in findings and memory, between scripts or since a commit."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """``memlint fits``: whether a run fits its GPUs, with which batch, and what to type next."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """``memlint fix``: apply fixes, and report what was done and what remains."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """``memlint fix --fit``: which fixes make each file's runs fit their GPU."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 

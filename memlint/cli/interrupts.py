@@ -1,7 +1,5 @@
 """The exceptions of a run that is stopped from outside."""
 
-from __future__ import annotations
-
 import signal
 from types import FrameType
 from typing import Any

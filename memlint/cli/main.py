@@ -4,8 +4,6 @@ Only this package uses click and prints. Each command imports what it needs when
 the program starts quickly.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

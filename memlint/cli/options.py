@@ -1,7 +1,5 @@
 """The options that commands share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 

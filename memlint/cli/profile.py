@@ -1,7 +1,5 @@
 """``memlint profile``: show what was alive at the peak of a memory snapshot."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """``memlint verify``: run a script and its fixed version, and show that they learn the same."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

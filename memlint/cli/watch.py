@@ -1,7 +1,5 @@
 """``memlint check --watch``: check again whenever a file changes, until Ctrl-C."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Answers to questions of yes or no that nobody may be able to tell: True, False or None."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Settings that a launch command gives to the script that it starts: its parsers take theirs."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """The Python value of an abstract one, where there is one."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from memlint.engine.values import Constant, Object, OneOf, Sequence, Symbol, Value

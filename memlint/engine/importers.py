@@ -4,8 +4,6 @@ What a module defines is judged with what they give to it. Imports are read with
 expression, of all files around, once in a run of memlint.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections import defaultdict

@@ -9,8 +9,6 @@ The run itself is here: scopes, objects, forks. ``statements``, ``expressions`` 
 say what each kind of node does to it.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property

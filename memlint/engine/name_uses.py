@@ -1,7 +1,5 @@
 """What statements do to a name: whether they read it, bind it, or let go of what it holds."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard

@@ -1,7 +1,5 @@
 """The nodes of a syntax tree, in less time than ``ast`` takes to give them."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ Answers are about one scope (a function or the module) and follow statements, br
 they are written. Where a closure or another function may read a name, it counts as read.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Iterator
 

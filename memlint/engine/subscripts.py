@@ -1,7 +1,5 @@
 """What a subscript keeps of a tensor: which positions, and how many numbers of each."""
 
-from __future__ import annotations
-
 import ast
 
 from memlint.engine.nodes import literal_of

@@ -4,8 +4,6 @@ Cost: one walk over all nodes, made when something is first asked of it, some 5 
 lines; the engine's own questions are answered by the same walk.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

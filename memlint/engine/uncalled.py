@@ -1,7 +1,5 @@
 """The order in which functions run that nothing at the top of a script called."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

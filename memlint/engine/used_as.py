@@ -4,8 +4,6 @@ A call is a model's where its file asks the callee for what modules alone have (
 mode), or reads logits of what comes back, or gives it a language model's inputs and reads the loss.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import lru_cache

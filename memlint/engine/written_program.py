@@ -1,7 +1,5 @@
 """Programs that stand for settings of another file: syntax trees whose nodes are places there."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 

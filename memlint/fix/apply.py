@@ -4,8 +4,6 @@ The tree says where things are and how they are laid out; what is written are sp
 file's own bytes. Bytes that no edit names are copied, never printed anew, so they cannot change.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -6,8 +6,6 @@ not kept: writing through it could leave half a file, and caches that share file
 not change. ``other_names`` counts them, so that users are told.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

@@ -4,8 +4,6 @@ A name that an import binds can be used where that import has certainly run, and
 in sight binds the same name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

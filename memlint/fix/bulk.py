@@ -5,8 +5,6 @@ for expressions thousands of operators deep. No edit speaks of the inside of suc
 sees blanks there. Edits are spliced into the file's own bytes, so the literal survives.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from itertools import accumulate

@@ -4,8 +4,6 @@ Quotes, continued lines and all other words stay. The file is read again: its co
 old ones but for what the edits say, else the new text is thrown away.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Sequence

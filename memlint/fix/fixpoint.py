@@ -4,8 +4,6 @@ A file that has not come to rest after ten passes, or comes back to a text it ha
 as it was: two rules then undo each other, which is our own fault.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ allocator reads its own when torch is imported), an import that is guarded by ``
 never into a ``TYPE_CHECKING`` block.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

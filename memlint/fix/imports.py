@@ -1,7 +1,5 @@
 """Imports: find the name a file already has for a thing, add it where it is safe, take it out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import libcst as cst

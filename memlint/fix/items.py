@@ -1,7 +1,5 @@
 """Items of dict displays: set, remove and rename string keys."""
 
-from __future__ import annotations
-
 import libcst as cst
 
 from memlint.fix.draft import Addition, Draft

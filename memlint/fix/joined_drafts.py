@@ -1,7 +1,5 @@
 """The drafts of one pass together: each call, dictionary and import gets and loses items once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Arguments of calls and class definitions: set, remove and rename keywords."""
 
-from __future__ import annotations
-
 import re
 
 import libcst as cst

@@ -5,8 +5,6 @@ known: whether a trailing comma is the last, whether an import is still used, wh
 left empty.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 

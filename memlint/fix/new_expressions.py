@@ -4,8 +4,6 @@ Parentheses are decided from the kinds of two nodes, the new expression and what
 one. In doubt they are added: one pair too many reads oddly, one too few computes something else.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re

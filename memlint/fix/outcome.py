@@ -1,7 +1,5 @@
 """What comes of fixes. Imports no libcst: recipes are rewritten without it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from memlint.source import Span

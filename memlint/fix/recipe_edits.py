@@ -4,8 +4,6 @@ What no edit names is copied: comments, order, quotes, anchors, indentation, lin
 text is read again, and its values must be the old ones with the edits made, else it is thrown away.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

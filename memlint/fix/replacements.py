@@ -1,7 +1,5 @@
 """Expressions in place: replace one, let a call call something else, rename an attribute."""
 
-from __future__ import annotations
-
 import libcst as cst
 
 from memlint.fix.draft import Draft

@@ -11,8 +11,6 @@ white space at the end of the file). It is therefore given a *view* of the file 
 spans are mapped back; since edits are spliced into the file's own bytes, those bytes survive.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import warnings

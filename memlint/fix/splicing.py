@@ -1,7 +1,5 @@
 """Splices made, and the splices between two texts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Whole statements: insert, remove, put under a ``with``, decorate."""
 
-from __future__ import annotations
-
 import re
 
 import libcst as cst

@@ -6,8 +6,6 @@ stands at the top of a file stays, for imports go there; where a fix imports or 
 away, so do functions that import, or that say the name.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ line that a fix made longer than that width becomes one argument a line, as blac
 out. Lines that the fix did not touch, and files that do not wrap, stay as they are.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import warnings

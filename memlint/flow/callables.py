@@ -1,7 +1,5 @@
 """What functions and methods do with what they are given: one table for all who follow a value."""
 
-from __future__ import annotations
-
 # -- anything --------------------------------------------------------------------------------------
 
 # Functions that show what they are given, or ask what it is, and keep nothing of it.

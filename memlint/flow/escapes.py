@@ -5,8 +5,6 @@ What reads a tensor in sight is a use (``script.uses_at``), and what reads an ob
 attribute. All other places where it stands may lead to code that reads any of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 
 from memlint.engine.nodes import CallNode, Expression

@@ -1,7 +1,5 @@
 """A script that the engine has run: its tree, its values, and the calls as they were evaluated."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cached_property, wraps

@@ -1,7 +1,5 @@
 """What happens in training, in the order of the run: passes backward, steps, generation."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from memlint.engine.name_uses import Turn, is_turn

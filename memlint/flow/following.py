@@ -1,7 +1,5 @@
 """The uses of a value wherever it goes within the script: through names and choices."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from memlint.engine.nodes import Node

@@ -5,8 +5,6 @@ what holds the graph is followed by name: through arithmetic, lists, attributes,
 script and their callers. Calls that memlint cannot see into may run backward themselves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 

@@ -1,7 +1,5 @@
 """What mended faults save where the phases of a step do not show it: by their own arithmetic."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from memlint.memory.timeline import Timeline, cache_bytes

@@ -4,8 +4,6 @@ An ``Architecture`` is read from a ``config.json`` (``families``) and knows noth
 Shapes: T tokens, D hidden, H query heads, K key/value heads, E experts.
 """
 
-from __future__ import annotations
-
 from memlint.source.record import Record
 
 

@@ -6,8 +6,6 @@ transformers, ``lora/layer.py`` of PEFT, ``autograd/_functions.py`` of bitsandby
 tensors of torch's own functions (``derivatives.yaml``). T tokens, D hidden, I inner width.
 """
 
-from __future__ import annotations
-
 from memlint.memory.architecture import Layer
 from memlint.memory.feed_forward import mlp
 from memlint.memory.lifetimes import Value

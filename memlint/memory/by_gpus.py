@@ -1,7 +1,5 @@
 """The peak by how many GPUs share a run, where nobody says how many, or how they share it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from memlint.memory.architecture import Architecture

@@ -1,7 +1,5 @@
 """Architectures by name: a shipped table, a ``config.json``, or the local hub cache."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@ Most decoders share one vocabulary of keys; what families do differently stands 
 named in ``unknown``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Numbers in a model's configuration, by whichever key its family writes them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Decoders: their layers of attention and feed-forward maps, read from a configuration."""
 
-from __future__ import annotations
-
 from itertools import groupby
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Encoders, and models of an encoder and a decoder: BERT, ViT, T5, BART and their like."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from memlint.api.knowledge.model_types import ModelType

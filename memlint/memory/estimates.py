@@ -1,7 +1,5 @@
 """What a run needs on its fullest GPU: allocated, reserved by the allocator, seen by nvidia-smi."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

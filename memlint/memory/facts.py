@@ -4,8 +4,6 @@ Each fact was read in the released packages named. A run whose versions are not 
 use the newest that is known.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

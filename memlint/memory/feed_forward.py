@@ -1,7 +1,5 @@
 """Feed-forward maps on the tape: dense, gated, and mixtures of experts."""
 
-from __future__ import annotations
-
 from memlint.memory.architecture import Linear, Mlp
 from memlint.memory.lifetimes import Value
 from memlint.memory.linear_maps import Weights, Work, cast, linear

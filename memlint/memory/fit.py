@@ -6,8 +6,6 @@ each tier the set with the least effort counts: time of a step, a person's work,
 is one run of the memory model, and the high end of its interval must fit.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations

@@ -1,7 +1,5 @@
 """GPUs by name: the bytes that torch and nvidia-smi report, and the context's share."""
 
-from __future__ import annotations
-
 import json
 import os
 from functools import cache

@@ -6,8 +6,6 @@ autograd engine: saved tensors die when their node has run, a second gradient of
 added into the first in place, and views share storage and gradient.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Linear maps on the tape: how a weight is held, its matmul, its quantized codes, its adapter."""
 
-from __future__ import annotations
-
 from memlint.memory.architecture import Linear
 from memlint.memory.lifetimes import Value
 from memlint.memory.tape import Tape

@@ -1,7 +1,5 @@
 """What mixes tokens, on the tape: attention of all kinds, delta rules, short convolutions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from memlint.memory.architecture import Attention, Linear

@@ -7,8 +7,6 @@ storage, and its parameters are counted. Types that transformers does not have (
 named and left out.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """Layer and RMS norms on the tape, written out or as one kernel."""
 
-from __future__ import annotations
-
 from memlint.memory.lifetimes import Value
 from memlint.memory.linear_maps import Work, cast
 from memlint.memory.tape import Tape

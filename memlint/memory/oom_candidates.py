@@ -6,8 +6,6 @@ kind runs out of memory, times what the traceback says, is a candidate's weight;
 all, divided by their sum, are the shares.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any

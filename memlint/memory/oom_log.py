@@ -5,8 +5,6 @@ most 1 MiB up to 2 MiB, one below 10 MiB up to 20 MiB, and any other up to a mul
 (``c10/cuda/CUDACachingAllocator``), then shows it with two decimals.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -6,8 +6,6 @@ size can be turned into a length. What no step of the model makes (copies for sa
 flat buffers, evaluation) is added from the sizes of its maps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 

@@ -5,8 +5,6 @@ Names are those of transformers' ``optim``. Sources: ``torch/optim`` (foreach an
 optimizers' own packages.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 from memlint.source.record import Record

@@ -10,8 +10,6 @@ Cost: one run of the model takes a millisecond; each set of changes is computed 
 or a loss that several of them have is recorded once.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

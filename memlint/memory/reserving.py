@@ -7,8 +7,6 @@ layers are played one by one; what the others keep (inputs, saved tensors, gradi
 allocated beside theirs in the same sizes, so that the totals are those of the whole model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from memlint.memory.allocator import CachingAllocator

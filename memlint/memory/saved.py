@@ -1,7 +1,5 @@
 """What the layers leave for backward: all they saved, their inputs alone, or what is offloaded."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 from memlint.memory import facts

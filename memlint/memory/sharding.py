@@ -7,8 +7,6 @@ zero1, zero2, zero3: DeepSpeed with a float32 master copy of the divided paramet
     states, zero2 gradients as well, zero3 weights as well, which stay gathered up to a budget.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

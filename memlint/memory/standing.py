@@ -1,7 +1,5 @@
 """What stands on a GPU from step to step: weights, adapters, optimizer states, gradients."""
 
-from __future__ import annotations
-
 from memlint.memory import facts
 from memlint.memory.checkpoints import find_architecture
 from memlint.memory.lifetimes import Tensor

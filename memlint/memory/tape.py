@@ -5,8 +5,6 @@ Python frame still holds, and which gradients exist beside them. A ``Tape`` reco
 of one block (a decoder layer, a loss) with the tensors that each keeps; ``lifetimes`` replays them.
 """
 
-from __future__ import annotations
-
 from memlint.memory.lifetimes import Lifetimes, Moment, Operation, Storage, Tensor, Trace, Value
 from memlint.source.record import Record
 

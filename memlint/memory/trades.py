@@ -1,7 +1,5 @@
 """What a change costs besides memory, in a sentence, with the rule whose page says more."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from memlint.source.record import NamedTuple

@@ -4,8 +4,6 @@ The examples and tests of a checkout of trl are for that trl, not for the newest
 ``pyproject.toml`` or ``setup.py`` says what it is, and it or a ``VERSION`` file which version.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Container

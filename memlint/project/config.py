@@ -5,8 +5,6 @@ their own. A key that nobody knows is an error with a suggestion, since a misspe
 is silently dropped costs more than it saves. ``tomllib`` is imported only if there is such a file.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any

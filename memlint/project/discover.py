@@ -8,8 +8,6 @@ that leads back to a folder above it is reported.
 Cost: one ``scandir`` per folder; no pattern is compiled for the usual ``.gitignore``.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Iterator, Sequence

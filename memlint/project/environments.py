@@ -7,8 +7,6 @@ Which environment is the user's is another question. A hook of pre-commit runs i
 its own, to which ``VIRTUAL_ENV`` and the head of ``PATH`` then point.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -9,8 +9,6 @@ proportion to pattern and path (pathspec's expressions take exponential time on 
 wildcards the leftmost match is as good as any other, so each is an atomic group.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

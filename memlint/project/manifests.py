@@ -8,8 +8,6 @@ of one small script would have to pay for.
 Only regular files up to a limit are read, each once, in time linear in their size.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -4,8 +4,6 @@ They say more than the project around it: ``uv run`` installs what the block nam
 or a script runs with what its first lines installed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from memlint.project.manifests import declared_in_strings

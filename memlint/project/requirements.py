@@ -6,8 +6,6 @@
 Every pattern takes time linear in the text: repositories from elsewhere decide what is read here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

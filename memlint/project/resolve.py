@@ -17,8 +17,6 @@ the newest release that it admits. Cost: one listing a folder and the files that
 are remembered by the ``Resolver``.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping, Sequence

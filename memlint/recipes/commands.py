@@ -5,8 +5,6 @@ keys stand in a shell script. What the command does not say is in the recipe tha
 is at hand, and unknown otherwise.
 """
 
-from __future__ import annotations
-
 from memlint.recipes.document import (
     Document,
     DocumentError,

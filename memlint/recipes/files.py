@@ -4,8 +4,6 @@ Nearly every YAML, JSON and shell file of a repository is none of ours: it is pa
 before anything is parsed. Imported at every start: light.
 """
 
-from __future__ import annotations
-
 import re
 
 from memlint.source.patterns import lazy_pattern

@@ -1,7 +1,5 @@
 """Launch commands in shell scripts, Makefiles, justfiles, Dockerfiles and notebooks."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ Variables are followed as long as the text decides them: a value that a branch, 
 program chooses is unknown. One pass over the text; what is never closed ends it.
 """
 
-from __future__ import annotations
-
 import itertools
 import posixpath
 import re

@@ -1,7 +1,5 @@
 """Reads the words of a shell script: quotes, escapes, and what variables put into them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Logging commands that Azure Pipelines shows as issues of a build."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.reports import Report

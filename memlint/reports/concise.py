@@ -1,7 +1,5 @@
 """One line per finding: ``path:row:column: CODE message``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.reports import Report

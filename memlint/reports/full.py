@@ -1,7 +1,5 @@
 """The default: each place with what is wrong, why it matters, and its line or the fix as a diff."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from memlint.reports import Report

@@ -1,7 +1,5 @@
 """Workflow commands that GitHub shows as annotations on a pull request."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

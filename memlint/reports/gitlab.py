@@ -1,7 +1,5 @@
 """GitLab's code quality report: a JSON list with a fingerprint for every finding."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -8,8 +8,6 @@ bytes ``low`` and ``high`` that a fix saves in ``phase``, whether the peak falls
 What could not be read has ``code`` null.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from json import dumps

@@ -1,7 +1,5 @@
 """JUnit's XML, which Jenkins and most CI services show: a suite a file, a failed case a finding."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 

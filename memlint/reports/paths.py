@@ -1,7 +1,5 @@
 """How services identify a finding: its file's path from the working folder, and a fingerprint."""
 
-from __future__ import annotations
-
 import os
 
 from memlint.run.results import Rendered

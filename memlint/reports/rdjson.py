@@ -1,7 +1,5 @@
 """Reviewdog's JSON: a comment on a pull request for every finding, with the fix to accept."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

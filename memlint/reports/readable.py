@@ -1,7 +1,5 @@
 """What the formats for people share: places, the line of a finding, the closing summary."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections import Counter

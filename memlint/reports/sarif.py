@@ -4,8 +4,6 @@ SARIF's rows are a file's, and a notebook's file is JSON: a finding there is put
 row, with cell and row in its message and as a logical location, and without fixes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

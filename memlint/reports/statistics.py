@@ -1,7 +1,5 @@
 """Findings counted by rule, most frequent first."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Colours and widths for terminals, without importing anything to get them."""
 
-from __future__ import annotations
-
 _CODES = {
     "bold": "1",
     "dim": "2",

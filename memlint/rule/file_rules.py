@@ -1,7 +1,5 @@
 """What is said of a file as such: of the comments that suppress findings, and of what is broken."""
 
-from __future__ import annotations
-
 from memlint.source.record import NamedTuple
 
 

@@ -1,7 +1,5 @@
 """What a rule is, and the names that ``memlint.rule`` offers to rules."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -4,8 +4,6 @@
 docstrings of what that offers. A test compares the page with the code.
 """
 
-from __future__ import annotations
-
 import enum
 import inspect
 import sys

@@ -4,8 +4,6 @@ Writes the rule's file, its page and two cases, a faulty and a clean one, into t
 one stands in. The tests of the new rule fail until its check is written.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path
@@ -16,8 +14,6 @@ GROUPS = {
 }  # fmt: skip
 
 _RULE = '''"""TODO: the fault, in one line: the page beside says what it costs, with sources."""
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 

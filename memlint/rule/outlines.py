@@ -5,8 +5,6 @@ of it. The trigger words of every rule therefore stand in ``memlint_rules/outlin
 this command writes. A rule that it does not name is imported at once.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable

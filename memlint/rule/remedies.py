@@ -4,8 +4,6 @@ A line of it names kinds of tensors, maybe a condition on the run's settings, an
 ``attention_scores (attention=eager): attn_implementation="sdpa"``.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from functools import cache

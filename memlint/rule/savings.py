@@ -1,7 +1,5 @@
 """What a finding costs and what a run needs, in bytes: what reports show and caches keep."""
 
-from __future__ import annotations
-
 from memlint.source.record import NamedTuple
 
 BELOW, ABOVE = 0.065, 0.05  # of an estimated peak: nine of ten measured ones lie between

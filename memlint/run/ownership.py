@@ -16,8 +16,6 @@ program's, whoever asks for its keys too: fixes of such keys are unsafe. Every a
 evidence.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Collection, Iterator, Sequence

@@ -6,8 +6,6 @@
 module that has it.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -4,8 +4,6 @@ Imported only when there is enough to do: ``concurrent.futures`` alone costs som
 go to the parent, which stops the others; nothing is written by a worker.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

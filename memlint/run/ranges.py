@@ -7,8 +7,6 @@ each of them comes to the same edits, whichever of the rules on versions asks fo
 deprecated here and gone there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 from itertools import groupby
 

@@ -4,8 +4,6 @@ No fault: a run that does not fit has no reason to forward its rows at once. The
 ``--fit`` alone, of trainers, recipes and launch commands like any rule of settings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.memory.fit import SMALLER, smaller

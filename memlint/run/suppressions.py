@@ -9,8 +9,6 @@ of another tool (``# memlint: disable=MEM301``), which never did.
 Comments are told from strings with ``tokenize``, only in files that hold the words at all.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The record of a run that a recipe describes: what its keys mean, and how they are set."""
 
-from __future__ import annotations
-
 import json
 
 from memlint.recipes.keys import component_takes

@@ -1,7 +1,5 @@
 """The record of a loop that trains a model of torchtune's own: its recipes, as Python."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 

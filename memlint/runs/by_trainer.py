@@ -1,7 +1,5 @@
 """The record of a run that a trainer makes: its configuration, and what its calls decide."""
 
-from __future__ import annotations
-
 from memlint.engine.nodes import Node
 from memlint.engine.project import are_of_one_file, is_elsewhere, place_of_setting
 from memlint.engine.values import Object

@@ -5,8 +5,6 @@ and ``torchtune.modules.loss``; the optimizers of torchao and bitsandbytes; the 
 and LLaMA-Factory; DeepSpeed's configuration reference; accelerate's documentation, "DeepSpeed".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One setting of one call: its value, whether it is given at all, and where it lives."""
 
-from __future__ import annotations
-
 import ast
 
 from memlint.engine.constants import MISSING, UNSURE, python_value, unified

@@ -4,8 +4,6 @@ Source: ``prepare_model_for_kbit_training`` of ``peft/utils/other.py``: it turns
 for quantized weights alone, and only where ``use_gradient_checkpointing`` is left on.
 """
 
-from __future__ import annotations
-
 from memlint.engine.values import Object, Value
 from memlint.script.call_settings import MISSING
 from memlint.script.called import Call, Called

@@ -6,8 +6,6 @@ where that is wrong, and nothing worse than silence follows. Comments and prose 
 what the script calls its own variables, unless the function says so.
 """
 
-from __future__ import annotations
-
 import re
 
 from memlint.engine.definitions import words_of_code

@@ -4,8 +4,6 @@
 ``Accelerator()``, takes them where the script says nothing. Source: ``accelerate/utils/launch.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from memlint.source.record import Record

@@ -5,8 +5,6 @@ models with what wraps them, hand-written loops, and the facts that no single ca
 in source order and computed when first asked for.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 from functools import cached_property

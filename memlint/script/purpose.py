@@ -6,8 +6,6 @@ are followed by value. Where rows go otherwise is read off the code around them;
 of sight leaves the purpose unknown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """Where a script turns text into tokens, and whether the rows that it makes are trained on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cached_property
 

@@ -6,8 +6,6 @@ them, say the rest in calls: ``set_activation_checkpointing``, ``OffloadActivati
 ``padded_collate_sft``. Source: the recipes of torchtune 0.6.
 """
 
-from __future__ import annotations
-
 import ast
 
 from memlint.flow.evaluated import query

@@ -4,8 +4,6 @@ A trainer that definitely never trains has no activations to keep, no gradients 
 what rules report of training is not its fault. Whatever is unknown counts as training.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from memlint.engine.nodes import Node

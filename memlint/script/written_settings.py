@@ -4,8 +4,6 @@ Hydra composes of the files that ``@hydra.main`` names.
 A user may give others, or override single ones: they count as what a launch command gives.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any

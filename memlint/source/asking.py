@@ -6,8 +6,6 @@ argument, a variable that is assigned, and a document's own setting ask for noth
 guess, which can make a fix unsafe and nothing else.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -5,8 +5,6 @@ requirements, lock files and caches. A named pipe would block for ever, ``/dev/z
 memory. Only regular files up to a limit are read; of what a user names, pipes too.
 """
 
-from __future__ import annotations
-
 import codecs
 import errno
 import os

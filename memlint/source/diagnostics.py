@@ -1,7 +1,5 @@
 """What is wrong with a file itself, as opposed to what a rule finds in it."""
 
-from __future__ import annotations
-
 from memlint.source.record import Record
 
 

@@ -5,8 +5,6 @@ says what shall stand there. ``memlint.fix`` turns a tuple of edits into new sou
 pass. ``source`` arguments are Python expressions or statements written without indentation.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from memlint.source import Span

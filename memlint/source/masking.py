@@ -6,8 +6,6 @@ assigned magic becomes the result of a call that nobody knows, so that its value
 Strings, brackets and continued lines are followed: a line within them is never a magic.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -10,8 +10,6 @@ Cost: one ``json.loads`` and one ``ast.parse`` a cell; finding the cells' places
 left until something is written.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

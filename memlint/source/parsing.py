@@ -4,8 +4,6 @@ A syntax tree takes up to 1.8 KB for each word or sign of the text, and what fol
 of that. A text of so many is generated data.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import warnings

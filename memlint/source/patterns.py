@@ -4,8 +4,6 @@ Compiling one takes some 0.1 ms, and most of the patterns of the modules that ev
 never used in it.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, AnyStr, cast
 

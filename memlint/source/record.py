@@ -11,8 +11,6 @@ as fast as if their constructors were written out: one is compiled for each numb
 each class has a copy with its own names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from operator import itemgetter

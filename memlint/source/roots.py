@@ -1,7 +1,5 @@
 """Where a project begins: the folder that something marks as one."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

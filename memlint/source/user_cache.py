@@ -4,8 +4,6 @@ The secret signs what is kept inside a project, where anybody who writes to the 
 file. So it must be something that a repository cannot bring along.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """``python -m memlint.api.extract``: fetch the listed wheels and write the tables."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

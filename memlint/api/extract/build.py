@@ -1,7 +1,5 @@
 """What is read of one release: its modules, their names, and the classes and functions in scope."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Mapping

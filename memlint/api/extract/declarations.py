@@ -10,8 +10,6 @@ or ``{"e": text}`` where it is no literal. The flags are letters:
     d deprecated        n not accepted by the constructor (a field with init=False)
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import re

@@ -5,8 +5,6 @@ A warning counts for the parameter that its sentence is about: the one quoted be
 from other places, is in the hand-written knowledge.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A definition's canonical name is the shortest path among its own and those of th
 it that offer it: ``trl.trainer.sft_config.SFTConfig`` is known as ``trl.SFTConfig``.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ fact holds in the newest release, so that a new release changes only what it cha
 range means every release that the record itself is in.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -6,8 +6,6 @@ files are whatever somebody's environment holds: it is killed when it takes too 
 limited where the system can do that.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

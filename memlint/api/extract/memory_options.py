@@ -1,7 +1,5 @@
 """Options of the newest releases whose names speak of memory: candidates for rules."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

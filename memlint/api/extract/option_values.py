@@ -6,8 +6,6 @@ trainer picks by name and refuses where it knows none such, takes the names that
 with. Enumerations that another library reads are listed under their own names.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import zipfile

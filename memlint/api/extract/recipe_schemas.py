@@ -5,8 +5,6 @@ its part ``datasets``, ``recipe lora_finetune_distributed`` those that a recipe 
 torchtune names components by import path as well: their parameters are sections too.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import tarfile

@@ -6,8 +6,6 @@ Three dots stand for what no option decides (devices, environments, calls). Path
 paths.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Sequence
 

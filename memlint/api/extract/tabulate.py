@@ -5,8 +5,6 @@ and only it is decoded. The first line, under the name of an exclamation mark, l
 the releases and the day of each.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar

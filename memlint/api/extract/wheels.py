@@ -6,8 +6,6 @@ files give the same tables. torch is read from
 its macOS wheels, whose Python modules are those of every platform at a tenth of the download.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

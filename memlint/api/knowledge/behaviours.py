@@ -4,8 +4,6 @@ Each line: what it is about, the package whose version decides, and the answers 
 from which on they hold (the empty string: from the first).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 BEHAVIOURS: Mapping[str, tuple[str, Mapping[str, str]]] = {

@@ -1,7 +1,5 @@
 """Defaults that are computed when the library is imported, and where keywords are handed on to."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from memlint.source.record import NamedTuple

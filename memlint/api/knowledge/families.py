@@ -5,8 +5,6 @@ configurations, `sizes` the numbers of parameters. A new family is a line here f
 it has: a pattern, and the traits of the checkpoints that it fits.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

@@ -6,8 +6,6 @@ that exactly one module of the target still offers is found there (``trl.ORPOTra
 ``trl.experimental.orpo``), and so is a keyword of a trainer that its configuration has.
 """
 
-from __future__ import annotations
-
 from memlint.api.knowledge.migrations import Migration, rows_of
 from memlint.api.successors import Build, Inline, Replace, Runtime
 

@@ -1,7 +1,5 @@
 """Options that are accepted and do nothing, in which versions, and where that was read."""
 
-from __future__ import annotations
-
 from memlint.api.knowledge.migrations import Ignored, rows
 
 _TOKENIZER = "transformers.AutoTokenizer.from_pretrained"

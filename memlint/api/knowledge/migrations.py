@@ -1,7 +1,5 @@
 """The forms in which knowledge is written down: named tuples, made in no time at import."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.api.successors import (

@@ -7,8 +7,6 @@ values or none. Then why, which option to ``drop`` or to set (``name = source``)
 is trained unless it says ``safely``, and what to do where neither is certain.
 """
 
-from __future__ import annotations
-
 from ast import literal_eval
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """How many parameters a published checkpoint has, by its name."""
 
-from __future__ import annotations
-
 import re
 
 from memlint.source.patterns import lazy_pattern

@@ -1,7 +1,5 @@
 """Deprecations that extraction cannot tie to a parameter: warned of elsewhere, or of a value."""
 
-from __future__ import annotations
-
 from memlint.api.knowledge.migrations import Warned, rows
 
 _AUTO = "transformers.models.auto.auto_factory._BaseAutoModelClass.from_pretrained"

@@ -1,7 +1,5 @@
 """Training that keeps every layer's activations until the backward pass."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

@@ -1,7 +1,5 @@
 """Activation checkpointing of the reentrant kind."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

@@ -1,7 +1,5 @@
 """Long contexts whose checkpointed activations stay on the GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change, triggers

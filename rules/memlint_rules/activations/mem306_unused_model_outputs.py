@@ -1,7 +1,5 @@
 """Hidden states or attention weights asked for in training and never read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Call, Finding, Level, Rule, Script, advise, edits, facts, fix, triggers

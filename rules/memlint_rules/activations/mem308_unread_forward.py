@@ -1,7 +1,5 @@
 """A forward pass in a training step whose result nobody reads."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Batches that wait in pageable memory of the host."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change

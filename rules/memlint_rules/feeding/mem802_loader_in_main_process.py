@@ -1,7 +1,5 @@
 """Batches that are made by the process that trains."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

@@ -1,7 +1,5 @@
 """Batches or rows whose sizes are no multiples of 8."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Config, Finding, Level, Rule, Script, Skip, edits, fix, triggers

@@ -1,7 +1,5 @@
 """A long run of a model that is not compiled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change

@@ -1,7 +1,5 @@
 """Evaluation of hand-written loops over larger batches than training's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Script, edits, facts, fix, is_elsewhere

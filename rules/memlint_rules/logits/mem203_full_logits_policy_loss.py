@@ -1,7 +1,5 @@
 """A policy-gradient loss over logits of size tokens times vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Script, Skip, triggers

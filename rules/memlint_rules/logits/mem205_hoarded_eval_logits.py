@@ -1,7 +1,5 @@
 """Evaluation that keeps the logits of every sequence on the GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

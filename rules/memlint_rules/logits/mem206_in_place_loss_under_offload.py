@@ -1,7 +1,5 @@
 """Liger's cross entropy, which writes over its logits, while activation offloading copies them."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """An evaluation batch that is larger than the training batch and builds full logits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

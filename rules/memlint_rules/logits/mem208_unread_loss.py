@@ -1,7 +1,5 @@
 """Labels given to a model whose loss nobody reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Script, Skip, edits, facts, fix, triggers

@@ -1,7 +1,5 @@
 """Logits of all positions computed where one position, or the completion, is read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

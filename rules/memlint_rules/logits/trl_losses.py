@@ -1,7 +1,5 @@
 """How full logits of TRL's losses are avoided: by the runtime, or by an option of the release."""
 
-from __future__ import annotations
-
 import ast
 
 from memlint.rule import Fix, Script, Trainer, advise, edits, fix_of_model

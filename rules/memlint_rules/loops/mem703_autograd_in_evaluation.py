@@ -1,7 +1,5 @@
 """Evaluation that records a graph nobody will run backward through."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

@@ -1,7 +1,5 @@
 """A graph kept after the only backward pass that runs through it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Call, Finding, Fix, Level, Rule, Script, Skip, advise, edits, facts, fix

@@ -1,7 +1,5 @@
 """The allocator's cache, emptied in every training step."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

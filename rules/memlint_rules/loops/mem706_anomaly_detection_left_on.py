@@ -1,7 +1,5 @@
 """Debugging left on in training: anomaly detection, the history of allocations, profilers."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

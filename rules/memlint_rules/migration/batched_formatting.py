@@ -4,8 +4,6 @@ Until 0.20 TRL gave the function a batch of rows and took a list of texts; since
 row and wants its text. A function written for batches gets a batch of one row.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

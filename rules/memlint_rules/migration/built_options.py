@@ -4,8 +4,6 @@
 with all that the call says of quantization.
 """
 
-from __future__ import annotations
-
 import ast
 
 from memlint.rule import Object, Setting, edits, successors

@@ -1,7 +1,5 @@
 """The calls of a script as the target's libraries would take them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from memlint.rule import (

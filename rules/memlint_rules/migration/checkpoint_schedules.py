@@ -1,7 +1,5 @@
 """Schedules of evaluation and checkpoints under which the best checkpoint cannot be known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Config, Finding, Script, advise

@@ -1,7 +1,5 @@
 """Methods of models that warn of their end: they have another name now."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Options that are assigned after the configuration was made, when they have been read."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@
 still wants it sets it on the arguments, where it can be asked for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Script, edits, facts, fix, is_guarded, successors

@@ -1,7 +1,5 @@
 """An option that still works at the target version and warns of its end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

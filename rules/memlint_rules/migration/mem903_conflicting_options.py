@@ -1,7 +1,5 @@
 """Combinations of options that the library refuses at run time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

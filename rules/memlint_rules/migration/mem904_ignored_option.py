@@ -1,7 +1,5 @@
 """An option that is accepted and does nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

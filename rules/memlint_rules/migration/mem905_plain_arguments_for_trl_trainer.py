@@ -1,7 +1,5 @@
 """A TRL trainer that is given plain ``TrainingArguments``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Config, Finding, Level, Rule, Script, Skip, Trainer, is_elsewhere, triggers

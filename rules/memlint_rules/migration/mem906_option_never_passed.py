@@ -1,7 +1,5 @@
 """A memory option that is assigned to a variable which nothing reads."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@
 and where it is named to the eye.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import NamedTuple
 

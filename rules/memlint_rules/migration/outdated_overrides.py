@@ -1,7 +1,5 @@
 """Methods that the target's Trainer calls with more than a script's override takes."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Plain ``TrainingArguments`` become the configuration class of the trainer that gets them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

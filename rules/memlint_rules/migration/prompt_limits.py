@@ -1,7 +1,5 @@
 """A limit that the configuration lost: the runtime's trainer cuts prompts as TRL's did."""
 
-from __future__ import annotations
-
 import ast
 
 from memlint.rule import (

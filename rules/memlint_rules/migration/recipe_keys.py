@@ -6,8 +6,6 @@ DeepSpeed's configuration reference and ``deepspeed.runtime.zero.config``; trans
 documentation, "DeepSpeed" (activation checkpointing).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Recipe, advise, edits, fix, recipes

@@ -1,7 +1,5 @@
 """What a trainer refuses of its arguments: data, collators, rewards."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import UNSURE, Config, Object, Script, Setting, Trainer, advise, facts

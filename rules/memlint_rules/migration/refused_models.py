@@ -1,7 +1,5 @@
 """What a trainer refuses of its model: quantized or narrow weights, adapters on the head."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

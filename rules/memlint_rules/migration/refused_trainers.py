@@ -1,7 +1,5 @@
 """Arguments that a trainer refuses together, by the tables of refusals."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A trainer's keyword becomes an option of its configuration, wherever that is made."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

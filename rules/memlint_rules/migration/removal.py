@@ -1,7 +1,5 @@
 """How a finding speaks of what the target no longer has."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from memlint.rule import Fix, History, Script, advise

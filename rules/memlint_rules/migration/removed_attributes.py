@@ -1,7 +1,5 @@
 """Attributes and methods that objects of the target's classes no longer have."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Collection, Iterator
 

@@ -1,7 +1,5 @@
 """Classes and functions that the target no longer has, imported or read from their module."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from itertools import islice

@@ -1,7 +1,5 @@
 """Options, and values of options, that the target's signatures no longer take."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 

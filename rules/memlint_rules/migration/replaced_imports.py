@@ -1,7 +1,5 @@
 """What takes the place of an imported name that is gone, in the import and in every call."""
 
-from __future__ import annotations
-
 import ast
 
 from memlint.rule import Call, Fix, Script, advise, edits, facts, fix, successors

@@ -1,7 +1,5 @@
 """What takes the place of a method or an attribute that is gone."""
 
-from __future__ import annotations
-
 import ast
 
 from memlint.rule import Call, Fix, Script, advise, edits, facts, fix, successors

@@ -1,7 +1,5 @@
 """Methods that return a mapping at the target, where the script takes the ids in it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Call, Finding, Object, Script, edits, facts, fix, is_guarded

@@ -6,8 +6,6 @@ can be read where it has to go, and what else the call already says. Where an ed
 there is advice instead.
 """
 
-from __future__ import annotations
-
 import ast
 
 from memlint.rule import (

@@ -1,7 +1,5 @@
 """Keywords that a class takes without knowing them, and throws away."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Call, Finding, How, Script, Setting, advise

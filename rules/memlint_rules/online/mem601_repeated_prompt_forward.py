@@ -1,7 +1,5 @@
 """A prompt that goes through the model once for every completion of its group."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import lcm
 

@@ -1,7 +1,5 @@
 """Weights that ZeRO-3 has sharded, gathered whole on every GPU to generate."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

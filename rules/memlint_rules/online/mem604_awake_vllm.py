@@ -1,7 +1,5 @@
 """A vLLM engine on the training GPU that keeps its memory while the model trains."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change, triggers

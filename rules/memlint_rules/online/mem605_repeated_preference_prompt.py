@@ -1,7 +1,5 @@
 """A prompt that goes through the model once for the chosen and once for the rejected answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Config, Finding, Level, Rule, Script, Skip, Trainer, triggers

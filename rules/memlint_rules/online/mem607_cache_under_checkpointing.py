@@ -1,7 +1,5 @@
 """A cache of keys and values given to a model that checkpoints its activations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Script, Skip, advise, facts, triggers

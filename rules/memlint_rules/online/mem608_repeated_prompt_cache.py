@@ -1,7 +1,5 @@
 """A prompt's cache of keys and values, copied for every completion of its group."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Script, Skip, advise, triggers

@@ -1,7 +1,5 @@
 """Adam that keeps two float32 numbers for every weight of a full fine-tune."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change, triggers

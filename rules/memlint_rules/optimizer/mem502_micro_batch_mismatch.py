@@ -1,7 +1,5 @@
 """A micro-batch that does not fit the accumulation beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import inf
 

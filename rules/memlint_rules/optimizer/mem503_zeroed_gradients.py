@@ -1,7 +1,5 @@
 """Gradients that are filled with zeros instead of freed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

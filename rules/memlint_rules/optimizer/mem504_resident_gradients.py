@@ -1,7 +1,5 @@
 """A full fine-tune without accumulation that keeps all gradients until the optimizer's step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import inf
 

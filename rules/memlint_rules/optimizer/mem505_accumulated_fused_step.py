@@ -1,7 +1,5 @@
 """Gradient accumulation with an optimizer that steps inside backward."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, TrainingRun, by_change

@@ -1,7 +1,5 @@
 """Gradients that ``DistributedDataParallel`` holds twice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

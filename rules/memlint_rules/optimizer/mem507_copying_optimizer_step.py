@@ -1,7 +1,5 @@
 """Adam of torch that steps all weights at once, through copies as large as all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change, triggers

@@ -1,7 +1,5 @@
 """A full fine-tune on several GPUs, each of which keeps all weights, gradients and states."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change

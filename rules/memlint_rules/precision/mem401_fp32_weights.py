@@ -1,7 +1,5 @@
 """Weights held in float32 where half of the bytes would do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

@@ -1,7 +1,5 @@
 """Training that computes in float32 where mixed precision would halve its activations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change, triggers

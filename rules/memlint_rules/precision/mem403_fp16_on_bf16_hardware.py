@@ -1,7 +1,5 @@
 """Mixed precision in fp16 where bf16 would do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

@@ -1,7 +1,5 @@
 """Float32 matrix products at full precision."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

@@ -1,7 +1,5 @@
 """A reference model in memory beside a policy that does not need it there."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

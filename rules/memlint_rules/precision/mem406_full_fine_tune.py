@@ -1,7 +1,5 @@
 """All weights of a large model trained, where an adapter would train a hundredth of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import inf
 

@@ -1,7 +1,5 @@
 """A large frozen base in 16 bits under an adapter, where 4 bits would do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import inf
 

@@ -1,7 +1,5 @@
 """Quantized training that computes or keeps in float32 what 16 bits would do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

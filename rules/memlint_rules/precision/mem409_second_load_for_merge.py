@@ -1,7 +1,5 @@
 """The base loaded on the GPU again, to merge or to generate, while training still holds it."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A checkpoint that is read onto the GPU, beside the model that it is copied into."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

@@ -1,7 +1,5 @@
 """Embeddings or the head trained whole beside a LoRA."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change, triggers

@@ -1,7 +1,5 @@
 """A frozen base that stays on the GPU, where it could visit it a layer at a time."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

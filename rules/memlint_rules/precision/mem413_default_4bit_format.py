@@ -1,7 +1,5 @@
 """A 4-bit base in the format that bitsandbytes takes where nobody chooses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Call, Finding, Level, Rule, Script, Skip, edits, fix, triggers

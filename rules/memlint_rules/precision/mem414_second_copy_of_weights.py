@@ -1,7 +1,5 @@
 """A copy of all weights that stays on the GPU and is never run: an average, or the best so far."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change, triggers

@@ -1,7 +1,5 @@
 """Frozen copies of a model that a hand-written loop trains, as references of its loss."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Call, Finding, Object, Script, advise, facts, is_elsewhere

@@ -1,7 +1,5 @@
 """Training examples without a limit on their length."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

@@ -1,7 +1,5 @@
 """A training set padded to one fixed length."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

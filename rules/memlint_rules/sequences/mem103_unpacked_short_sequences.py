@@ -1,7 +1,5 @@
 """Supervised fine-tuning that pads every row of a batch to the longest."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change, triggers

@@ -1,7 +1,5 @@
 """Batches padded to their longest row, where the model could do without padding."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

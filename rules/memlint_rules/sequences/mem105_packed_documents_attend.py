@@ -1,7 +1,5 @@
 """Documents packed into one row that attend to each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

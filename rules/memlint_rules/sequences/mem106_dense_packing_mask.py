@@ -1,7 +1,5 @@
 """Packed or padding-free rows on attention that needs a mask of tokens times tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Config, Finding, Level, Rule, Script, Skip, call_after_trainer, triggers

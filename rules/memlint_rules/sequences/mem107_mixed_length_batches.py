@@ -1,7 +1,5 @@
 """Padded batches of an encoder-decoder that mix short and long rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Script, Skip, Trainer, edits, fix, triggers

@@ -1,7 +1,5 @@
 """Micro-batches padded to the longest rows of a whole generation batch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Script, Skip, Trainer, triggers

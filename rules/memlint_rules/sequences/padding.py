@@ -4,8 +4,6 @@ Tokenization that no longer pads needs a collator that does: examples of differe
 without one. Which collator may take over depends on the labels and on the one that is there.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 
