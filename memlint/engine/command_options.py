@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from memlint.engine.command_line import CommandLine, kind_of_annotation
 from memlint.engine.values import (
     UNKNOWN,
     Constant,
     Function,
+    Invocation,
     Object,
     Provenance,
     Symbol,
     Value,
     truth,
 )
-
-if TYPE_CHECKING:
-    from memlint.engine.values import Invocation
 
 
 def command_line_default(function: Function, name: str, default: Value | None) -> Value:

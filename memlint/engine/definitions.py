@@ -6,13 +6,10 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from memlint.engine.nodes import walk
+from memlint.engine.tree import Tree
 from memlint.engine.values import Class
-
-if TYPE_CHECKING:
-    from memlint.engine.tree import Tree
 
 _SPEAKING = (ast.Attribute, ast.keyword, ast.Import, ast.ImportFrom, ast.Constant, ast.Expr)
 _WORD = re.compile(r"[A-Za-z_]\w*")

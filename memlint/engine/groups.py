@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from memlint.engine.scopes import Flow
+from memlint.engine.scopes import Flow
 
 _READERS = ("parameters", "named_parameters")
 # Functions that hand on what they are given.

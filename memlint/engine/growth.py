@@ -5,15 +5,12 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
 
+from memlint.engine.name_uses import Loop, Turn
 from memlint.engine.nodes import walk
+from memlint.engine.tree import Tree
+from memlint.engine.values import FunctionNode
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.engine.name_uses import Loop, Turn
-    from memlint.engine.tree import Tree
-    from memlint.engine.values import FunctionNode
 
 Growth = ast.Assign | ast.AugAssign
 Store = ast.Assign | ast.AugAssign | ast.AnnAssign

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from memlint.engine.answers import all_of, any_of, opposite
 from memlint.engine.constants import UNSURE
+from memlint.engine.name_uses import Turn
 from memlint.engine.nodes import called_name, calls_in, targets_of, walk
+from memlint.engine.tree import Tree
 from memlint.engine.values import Object
-
-if TYPE_CHECKING:
-    from memlint.engine.name_uses import Turn
-    from memlint.engine.tree import Tree
 
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 Python = Callable[[ast.expr], object]

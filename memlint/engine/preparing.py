@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from memlint.engine.nodes import called_name, calls_in, last_name, walk
+from memlint.engine.values import FunctionNode
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.engine.values import FunctionNode
 
 # Attributes that lists do not have.
 _OF_TENSORS = frozenset({"clone", "squeeze", "shape", "size", "tolist", "flatten"})

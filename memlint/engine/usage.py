@@ -9,15 +9,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from memlint.engine.nodes import called_name, walk
+from memlint.engine.nodes import CallNode, Expression, Node, called_name, walk
+from memlint.engine.tree import Tree
+from memlint.engine.values import Function
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import CallNode, Expression, Node
-    from memlint.engine.tree import Tree
-    from memlint.engine.values import Function
 
 
 class Way(StrEnum):

@@ -10,18 +10,13 @@ in which fixes arrive plays no part.
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+import libcst as cst
+
+from memlint.fix.spans import Tree
 from memlint.source import Span
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
-
-    import libcst as cst
-
-    from memlint.fix.spans import Tree
-
 
 # A comment on its way to a line stands between these, which no Python source holds outside of
 # strings; what becomes of it is in ``memlint.fix.notes``.

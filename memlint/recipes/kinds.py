@@ -16,14 +16,11 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+from memlint.api.lookup import Api
 from memlint.recipes.document import MappingNode, Node, Scalar, merged, resolved
 from memlint.source import Source
 from memlint.source.record import NamedTuple, Record
-
-if TYPE_CHECKING:
-    from memlint.api.lookup import Api
 
 
 class Kind(StrEnum):

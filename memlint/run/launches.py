@@ -15,11 +15,15 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memlint.api.lookup import Api
 from memlint.engine.project import project_of
+from memlint.fix.draft import Splice
 from memlint.recipes.document import values
 from memlint.recipes.launch import Command
+from memlint.recipes.recipe import Recipe
+from memlint.rule import Rule
 from memlint.rule.findings import Applicability, Finding
 from memlint.run.command_lines import (
     MAX_BYTES,
@@ -38,24 +42,17 @@ from memlint.run.engine import (
     unsuppressed,
 )
 from memlint.run.pricing import settings_or_none
-from memlint.run.runs import Runs
+from memlint.run.runs import Around, Runs
 from memlint.run.trl_recipes import edits_where_written, settings_of_trl
 from memlint.runs.devices import by_deepspeed, by_file_name
 from memlint.runs.recipe_settings import settings_of_recipe
 from memlint.runs.run_settings import joined, settings_of
+from memlint.script.model import Script
 from memlint.source import Place, Source, Span
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.api.lookup import Api
-    from memlint.fix.draft import Splice
-    from memlint.recipes.recipe import Recipe
-    from memlint.rule import Rule
-    from memlint.run.runs import Around
-    from memlint.script.model import Script
 
 NO_COMMANDS = "starts no training script: nothing to check"
 # On whose versions it depends what is found.

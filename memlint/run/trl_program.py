@@ -8,8 +8,9 @@ tables, same fixes. The nodes are places of the recipe, so that findings and edi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from memlint.api.lookup import Api
+from memlint.engine.nodes import CallNode, Expression, Module
 from memlint.engine.written_program import NOWHERE, Argument, WrittenProgram
 from memlint.recipes.document import (
     Entry,
@@ -22,14 +23,10 @@ from memlint.recipes.document import (
 )
 from memlint.recipes.kinds import Method, Reader
 from memlint.recipes.recipe import Recipe, is_interpolated
+from memlint.run.runs import Around
 from memlint.script.parsers import ADAPTER, DEFAULTS, QUANTIZATION
 from memlint.source import Place, Span
 from memlint.source.record import Record
-
-if TYPE_CHECKING:
-    from memlint.api.lookup import Api
-    from memlint.engine.nodes import CallNode, Expression, Module
-    from memlint.run.runs import Around
 
 MODEL_CONFIG = "trl.ModelConfig"
 _TYPE = "bnb_4bit_quant_type"

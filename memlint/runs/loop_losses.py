@@ -7,23 +7,18 @@ script computes from the logits: they are made tile by tile, as far as they are 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from memlint.flow.escapes import goes_out_of_sight
 from memlint.runs.run import Change
 from memlint.runs.runtime_calls import IF_TAKEN, call_on_model
 from memlint.runs.trainer_batches import doubt_of_load
-from memlint.script.forward_passes import all_forwards_of, are_of_one_model
+from memlint.script.called import Call
+from memlint.script.forward_passes import Forward, all_forwards_of, are_of_one_model
 from memlint.script.handwritten_losses import LossForm, TokenLoss, are_read_alone
 from memlint.script.loaded_models import ModelFacts
+from memlint.script.model import Script
 from memlint.script.readers import leaves_logits, reads_unknown_logits
 from memlint.script.reads import fields_read, forward_of
 from memlint.source.edits import RemoveKeyword
-
-if TYPE_CHECKING:
-    from memlint.script.called import Call
-    from memlint.script.forward_passes import Forward
-    from memlint.script.model import Script
 
 _FUSE = "memlint_runtime.fuse_causal_lm_loss"
 _DEFER = "memlint_runtime.losses.defer_logits"

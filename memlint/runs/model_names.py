@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from memlint.engine.modes import module_root
 from memlint.engine.nodes import CallNode, Statement
 from memlint.engine.project import is_elsewhere
 from memlint.engine.usage import Way
 from memlint.engine.values import Object, options
-from memlint.script.loaded_models import chain_of, is_adapter
+from memlint.script.called import Call
+from memlint.script.loaded_models import ModelFacts, chain_of, is_adapter
+from memlint.script.model import Script
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.script.called import Call
-    from memlint.script.loaded_models import ModelFacts
-    from memlint.script.model import Script
 
 
 class Naming(NamedTuple):

@@ -7,8 +7,6 @@ and do nothing where no gradient is wanted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from memlint.engine.definitions import keeps_state
 from memlint.engine.growth import binds_as_target
 from memlint.engine.modes import module_root
@@ -17,11 +15,9 @@ from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Object, Value, options
 from memlint.runs.references import reference_to
 from memlint.runs.run import Change
+from memlint.script.loop_models import OwnModel
+from memlint.script.model import Script
 from memlint.source.edits import Edit, ReplaceExpression
-
-if TYPE_CHECKING:
-    from memlint.script.loop_models import OwnModel
-    from memlint.script.model import Script
 
 _CHECKPOINT = "torch.utils.checkpoint.checkpoint"
 _SEQUENTIAL = "torch.utils.checkpoint.checkpoint_sequential"

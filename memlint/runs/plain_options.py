@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memlint.engine.values import ABSENT, Object, OneOf, Provenance, Symbol, merge
 from memlint.script.call_settings import (
@@ -14,10 +14,8 @@ from memlint.script.call_settings import (
     setting_of,
     unified,
 )
+from memlint.script.called import Call, Called
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.script.called import Call, Called
 
 Options = dict[str, Any]
 # The option, the setting that it decides, and what reads its value; None: not understood.

@@ -6,31 +6,25 @@ their log-probabilities is what is learned from, and it starts at 0 only where t
 
 from __future__ import annotations
 
+import ast
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from memlint.engine.nodes import Node, Statement
 from memlint.engine.values import Constant, Object, Symbol
 from memlint.flow.evaluated import query
 from memlint.runs.changes import add_item, set_item, set_option, together
 from memlint.runs.references import reference_to
 from memlint.runs.run import Change, Field, span_in
-from memlint.script.call_settings import UNSURE
+from memlint.script.call_settings import UNSURE, Setting
+from memlint.script.called import Call
+from memlint.script.calls import Config, Trainer
+from memlint.script.forward_passes import Forward
 from memlint.script.loaded_models import model_facts
+from memlint.script.model import Script
 from memlint.script.weight_precision import DTYPE_OPTIONS
-from memlint.source.edits import WrapStatements
+from memlint.source.edits import Edit, WrapStatements
 from memlint.source.patterns import lazy_pattern
-
-if TYPE_CHECKING:
-    import ast
-
-    from memlint.engine.nodes import Node, Statement
-    from memlint.script.call_settings import Setting
-    from memlint.script.called import Call
-    from memlint.script.calls import Config, Trainer
-    from memlint.script.forward_passes import Forward
-    from memlint.script.model import Script
-    from memlint.source.edits import Edit
 
 FLOAT32 = "torch.float32"
 _WIDE = "float32"

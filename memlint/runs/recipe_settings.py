@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memlint.api.lookup import Api
 from memlint.recipes.document import values
 from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import UNKNOWN, Recipe
@@ -28,9 +29,6 @@ from memlint.runs.plain_options import (
 )
 from memlint.script.launcher import Launcher
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.api.lookup import Api
 
 # The file of the project that a recipe means by a word, read; None where there is none.
 Files = Callable[[str], Recipe | None]

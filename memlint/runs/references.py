@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from memlint.api.drop_ins import stands_in
+from memlint.script.called import Call
+from memlint.script.model import Script
 from memlint.source.edits import AddImport, Edit, RemoveImport, ReplaceCallee
 from memlint.source.record import Record
-
-if TYPE_CHECKING:
-    from memlint.script.called import Call
-    from memlint.script.model import Script
 
 ImportEntry = tuple[ast.Import | ast.ImportFrom, ast.alias, str]
 

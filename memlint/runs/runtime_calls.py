@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from memlint.runs.changes import together
 from memlint.runs.model_names import namings_when_complete
 from memlint.runs.references import reference_to
 from memlint.runs.run import Change
+from memlint.script.calls import Trainer
+from memlint.script.loaded_models import ModelFacts
+from memlint.script.model import Script
 from memlint.source.edits import Edit, InsertStatement
-
-if TYPE_CHECKING:
-    from memlint.script.calls import Trainer
-    from memlint.script.loaded_models import ModelFacts
-    from memlint.script.model import Script
 
 IF_TAKEN = "if the runtime takes the model: its code may not be transformers' own"
 
