@@ -1,7 +1,5 @@
 """Parameters that a command line fills in: options of click and typer, and fire's flags."""
 
-from __future__ import annotations
-
 import ast
 
 from memlint.engine.command_line import CommandLine, kind_of_annotation

@@ -1,7 +1,5 @@
 """Classes and functions as they are defined, and the words that code is made of."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """How parameters are parted into groups for an optimizer, as it is written."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

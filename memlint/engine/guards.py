@@ -1,7 +1,5 @@
 """What decides whether a statement runs, and what becomes of its errors."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """What a function that prepares rows is written to do with them: labels, lists, cuts by hand."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

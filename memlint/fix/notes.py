@@ -5,8 +5,6 @@ item goes and the same fix writes something in its place, they are marked in the
 where it has come to stand: at the end of that line, or above it.
 """
 
-from __future__ import annotations
-
 import re
 
 from memlint.fix.draft import MARK, Note, Splice

@@ -4,8 +4,6 @@ The defaults are the libraries' own where they have one; else what most runs use
 names the key that settles it: ``--assume seq_len=4096``.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from memlint.api.knowledge.model_types import model_type

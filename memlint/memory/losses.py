@@ -12,8 +12,6 @@ chunked: logits in pieces. TRL's kernel keeps none; loops that split tokens keep
 liger: the output matrix inside the loss: gradients of hidden states and matrix, one chunk.
 """
 
-from __future__ import annotations
-
 from memlint.memory.architecture import Linear
 from memlint.memory.lifetimes import Value
 from memlint.memory.linear_maps import Weight, Work, cast, linear

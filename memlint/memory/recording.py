@@ -1,7 +1,5 @@
 """The layers and the loss of one micro-batch, each recorded once and replayed."""
 
-from __future__ import annotations
-
 from functools import cached_property, lru_cache
 
 from memlint.api.knowledge.model_types import model_type

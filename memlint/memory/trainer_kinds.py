@@ -1,7 +1,5 @@
 """What each trainer makes of a micro-batch: rows, losses, models beside the trained one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from memlint.source.record import Record

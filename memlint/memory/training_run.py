@@ -1,7 +1,5 @@
 """One training run as the settings give it: its model, its GPU's share, its micro-batch."""
 
-from __future__ import annotations
-
 from memlint.memory import facts
 from memlint.memory.architecture import Architecture
 from memlint.memory.gpus import find_gpu

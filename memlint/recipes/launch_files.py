@@ -1,7 +1,5 @@
 """Where shell commands stand in a file of each kind, and what its variables are."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The runs that a file describes: what ``estimate``, ``--fit`` and ``oom`` take."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any

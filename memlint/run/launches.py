@@ -8,8 +8,6 @@ A shell array may hold flags of two programs. What one of them should get in its
 there only where the other, checked by itself, asks for the same.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections import defaultdict

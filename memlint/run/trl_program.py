@@ -5,8 +5,6 @@ tree of a script that does so, the recipe meets the same rules as a script: same
 tables, same fixes. The nodes are places of the recipe, so that findings and edits are, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from memlint.api.lookup import Api

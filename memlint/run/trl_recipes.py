@@ -1,8 +1,6 @@
 """Recipes of TRL against the rules: each is the script that its program runs
 (``memlint.run.trl_program``), whose findings and edits become the recipe's."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

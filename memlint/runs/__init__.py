@@ -1,7 +1,5 @@
 """A training run as one record: its settings, and how each is changed where it is written."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.recipes.recipe import Recipe

@@ -1,7 +1,5 @@
 """The record of a language model of the script's own classes, as far as steps of its own decide."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from memlint.engine.constants import python_value

@@ -1,7 +1,5 @@
 """Models that stand beside the trained one: teachers, references, averages, and their logits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.engine.constants import python_value

@@ -4,8 +4,6 @@ Sources: ``_process_fsdp_args`` of transformers (FSDP2 from 5.10 on), DeepSpeed'
 reference, accelerate's plugins.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -1,8 +1,6 @@
 """Which weights of a model a script leaves out of training: its backbone, its embeddings, or a part
 whose share nobody can tell."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.engine.constants import UNSURE, python_value

@@ -1,7 +1,5 @@
 """How a run's model is loaded: checkpoint, head, dtype, attention, quantization, adapters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

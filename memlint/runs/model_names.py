@@ -1,7 +1,5 @@
 """Where a script gives a model its name: from there on, statements of a fix can speak of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.engine.modes import module_root

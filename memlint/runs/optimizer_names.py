@@ -3,8 +3,6 @@
 Measured: bitsandbytes keeps float32 states whatever the weights' dtype is, torchao follows it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

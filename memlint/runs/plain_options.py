@@ -1,7 +1,5 @@
 """Options as plain values, whether a call, a dictionary or a JSON file gives them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

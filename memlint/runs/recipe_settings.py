@@ -4,8 +4,6 @@ Sources: the recipes and components of torchtune; ``loaders/model.py``, ``utils/
 schemas of axolotl; ``hparams`` and ``model/adapter.py`` of LLaMA-Factory.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

@@ -5,8 +5,6 @@ Whatever the run is written in (a trainer's configuration, a loop, a recipe), a 
 the edits is a front end for each way of writing, with a table of options for each program.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from memlint.engine.nodes import Node

@@ -1,7 +1,5 @@
 """A run in the memory model's words: what estimates, prices and ``--fit`` take."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from memlint.engine.answers import any_of

@@ -6,8 +6,6 @@ effect returns the call's value, or None to leave it at "a new object made by th
 call".
 """
 
-from __future__ import annotations
-
 import ast
 
 from memlint.engine.binding import (

@@ -4,8 +4,6 @@
 TRL from some release on and the runtime do not make them; Unsloth and remote code do as they like.
 """
 
-from __future__ import annotations
-
 import ast
 from enum import StrEnum
 

@@ -4,8 +4,6 @@ A parser remembers its arguments as bindings. What it parses is an object with t
 in which the launch command, as far as it is known, has its say.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """In which precision a script holds a model's weights, and whether it trains them."""
 
-from __future__ import annotations
-
 from memlint.engine.values import Object, Symbol
 from memlint.script.call_settings import MISSING, UNSURE, Setting
 from memlint.script.called import Call

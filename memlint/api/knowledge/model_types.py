@@ -4,8 +4,6 @@ Sources: ``configuration_*.py`` and ``modeling_*.py`` of transformers, and of th
 repositories (ChatGLM-6B, Qwen, Baichuan, phi-1.5's first code, OLMo's own, DBRX).
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

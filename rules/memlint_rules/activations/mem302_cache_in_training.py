@@ -1,7 +1,5 @@
 """A hand-written training loop whose forward passes fill a key-value cache."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Script, Skip, edits, facts, fix, triggers

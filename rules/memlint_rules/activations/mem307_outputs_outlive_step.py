@@ -1,7 +1,5 @@
 """A training loop in which the last step's logits are alive while the next forward pass runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

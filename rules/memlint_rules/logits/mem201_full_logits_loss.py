@@ -1,7 +1,5 @@
 """A causal LM loss over logits of size tokens times vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (
