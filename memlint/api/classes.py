@@ -12,13 +12,8 @@ WITHOUT_CONSTRUCTOR = frozenset(
 )
 # Bases outside the tables that add nothing an instance is asked for.
 PLAIN_BASES = WITHOUT_CONSTRUCTOR | {
-    "dict",
-    "list",
-    "str",
-    "collections.OrderedDict",
-    "collections.UserDict",
-    "collections.abc.MutableMapping",
-    "enum.Enum",
+    *("dict", "list", "str", "collections.OrderedDict", "collections.UserDict"),
+    *("collections.abc.MutableMapping", "enum.Enum"),
 }
 
 

@@ -51,15 +51,8 @@ _GPUS_OF_A_NODE = 8  # what hybrid strategies divide over, where nobody says
 _PREFIXES = ("fsdp_", "deepspeed_", "ddp_")
 _TENSOR = ("tensor_parallel", "tp", "tensor_parallel_size", "tp_size")
 _SEQUENCE = (
-    "sequence_parallel",
-    "sp",
-    "context_parallel",
-    "cp",
-    "sp_size",
-    "ulysses",
-    "cp_size",
-    "sequence_parallel_size",
-    "context_parallel_size",
+    *("sequence_parallel", "sp", "context_parallel", "cp", "sp_size", "ulysses", "cp_size"),
+    *("sequence_parallel_size", "context_parallel_size"),
 )
 _PIPELINE = ("pipeline_parallel", "pp", "pipeline_parallel_size", "pp_size")
 _EXPERTS = ("expert_parallel", "ep", "expert_parallel_size", "ep_size")

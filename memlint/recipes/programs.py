@@ -13,66 +13,23 @@ from memlint.source.record import NamedTuple
 # Start what stands behind their own options.
 _STARTERS = frozenset(
     [
-        "env",
-        "nohup",
-        "time",
-        "exec",
-        "command",
-        "eval",
-        "sudo",
-        "nice",
-        "ionice",
-        "stdbuf",
-        "timeout",
-        "srun",
-        "mpirun",
-        "mpiexec",
-        "numactl",
-        "taskset",
-        "setsid",
-        "xvfb-run",
-        "nsys",
-        "ncu",
-        "caffeinate",
-        "unbuffer",
-        "uvx",
+        *("env", "nohup", "time", "exec", "command", "eval", "sudo", "nice", "ionice", "stdbuf"),
+        *("timeout", "srun", "mpirun", "mpiexec", "numactl", "taskset", "setsid", "xvfb-run"),
+        *("nsys", "ncu", "caffeinate", "unbuffer", "uvx"),
     ]
 )
 # Start a program with ``run`` or ``exec``; their other commands install one or build something.
 _RUNNERS = frozenset(
     [
-        "uv",
-        "poetry",
-        "pipenv",
-        "conda",
-        "mamba",
-        "micromamba",
-        "pixi",
-        "hatch",
-        "rye",
-        "pdm",
-        "docker",
-        "podman",
-        "singularity",
-        "apptainer",
-        "modal",
+        *("uv", "poetry", "pipenv", "conda", "mamba", "micromamba", "pixi", "hatch", "rye", "pdm"),
+        *("docker", "podman", "singularity", "apptainer", "modal"),
     ]
 )
 # Their options whose value may be called like a program.
 _STARTER_VALUES = frozenset(
     [
-        "--with",
-        "--from",
-        "--with-editable",
-        "--python",
-        "-p",
-        "-n",
-        "--name",
-        "--job-name",
-        "-J",
-        "--extra",
-        "--group",
-        "-w",
+        *("--with", "--from", "--with-editable", "--python", "-p", "-n", "--name", "--job-name"),
+        *("-J", "--extra", "--group", "-w"),
     ]
 )
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)

@@ -404,18 +404,15 @@ def _merge_adapter(run: Interpreter, invocation: Invocation, inner: Object) -> V
 
 _MOVING = (".to", ".cuda", ".cpu", ".half", ".bfloat16", ".float", ".requires_grad_")
 _WRAPPING = (
-    "peft.get_peft_model",
-    "peft.prepare_model_for_kbit_training",
-    "peft.prepare_model_for_int8_training",
-    "peft.PeftModel.from_pretrained",
-    "peft.PeftModelForCausalLM.from_pretrained",
-    "peft.PeftModel",
-    "torch.compile",
-    "trl.create_reference_model",
-    "trl.AutoModelForCausalLMWithValueHead.from_pretrained",
+    *("peft.get_peft_model", "peft.prepare_model_for_kbit_training"),
+    *("peft.prepare_model_for_int8_training", "peft.PeftModel.from_pretrained"),
+    *("peft.PeftModelForCausalLM.from_pretrained", "peft.PeftModel", "torch.compile"),
+    *("trl.create_reference_model", "trl.AutoModelForCausalLMWithValueHead.from_pretrained"),
     "torch.nn.DataParallel",
-    "torch.nn.parallel.DistributedDataParallel",
-    "torch.distributed.fsdp.FullyShardedDataParallel",
+    *(
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.distributed.fsdp.FullyShardedDataParallel",
+    ),
 )
 WRAPPERS: dict[str, CallEffect] = {
     "memlint_runtime.limit_prompts": _first_argument,

@@ -39,11 +39,8 @@ _APART_FROM_BATCHES = frozenset(
     {
         *("train", "evaluate", "predict", "save_model", "save_state", "save_metrics", "log"),
         *(
-            "log_metrics",
-            "metrics_format",
-            "push_to_hub",
-            "create_model_card",
-            "is_world_process_zero",
+            *("log_metrics", "metrics_format", "push_to_hub"),
+            *("create_model_card", "is_world_process_zero"),
         ),
         *("is_local_process_zero", "add_callback", "remove_callback", "pop_callback", "state"),
         *("args", "model", "processing_class", "tokenizer", "train_dataset", "eval_dataset"),

@@ -14,26 +14,11 @@ from memlint.source.record import NamedTuple
 # Methods of trainers after which nothing has been learned.
 _WITHOUT_TRAINING = frozenset(
     {
-        "evaluate",
-        "predict",
-        "evaluation_loop",
-        "prediction_loop",
-        "prediction_step",
-        "get_eval_dataloader",
-        "get_test_dataloader",
-        "save_model",
-        "save_metrics",
-        "save_state",
-        "log",
-        "log_metrics",
-        "metrics_format",
-        "push_to_hub",
-        "create_model_card",
-        "is_world_process_zero",
-        "is_local_process_zero",
-        "add_callback",
-        "remove_callback",
-        "pop_callback",
+        *("evaluate", "predict", "evaluation_loop", "prediction_loop", "prediction_step"),
+        *("get_eval_dataloader", "get_test_dataloader", "save_model", "save_metrics", "save_state"),
+        *("log", "log_metrics", "metrics_format", "push_to_hub", "create_model_card"),
+        *("is_world_process_zero", "is_local_process_zero", "add_callback"),
+        *("remove_callback", "pop_callback"),
     }
 )
 _EVALUATES = frozenset({"evaluate", "predict", "evaluation_loop", "prediction_loop"})

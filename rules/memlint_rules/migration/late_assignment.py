@@ -8,13 +8,8 @@ from memlint.rule import Call, Config, Finding, How, Script, Setting, edits, fix
 # What ``__post_init__`` reads: assigning it later changes nothing.
 _READ_ONCE = frozenset(
     {
-        "gradient_checkpointing",
-        "gradient_checkpointing_kwargs",
-        "activation_checkpointing",
-        "activation_checkpointing_kwargs",
-        "tf32",
-        "fp16",
-        "bf16",
+        *("gradient_checkpointing", "gradient_checkpointing_kwargs", "activation_checkpointing"),
+        *("activation_checkpointing_kwargs", "tf32", "fp16", "bf16"),
     }
 )
 # Those that change what is computed, in configurations of every class.

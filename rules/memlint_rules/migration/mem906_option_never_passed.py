@@ -7,18 +7,9 @@ from memlint.rule import Config, Finding, Level, Rule, Script, advise, successor
 
 # Options that save memory, under the names that notebooks give their variables.
 _OPTIONS = (
-    "packing",
-    "padding_free",
-    "gradient_checkpointing",
-    "activation_checkpointing",
-    "activation_offloading",
-    "use_liger_kernel",
-    "bf16",
-    "max_length",
-    "max_seq_length",
-    "group_by_length",
-    "use_4bit",
-    "gradient_accumulation_steps",
+    *("packing", "padding_free", "gradient_checkpointing", "activation_checkpointing"),
+    *("activation_offloading", "use_liger_kernel", "bf16", "max_length", "max_seq_length"),
+    *("group_by_length", "use_4bit", "gradient_accumulation_steps"),
 )
 
 
