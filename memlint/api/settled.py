@@ -135,7 +135,6 @@ def _item(value: object, index: int) -> object:
 
 
 def _truth(value: object) -> Any:
-    """True, False or ``OPEN``."""
     return bool(value) if isinstance(value, _PLAIN) else OPEN
 
 

@@ -200,7 +200,6 @@ def _write_bytes(data: bytes) -> None:
 
 
 def _file(stamp: Stamp | None) -> tuple[int, int] | None:
-    """Return device and inode of the file that was read."""
     return (stamp.device, stamp.inode) if stamp is not None else None
 
 
@@ -349,7 +348,6 @@ def _coloured(patch: str, style: Style) -> str:
 
 
 def _line(line: str, style: Style) -> str:
-    """Return one line of a patch in its colour."""
     body = line.rstrip("\r\n")
     colours_of = {"---": "bold", "+++": "bold", "@@": "cyan", "-": "red", "+": "green"}
     colour = next((name for start, name in colours_of.items() if body.startswith(start)), None)

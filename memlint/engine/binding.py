@@ -93,7 +93,6 @@ def _unpack(run: Interpreter, targets: list[ast.expr], value: Value, owner: ast.
 
 
 def _fields(run: Interpreter, value: Object, count: int) -> tuple[Value, ...] | None:
-    """The fields of a named tuple, in order."""
     if value.cls is None or value.type not in ("typing.NamedTuple", "typing_extensions.NamedTuple"):
         return None
     names = [name for name, _ in run.fields(value.cls)]

@@ -437,7 +437,6 @@ def _is_something(run: Interpreter, node: ast.expr, value: Value) -> bool:
 
 
 def _binding_of(run: Interpreter, node: ast.expr) -> Binding | None:
-    """What binds the value of a name or an attribute."""
     match node:
         case ast.Name(id=name):
             return run.lookup(name)

@@ -281,7 +281,6 @@ def _is_vocabulary(run: Interpreter, head: Object) -> bool:
 
 
 def _size_written(layer: Object, place: int, name: str) -> str:
-    """What is written for a size of a layer."""
     call = layer.made_by.node if layer.made_by is not None else None
     given = [one.value for one in call.keywords if one.arg == name] if call is not None else []
     written = given or (call.args[place : place + 1] if call is not None else [])

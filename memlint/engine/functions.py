@@ -89,7 +89,6 @@ def _imported_twice(run: Interpreter, callees: list[Value]) -> list[Value]:
 
 
 def _callee(run: Interpreter, func: ast.expr) -> tuple[Value, Value | None]:
-    """What is called, and what it is an attribute of."""
     if not isinstance(func, ast.Attribute):
         return run.eval(func), None
     receiver = run.eval(func.value)
@@ -529,7 +528,6 @@ def _is_run_each_step(function: Function) -> bool:
 
 
 def _run_body(run: Interpreter, node: FunctionNode) -> None:
-    """Run what a function does, and remember what it returns."""
     if isinstance(node, ast.Lambda):
         run.returns.append(run.eval(node.body))
         return

@@ -159,7 +159,6 @@ def run_scripts_above(run: Interpreter) -> None:
 
 
 def _is_called(run: Interpreter) -> bool:
-    """True if all that the file defines was called."""
     return all(one.node in run.runs for one in run.defined)
 
 

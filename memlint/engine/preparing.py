@@ -52,7 +52,6 @@ def labels_copy_inputs(function: ast.AST) -> bool:
 
 
 def _labels(node: ast.AST) -> Iterator[ast.expr]:
-    """What a node gives as labels."""
     match node:
         case ast.Assign(targets=[ast.Subscript(slice=slice_)], value=value) if _is_labels(slice_):
             yield value

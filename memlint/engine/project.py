@@ -324,7 +324,6 @@ class Project:
         return self._there[stem]
 
     def _file(self, stem: str) -> str | None:
-        """The file of a module or a package."""
         for path in (f"{stem}.py", os.path.join(stem, "__init__.py")):
             self.relied_on.add(path)
             if os.path.isfile(path):

@@ -233,13 +233,11 @@ class _Reader:
     def _note(
         self, setters: list[Setter], function: ast.AST, node: ast.AST, cls: str = ""
     ) -> set[str]:
-        """Note a setter; the attributes that its function sets."""
         setters.append(Setter(function, node, cls))
         return self.setters.by_function[function]
 
 
 def _targets(statement: ast.AST | None) -> Iterator[ast.expr]:
-    """Yield what a statement binds."""
     match statement:
         case ast.Assign(targets=targets) | ast.Delete(targets=targets):
             yield from targets

@@ -339,7 +339,6 @@ def _assert(run: Interpreter, node: ast.Assert) -> None:
 
 
 def _stored_names(run: Interpreter, loop: ast.For | ast.AsyncFor | ast.While) -> frozenset[str]:
-    """The names that a loop's body binds."""
     known = run.stored_names.get(loop)
     if known is None:
         known = run.stored_names[loop] = frozenset(

@@ -96,7 +96,6 @@ class Tree:
 
     @cached_property
     def _index_elsewhere(self) -> Index:
-        """``_index`` of the other files."""
         return indexed(*self.others)
 
     @property
@@ -370,7 +369,6 @@ class Tree:
 
     @cached_property
     def _called(self) -> dict[str, list[ast.Attribute]]:
-        """Where each method is called."""
         found: dict[str, list[ast.Attribute]] = defaultdict(list)
         for call in self.nodes(ast.Call):
             if isinstance(call.func, ast.Attribute):

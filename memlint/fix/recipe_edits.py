@@ -38,8 +38,6 @@ _COMMENT = re.compile(rb"(?m)(?:^|(?<=\s))#")
 
 
 class _Recipe:
-    """A recipe that edits are made to."""
-
     def __init__(self, source: Source) -> None:
         self.source = source
         try:
@@ -279,7 +277,6 @@ def _checked(recipe: _Recipe, edits: Sequence[Edit], splices: list[Splice]) -> N
 
 
 def _expected(recipe: _Recipe, edits: Sequence[Edit]) -> Any:
-    """Return the values of the recipe with the edits made, by path."""
     data = values(recipe.document.root)
     for edit in edits:
         span = edit.span if isinstance(edit, ReplaceExpression) else getattr(edit, "mapping", None)

@@ -138,7 +138,6 @@ class Search:
     # -- functions -------------------------------------------------------------------------------
 
     def _leave(self, function: Definition | None) -> None:
-        """Follow what a function returns into all its callers."""
         if function is None:
             self._note(Reach.UNKNOWN)
             return
@@ -166,7 +165,6 @@ class Search:
         return any(isinstance(one, Object) and one.cls is not None for one in called)
 
     def _pass(self, use: Usage) -> None:
-        """Follow a value that is given to a call."""
         if use.around is self._own:
             return
         values = list(options(self.script.value(use.call.func)))

@@ -17,7 +17,6 @@ def saved_apart(
 
 
 def _second_load(timeline: Timeline, dtype: object) -> tuple[str, int]:
-    """All weights, in the dtype of the second load."""
     settings = timeline.settings
     return "after training", frozen_bytes(timeline.architecture, str(dtype), settings.versions)
 

@@ -30,7 +30,6 @@ Row = dict[str, Any]
 
 @cache
 def _named() -> list[tuple[str, Row]]:
-    """The table's rows, each with all its names."""
     path = os.path.join(os.path.dirname(__file__), "data", "models.json")
     rows = json.loads(read_regular(path))["models"]
     return [(name, row) for row in rows for name in (row["name"], *row["aliases"])]

@@ -57,8 +57,6 @@ def falcon(config: Config, row: ModelType) -> Architecture:
 
 
 class _Layers:
-    """The layers of a decoder with this configuration."""
-
     def __init__(self, config: Config, row: ModelType, hidden: int) -> None:
         self.config = config
         self.row = row
@@ -270,7 +268,6 @@ class _Layers:
         )
 
     def _experts(self, index: int) -> int:
-        """The experts of a layer; 0 where it is dense."""
         config = self.config
         names = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
         count = self._number(*names, default=0)

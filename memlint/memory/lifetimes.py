@@ -277,7 +277,6 @@ class Lifetimes:
 
 
 def _first_gradient(output: Value) -> dict[int, Gradient]:
-    """The gradient that backward starts with."""
     return {id(output): Gradient("gradient of the output", output.bytes)} if output.grad else {}
 
 

@@ -166,7 +166,6 @@ def _in_folder(
 
 
 def _folder_in(folder: _Folder, name: str) -> _Folder | Skipped | None:
-    """Return a folder to walk; None if it is skipped silently."""
     shown, absolute = folder.paths(name)
     if name in _SKIPPED_FOLDERS or _ignored(folder, absolute, True):
         return None

@@ -177,7 +177,6 @@ class Shell:
     # -- words -----------------------------------------------------------------------------------
 
     def _take(self, word: Word) -> None:
-        """A word of the text is read."""
         if self._drops:
             self._drops = False
         elif self._words or self._array is not None or not self._is_reserved(word):

@@ -109,7 +109,6 @@ def _run(
 
 
 def _of_run(command: Command, run: Script, rules: list[Rule], asked: Asked) -> list[OfCommand]:
-    """What is found at the settings of a command, in the run of its script."""
     found = unsuppressed(run.source, check_program(run, asked, rules), asked.rules, False)
     here = [
         _at_command(finding, command)

@@ -354,7 +354,6 @@ def _takes(parsing: Parsing, keys: Collection[str]) -> bool:
 
 
 def _may_take(parsing: Parsing, keys: Collection[str]) -> bool:
-    """True if every key may be a field."""
     return any(not each.is_known for each in parsing.classes or ()) or _takes(parsing, keys)
 
 

@@ -70,7 +70,6 @@ def _place(source: Source, offset: int) -> tuple[Location, str]:
 
 
 def _reason(code: str, rules: Mapping[str, Rule]) -> tuple[str, str | None]:
-    """A sentence why, and where to read on."""
     if code not in rules:
         from memlint.rule.file_rules import file_rule
 

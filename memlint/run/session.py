@@ -55,8 +55,6 @@ _COMMAND_LINES = (
 
 
 class _Rules(NamedTuple):
-    """Rules that are selected together."""
-
     rules: tuple[Rule, ...]
     prefilter: Prefilter
     unused_suppressions: bool

@@ -392,7 +392,6 @@ class LoopRun(StepRun):
 
     @property
     def _runners(self) -> tuple[Call, ...]:
-        """What runs the steps of Lightning."""
         calls = self.script.method_calls_anywhere(*_RUNNERS)
         return tuple(one for one in calls if one.name.partition(".")[0] in LIGHTNING)
 

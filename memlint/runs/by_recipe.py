@@ -49,7 +49,6 @@ class RecipeRun(TrainingRun):
         return Change({name: value}, message, None if row.kept(recipe) else edits, row.unsafe)
 
     def _said(self, key: str, value: object) -> str:
-        """A setting as the recipe writes it."""
         above, _, last = key.rpartition(".")
         if last == "_component_":
             return f"Use `{value}`"

@@ -231,7 +231,6 @@ class ConfigRun(ScriptRun):
 
     @property
     def _maker(self) -> Call:
-        """The call that stands for what is not given."""
         assert self.config is not None
         return self.config
 

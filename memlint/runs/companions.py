@@ -76,7 +76,6 @@ def _copies(call: Call, facts: ModelFacts, given: object) -> bool:
 
 
 def _goes_to_host(call: Call) -> bool:
-    """True if what a call makes is moved to the CPU."""
     for move in call.script.method_calls_anywhere("cpu", "to"):
         to_host = move.method == "cpu" or "cpu" in str(python_value(move.argument(0)))
         parts = chain_of(move.receiver) if isinstance(move.receiver, Object) else []

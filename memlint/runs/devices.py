@@ -65,7 +65,6 @@ def launched(launcher: Launcher, given: str) -> Options:
 
 
 def _configured(script: Script, config: Config, given: str) -> Options:
-    """By the trainer's arguments."""
     engine = config.setting("deepspeed")
     if not engine.given or engine.is_none or (engine.node is None and not engine.known):
         return _fsdp(script, config)

@@ -209,7 +209,6 @@ def adapter_of(script: Script, facts: ModelFacts, given: object) -> Options:
 
 
 def _of_unsloth(script: Script, method: str) -> Iterator[Call]:
-    """Yield the calls of a method of Unsloth's model classes."""
     calls = read.calls_anywhere(script, f".{method}")
     return (call for call in calls if call.name.startswith("unsloth."))
 

@@ -45,7 +45,6 @@ def recomputed_layers(script: Script, model: OwnModel) -> Change:
 
 
 def _methods(script: Script, model: OwnModel) -> list[Definition]:
-    """The methods of the model's class in this file."""
     root = module_root(model.forward.runs[0].module)
     if not isinstance(root, Object) or root.cls is None:
         return []

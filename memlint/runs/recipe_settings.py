@@ -226,7 +226,6 @@ def _llama_factory(recipe: Recipe, ask: Ask) -> Options:
 
 
 def _switched(ask: Ask) -> Options:
-    """The optimizer that a switch chooses."""
     for key, name in _SWITCHED.items():
         if ask(key) is True:
             layerwise = ask(f"{key.removeprefix('use_')}_layerwise") is True

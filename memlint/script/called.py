@@ -331,7 +331,6 @@ class Called(Evaluated):
 
     @cached_property
     def _invocations_by_node(self) -> dict[CallNode, list[Invocation]]:
-        """The evaluations of each call."""
         grouped: dict[CallNode, list[Invocation]] = defaultdict(list)
         for invocation in self._run.invocations:
             if call_itself(invocation.node) is not None and invocation.name != "fire":
@@ -378,7 +377,6 @@ class Called(Evaluated):
         return call
 
     def _in_order(self, nodes: list[CallNode]) -> list[Call]:
-        """Calls in the order of the source."""
         ordered = nodes
         if len(nodes) > 1:
             ordered = sorted(nodes, key=lambda node: (node.lineno, node.col_offset))

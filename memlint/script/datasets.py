@@ -109,7 +109,6 @@ class Dataset(Record):
 
     @property
     def _expression(self) -> Expression | None:
-        """What is written for it."""
         name = "train_dataset" if self.purpose is not Purpose.EVALUATION else "eval_dataset"
         keyword = self.call.keyword_node(name if self.trainer is not None else "dataset")
         if keyword is not None:

@@ -347,7 +347,6 @@ class Step:
         return self._calls(EventKind.OPTIMIZER_STEP)
 
     def _calls(self, kind: EventKind) -> tuple[Call, ...]:
-        """The calls of a kind in this loop or one around it."""
         loops = {self.node, *self.epochs}
         return self.script._calls_of(
             [

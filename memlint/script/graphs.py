@@ -295,7 +295,6 @@ def _backwards(script: Host, loop: Node) -> list[Invocation]:
 
 
 def _starts(invocation: Invocation) -> list[Tensor]:
-    """The tensors that a backward pass starts from."""
     received = options(invocation.receiver) if invocation.receiver is not None else ()
     return [one for one in received if isinstance(one, Tensor)] + tensors_in(invocation)
 

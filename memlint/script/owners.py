@@ -177,7 +177,6 @@ def _of_weights(script: Host, facts: ModelFacts) -> LossOwner:
 
 
 def _patched(script: Host, facts: ModelFacts, trainer: Trainer | None) -> LossOwner | None:
-    """What in the script replaces the loss of a model, or of a trainer's."""
     for call in patching_calls_of(script):
         short = call.method
         if short in _RUNTIME or call.name in _FUSE:

@@ -170,7 +170,6 @@ def _repeated_lists(script: Host) -> Iterator[int | None]:
 
 
 def _is_tokenized_then(script: Host, rows: Expression) -> bool:
-    """True if a tokenizer is given a list."""
     return any(
         use.way is Way.GIVEN and (call := script.call_at(use.call)) and is_tokenizer_call(call)
         for use in uses_of(script, rows)

@@ -201,7 +201,6 @@ def _is_of_metrics(script: Host, call: CallNode) -> bool:
 
 
 def _may_run(script: Host, trainer: Trainer, forward: Forward) -> bool:
-    """True if a forward pass may be one of a trainer's model."""
     known = set(map(id, trainer.model.objects))
     for one in options(forward.module):
         if not isinstance(one, Object) or (one.type is None and one.cls is None):

@@ -413,7 +413,6 @@ def _holds_rows(use: Usage) -> bool:
 
 
 def _reads_of_holder(script: Host, use: Usage) -> list[Expression]:
-    """Where the list is read that rows are appended to."""
     holder = holder_of(use.call)
     if holder is None:
         return []

@@ -100,8 +100,6 @@ _OF_INSTANCES = ("__dict__", "__weakref__")
 
 
 class _Tuple(tuple[Any, ...]):
-    """What all named tuples have in common."""
-
     __slots__ = ()
     _fields: ClassVar[tuple[str, ...]] = ()
     _field_defaults: ClassVar[dict[str, Any]] = {}

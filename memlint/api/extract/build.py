@@ -118,7 +118,6 @@ def read_release(wheel: Wheel) -> Reading:
 
 
 def _offered(names: Namespace, module: Module) -> dict[str, str]:
-    """Return the names that a module offers, and where each leads."""
     return {
         name: _target(names, module.name, name, place, brief=module.outline)
         for name, place in names.offers(module.name).items()

@@ -234,7 +234,6 @@ class Reader:
         return _as_written(node)
 
     def _constant(self, module: Module, node: ast.Name, depth: int) -> Json:
-        """Return the value of a module's constant."""
         place = self.names.place(module.name, node.id)
         if place and place.kind == "value" and place.name:
             home = self.names.modules[place.module]

@@ -78,7 +78,6 @@ def _warnings(node: Function) -> Iterator[str]:
 
 
 def _text(call: ast.Call) -> str | None:
-    """Return the message of a call that warns."""
     func = call.func
     name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
     if name not in _WARNS or not call.args:

@@ -102,7 +102,6 @@ class Namespace:
         return Place(module_name, name, "value" if isinstance(binding, Assigned) else "definition")
 
     def _imported(self, module_name: str, name: str, binding: Imported) -> Place | None:
-        """Return where an import of ``module_name`` leads."""
         source, original = binding.module, binding.name
         if source not in self.modules:
             return Place(source, original, "outside")
@@ -120,7 +119,6 @@ class Namespace:
         return None
 
     def _child(self, module_name: str, name: str) -> Place | None:
-        """Return the submodule of that name."""
         child = f"{module_name}.{name}"
         return Place(child, None, "module") if child in self.modules else None
 

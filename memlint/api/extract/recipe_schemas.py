@@ -136,7 +136,6 @@ def _classes(files: dict[str, str]) -> dict[str, _Class]:
 
 
 def _with_bases(classes: dict[str, _Class], name: str) -> Iterator[_Class]:
-    """Yield a class and its bases, each once."""
     pending, seen = [name], set()
     while pending:
         current = pending.pop()

@@ -83,7 +83,6 @@ def _collator(script: Script, trainer: Trainer, config: Config) -> Iterator[Refu
 
 
 def _weights(script: Script, trainer: Trainer, config: Config) -> Iterator[Refused]:
-    """A weight for each reward."""
     weights, rewards = config.setting("reward_weights"), trainer.setting("reward_funcs")
     count = len(rewards.value) if isinstance(rewards.value, list) else None
     elements = getattr(rewards.raw, "items", None)

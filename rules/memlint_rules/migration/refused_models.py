@@ -71,7 +71,6 @@ def _scales_gradients(config: Config) -> bool:
 
 
 def _half_weights(load: Call) -> Setting | None:
-    """What loads a model in float16."""
     for dtype in map(load.setting, ("dtype", "torch_dtype")):
         half = dtype.symbol in ("torch.float16", "torch.half") or dtype.value == "float16"
         if dtype.given is True and half:

@@ -31,7 +31,6 @@ def refused_trainers(script: Script, trainer: Trainer) -> Iterator[Finding]:
 
 
 def _holds(trainer: Trainer, refusal: Refusal) -> bool:
-    """True if all of it is certain."""
     for name, condition in refusal.options:
         value = asked(trainer, name)
         if value is UNSURE or not condition.holds(value):

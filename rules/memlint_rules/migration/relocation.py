@@ -96,7 +96,6 @@ def _adds_nothing(option: Option, present: Setting) -> bool:
 
 
 def _with_configuration(option: Option, replacement: successors.Move, kind: str) -> Edits | None:
-    """A configuration for a trainer that had none."""
     if option.says_nothing is not False:
         return option.where_unsaid()
     reference = edits.reference_to(option.script, kind, option.call.node)

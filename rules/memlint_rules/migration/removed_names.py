@@ -72,7 +72,6 @@ def _finding(script: Script, node: ast.AST, qualname: str, answer: Fix | None) -
 
 
 def _gone(script: Script) -> Iterator[tuple[ast.Import | ast.ImportFrom, ast.alias, str]]:
-    """The imports of names that the target does not have."""
     for statement, alias, qualname in script.imports:
         compared = qualname.partition(".")[0] in (*triggers.COMPARED, "torch") and alias.name != "*"
         if compared and script.api.exists(qualname) is False:
