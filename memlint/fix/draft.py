@@ -10,13 +10,18 @@ in which fixes arrive plays no part.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from memlint.fix.spans import Tree
 from memlint.source import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    import libcst as cst
+
+    from memlint.fix.spans import Tree
+
 
 # A comment on its way to a line stands between these, which no Python source holds outside of
 # strings; what becomes of it is in ``memlint.fix.notes``.
@@ -226,7 +231,8 @@ class Draft:
             self.splices.append(Splice(span, text))
 
     def carry_comments(self) -> list[Removal]:
-        """Let comments of what goes follow what the same edits put there; the others' removals."""
+        """Let the comments of what goes follow what the same edits put in its place; the removals
+        whose place nothing takes."""
         left = []
         if self.additions:
             for departure in self.departures:

@@ -8,20 +8,18 @@ A shell array may hold flags of two programs. What one of them should get in its
 there only where the other, checked by itself, asks for the same.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memlint.api.lookup import Api
 from memlint.engine.project import project_of
-from memlint.fix.draft import Splice
 from memlint.recipes.document import values
 from memlint.recipes.launch import Command
-from memlint.recipes.recipe import Recipe
-from memlint.rule import Rule
 from memlint.rule.findings import Applicability, Finding
 from memlint.run.command_lines import (
     MAX_BYTES,
@@ -40,17 +38,24 @@ from memlint.run.engine import (
     unsuppressed,
 )
 from memlint.run.pricing import settings_or_none
-from memlint.run.runs import Around, Runs
+from memlint.run.runs import Runs
 from memlint.run.trl_recipes import edits_where_written, settings_of_trl
 from memlint.runs.devices import by_deepspeed, by_file_name
 from memlint.runs.recipe_settings import settings_of_recipe
 from memlint.runs.run_settings import joined, settings_of
-from memlint.script.model import Script
 from memlint.source import Place, Source, Span
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
+
+if TYPE_CHECKING:
+    from memlint.api.lookup import Api
+    from memlint.fix.draft import Splice
+    from memlint.recipes.recipe import Recipe
+    from memlint.rule import Rule
+    from memlint.run.runs import Around
+    from memlint.script.model import Script
 
 NO_COMMANDS = "starts no training script: nothing to check"
 # On whose versions it depends what is found.
@@ -96,7 +101,8 @@ def _started(command: Command, runs: Runs) -> Source | None:
 def _run(
     script: Source, given: CommandSettings, asked: Asked, prefilter: Prefilter, runs: Runs
 ) -> tuple[Script, list[Rule]] | None:
-    """A script with what a command gives to it, and the rules that may speak of it, or None."""
+    """A script with what a command gives to it, and the rules that may speak of it; None where
+    there are none, or it does not parse."""
     said = "\n".join(f"{name} {each.value}" for name, each in (given.settings or {}).items())
     rules = list(prefilter.asked(script.data + said.encode("utf-8", "replace")))
     if not rules:
@@ -109,6 +115,7 @@ def _run(
 
 
 def _of_run(command: Command, run: Script, rules: list[Rule], asked: Asked) -> list[OfCommand]:
+    """What is found at the settings of a command, in the run of its script."""
     found = unsuppressed(run.source, check_program(run, asked, rules), asked.rules, False)
     here = [
         _at_command(finding, command)
