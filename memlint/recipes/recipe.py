@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memlint.recipes.document import (
     Document,
@@ -23,11 +23,13 @@ from memlint.recipes.document import (
     values,
 )
 from memlint.recipes.kinds import Kind, Reader, reader_by_keys
-from memlint.recipes.launch import Command
 from memlint.source import Source, Span
 from memlint.source.edits import Edit, RemoveItem, RenameItem, SetItem
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple, Record
+
+if TYPE_CHECKING:
+    from memlint.recipes.launch import Command
 
 _INTERPOLATED = lazy_pattern(r"\$\{|\{\{")
 # How people call checkpoints whose weights are quantized already.

@@ -1,10 +1,15 @@
-"""The runs that a file describes: what ``estimate``, ``--fit`` and ``oom`` take."""
+"""The runs that a file describes: what ``estimate``, ``--fit`` and ``oom`` take.
+
+A script is one run, or one for each launch command where these give it different settings; a recipe
+likewise; a file of launch commands has a run for each command that trains.
+"""
+
+from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memlint.api.lookup import Api
 from memlint.engine.project import project_of
 from memlint.recipes.commands import kind_of_command, name_of, recipe_of
 from memlint.recipes.files import is_document, is_recipe_file
@@ -12,19 +17,22 @@ from memlint.recipes.kinds import Kind
 from memlint.recipes.launch import Command, commands_in
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.rule import registry
-from memlint.rule.findings import Finding
 from memlint.run.checked import deeply
 from memlint.run.command_lines import CommandSettings, Launches, paths_of
 from memlint.run.engine import Asked, examine, script_of
 from memlint.run.launches import settings_of_run
 from memlint.run.recipes import examine_recipe_source, recipes_of, why_passed_over
-from memlint.run.runs import Runs
 from memlint.run.smaller_batches import RULE as SMALLER
 from memlint.runs.run_settings import settings_of
 from memlint.source import Source
 from memlint.source.diagnostics import ReadError
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
+
+if TYPE_CHECKING:
+    from memlint.api.lookup import Api
+    from memlint.rule.findings import Finding
+    from memlint.run.runs import Runs
 
 _ALL = ("ALL",)
 _LONGEST = 100  # characters of a command that are shown

@@ -1,10 +1,15 @@
-"""Recipes against the rules."""
+"""Recipes against the rules.
+
+A recipe of TRL is checked as the script that its program runs (``memlint.run.trl_recipes``).
+Recipes of other programs are asked by ``Rule.findings_of_recipe``.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memlint.api.lookup import Api
 from memlint.recipes.document import DocumentError, Entry, MappingNode, nodes_in, read_document
 from memlint.recipes.files import is_document, may_be_recipe, may_run_recipe
 from memlint.recipes.launch import commands_in
@@ -31,14 +36,17 @@ from memlint.run.launches import (
     settings_of_file,
 )
 from memlint.run.pricing import priced, settings_or_none
-from memlint.run.runs import Around, Runs
 from memlint.run.trl_recipes import check_trl_recipe, edits_of
 from memlint.runs.changes import is_explained_key
-from memlint.script.model import Script
 from memlint.source import Source, Span
 from memlint.source.diagnostics import FileError, ReadError
 from memlint.source.edits import Edit, ReplaceExpression, SetItem
 from memlint.source.reading import read_source
+
+if TYPE_CHECKING:
+    from memlint.api.lookup import Api
+    from memlint.run.runs import Around, Runs
+    from memlint.script.model import Script
 
 NO_RECIPE = (
     "is not a training recipe that memlint knows: TRL, alignment-handbook, torchtune, "
@@ -174,7 +182,8 @@ def _key(finding: Finding) -> tuple[Span, str, str]:
 def _settings_of(
     recipes: Sequence[Recipe], api: Api, runs: Runs, owners: set[Span]
 ) -> dict[Span, Mapping[str, Any]]:
-    """The settings of the runs at ``owners``, documents or commands, whose models are known."""
+    """The settings of the runs of a document, or of commands, at ``owners``, whose models are
+    known."""
     found: dict[Span, Mapping[str, Any]] = {}
     for recipe in recipes:
         place = recipe.document.root.span

@@ -1,21 +1,19 @@
 """Recipes of TRL against the rules: each is the script that its program runs
 (``memlint.run.trl_program``), whose findings and edits become the recipe's."""
 
+from __future__ import annotations
+
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from memlint.api.lookup import Api
 from memlint.api.successors import Replace
 from memlint.recipes.document import merged
-from memlint.recipes.kinds import Method, Reader
+from memlint.recipes.kinds import Reader
 from memlint.recipes.recipe import Recipe
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.run.advice import runtime_imports
-from memlint.run.runs import Around
-from memlint.run.trl_program import Written
-from memlint.runs.plain_options import Options
-from memlint.script.model import Script
 from memlint.source import Place, Source, Span
 from memlint.source.edits import (
     Edit,
@@ -27,6 +25,14 @@ from memlint.source.edits import (
     SetItem,
     SetKeyword,
 )
+
+if TYPE_CHECKING:
+    from memlint.api.lookup import Api
+    from memlint.recipes.kinds import Method
+    from memlint.run.runs import Around
+    from memlint.run.trl_program import Written
+    from memlint.runs.plain_options import Options
+    from memlint.script.model import Script
 
 # What a fix names that only a Python program can call.
 _OF_PROGRAMS = re.compile(r"memlint_runtime|`\w+\([\w.]*(?:trainer|model)\b")
@@ -58,7 +64,8 @@ def check_trl_recipe(recipe: Recipe, api: Api, check: Check, around: Around) -> 
 
 
 def settings_of_trl(recipe: Recipe, api: Api, around: Around) -> Options | None:
-    """Return the settings of a recipe's training by the likeliest method, as JSON has them."""
+    """Return the settings of a recipe's training by the method that is the likeliest, as JSON has
+    them."""
     from memlint.runs.run_settings import settings_of
 
     settings = settings_of(next(_programs(recipe, api, around))[2])
@@ -175,7 +182,8 @@ def _at_target(name: str, api: Api) -> str:
 
 
 def edits_where_written(edits: Sequence[Edit]) -> tuple[Edit, ...] | None:
-    """The edits of a recipe or a command that a script's edits amount to; None if one has none."""
+    """The edits of a recipe, or of a command, that edits of the script amount to; None where one
+    of them amounts to none."""
     made = tuple(edit for edit in map(_edit, edits) if edit is not None)
     return made if len(made) == len(edits) else None
 

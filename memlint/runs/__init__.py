@@ -1,10 +1,15 @@
 """A training run as one record: its settings, and how each is changed where it is written."""
 
-from collections.abc import Iterator
+from __future__ import annotations
 
-from memlint.recipes.recipe import Recipe
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from memlint.runs.run import Change, Field, TrainingRun
-from memlint.script.model import Script
+
+if TYPE_CHECKING:
+    from memlint.recipes.recipe import Recipe
+    from memlint.script.model import Script
 
 
 def runs_of(script: Script) -> tuple[TrainingRun, ...]:
@@ -43,7 +48,8 @@ def _read(script: Script) -> Iterator[TrainingRun]:
 
 
 def run_of_recipe(recipe: Recipe) -> TrainingRun | None:
-    """Return the run that a recipe or a launcher's file describes; None where it trains nothing."""
+    """Return the run that a recipe describes, or a file of a launcher; None where it trains nothing
+    on a GPU."""
     from memlint.recipes.kinds import Kind
     from memlint.recipes.recipe_training import trains
     from memlint.runs.by_recipe import RecipeRun, TorchtuneRecipe

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import TYPE_CHECKING
 
 from memlint.engine.project import is_elsewhere, place_of_setting
 from memlint.engine.values import How, Object, Provenance
@@ -17,9 +18,11 @@ from memlint.runs.places import Edits, place_in, place_of
 from memlint.script.call_settings import Setting
 from memlint.script.called import Call
 from memlint.script.calls import Config
-from memlint.script.model import Script
-from memlint.source import Source, Span
 from memlint.source.edits import Edit, ReplaceExpression, SetKeyword
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
+    from memlint.source import Source, Span
 
 
 def set_option(
@@ -195,7 +198,8 @@ def is_explained(script: Script, option: str, node: ast.AST | None) -> bool:
 
 
 def is_explained_key(source: Source, key: Span, value: Span) -> bool:
-    """True if a comment says why a key of a document has its value: behind it, or above it."""
+    """True if a comment says why a key of a document has its value: one behind it, or one above
+    that speaks of it."""
     written, behind = source.slice(value).lower(), _behind(source, value)
     # ``compile: false  # true is faster`` says what the option does.
     other = {"true": "false", "false": "true"}.get(written)

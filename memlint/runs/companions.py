@@ -1,19 +1,25 @@
 """Models that stand beside the trained one: teachers, references, averages, and their logits."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from memlint.engine.constants import python_value
-from memlint.engine.nodes import Node
-from memlint.engine.tensors import Tensor
 from memlint.engine.values import Object, Sequence, options
 from memlint.runs.loadings import loaded, loading_of
 from memlint.runs.plain_options import OPEN, Options, calls_anywhere, mapping_of, options_of
-from memlint.script.called import Call
-from memlint.script.calls import Config, Trainer
 from memlint.script.forward_passes import all_steps_of
-from memlint.script.loaded_models import ModelFacts, chain_of, model_facts
-from memlint.script.model import Script
+from memlint.script.loaded_models import chain_of, model_facts
 from memlint.script.setups import trainer_overrides
+
+if TYPE_CHECKING:
+    from memlint.engine.nodes import Node
+    from memlint.engine.tensors import Tensor
+    from memlint.script.called import Call
+    from memlint.script.calls import Config, Trainer
+    from memlint.script.loaded_models import ModelFacts
+    from memlint.script.model import Script
 
 # What copies a model that it is given, by the end of its name.
 _COPIES = ("copy.deepcopy", ".AveragedModel", "ema_pytorch.EMA", ".ModelEmaV2", ".ModelEmaV3")
@@ -76,6 +82,7 @@ def _copies(call: Call, facts: ModelFacts, given: object) -> bool:
 
 
 def _goes_to_host(call: Call) -> bool:
+    """True if what a call makes is moved to the CPU."""
     for move in call.script.method_calls_anywhere("cpu", "to"):
         to_host = move.method == "cpu" or "cpu" in str(python_value(move.argument(0)))
         parts = chain_of(move.receiver) if isinstance(move.receiver, Object) else []

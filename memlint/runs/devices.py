@@ -4,19 +4,23 @@ Sources: ``_process_fsdp_args`` of transformers (FSDP2 from 5.10 on), DeepSpeed'
 reference, accelerate's plugins.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memlint.engine.constants import python_value
 from memlint.engine.values import Object
 from memlint.runs import plain_options as read
 from memlint.runs.plain_options import Options, calls_anywhere, count_in, mapping_of, options_of
-from memlint.script.called import Call
-from memlint.script.calls import Config
-from memlint.script.launcher import Launcher
-from memlint.script.model import Script
+
+if TYPE_CHECKING:
+    from memlint.script.called import Call
+    from memlint.script.calls import Config
+    from memlint.script.launcher import Launcher
+    from memlint.script.model import Script
 
 LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric")
 SHORT = {"bf16": "bfloat16", "fp16": "float16"}
@@ -65,6 +69,7 @@ def launched(launcher: Launcher, given: str) -> Options:
 
 
 def _configured(script: Script, config: Config, given: str) -> Options:
+    """By the trainer's arguments."""
     engine = config.setting("deepspeed")
     if not engine.given or engine.is_none or (engine.node is None and not engine.known):
         return _fsdp(script, config)
@@ -76,7 +81,8 @@ def _configured(script: Script, config: Config, given: str) -> Options:
 
 
 def by_deepspeed(options: Mapping[str, Any], given: str) -> Options:
-    """DeepSpeed casts weights, and keeps float32 copies. given: the dtype of mixed precision."""
+    """DeepSpeed casts weights, and keeps float32 copies of what it trains. given: the dtype of the
+    trainer's mixed precision."""
     zero = options.get("zero_optimization")
     zero = zero if isinstance(zero, Mapping) else {}
     stage = zero.get("stage", 0)
@@ -125,7 +131,8 @@ def _fsdp(script: Script, config: Config) -> Options:
 
 
 def by_fsdp(given: object, options: Mapping[str, Any], newest: int) -> Options:
-    """FSDP by a trainer's words (``full_shard auto_wrap``). newest: its version if it is open."""
+    """FSDP by a trainer's words (``full_shard auto_wrap``). newest: its version where none is
+    named."""
     words: object = "full_shard" if given is True else given or ""
     words = words.split() if isinstance(words, str) else words
     if not isinstance(words, (list, tuple)) or not words or read.OPEN in words:
@@ -189,7 +196,8 @@ def of_lightning(script: Script) -> Options:
 
 
 def _by_engine(script: Script, options: Options) -> Options:
-    """By DeepSpeed's engine or plugin: a configuration, arguments with its file, or a stage."""
+    """By the options of DeepSpeed's engine or plugin: a configuration, the parsed arguments that
+    name its file, or a stage."""
     given, parsed = options.get("hf_ds_config", options.get("config")), options.get("args")
     if given is None and isinstance(parsed, Object):
         given = script.item(parsed, "deepspeed_config")
@@ -265,7 +273,8 @@ def accelerated(script: Script) -> str:
 
 
 def _parallel(script: Script) -> Options:
-    """How Accelerate divides sequences, layers and weights over GPUs, if all sizes are numbers."""
+    """How Accelerate divides sequences, layers and weights over GPUs, where all sizes are numbers:
+    contexts and weights with FSDP 2."""
     sizes: dict[str, int] = {}
     for call in calls_anywhere(script, "ParallelismConfig"):
         given = options_of(call)

@@ -3,8 +3,10 @@
 Measured: bitsandbytes keeps float32 states whatever the weights' dtype is, torchao follows it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memlint.engine.values import Symbol
 from memlint.runs.plain_options import (
@@ -15,11 +17,13 @@ from memlint.runs.plain_options import (
     options_of,
     settled,
 )
-from memlint.script.called import Call
-from memlint.script.calls import Config, Trainer
-from memlint.script.model import Script
 from memlint.script.setups import trainer_overrides
 from memlint.source.patterns import lazy_pattern
+
+if TYPE_CHECKING:
+    from memlint.script.called import Call
+    from memlint.script.calls import Config, Trainer
+    from memlint.script.model import Script
 
 _PACKAGES = (
     "torch.optim.", "bitsandbytes.", "torchao.", "transformers.Ada", "galore_torch.",

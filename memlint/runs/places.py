@@ -1,13 +1,17 @@
-"""Where a script writes an option, and the edits that change it there."""
+"""Where a script writes an option, and the edits that change it there.
+
+An option of a call may stand in the call itself, in a dictionary that is unpacked into it, or in an
+assignment after it (``args.packing = True``). Each place reads, changes, renames and removes it in
+a way of its own.
+"""
 
 from __future__ import annotations
 
 import ast
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from memlint.engine.values import How
 from memlint.script.call_settings import Setting
-from memlint.script.model import Script
 from memlint.source.edits import (
     Edit,
     RemoveItem,
@@ -21,6 +25,9 @@ from memlint.source.edits import (
     SetKeyword,
 )
 from memlint.source.record import Record
+
+if TYPE_CHECKING:
+    from memlint.script.model import Script
 
 Edits = tuple[Edit, ...]
 

@@ -5,15 +5,21 @@ Whatever the run is written in (a trainer's configuration, a loop, a recipe), a 
 the edits is a front end for each way of writing, with a table of options for each program.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
 
-from memlint.engine.nodes import Node
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from memlint.engine.project import ElsewhereError
 from memlint.script.call_settings import UNSURE
-from memlint.script.model import Script
 from memlint.source import Span
 from memlint.source.edits import Edit
 from memlint.source.record import NamedTuple
+
+if TYPE_CHECKING:
+    from memlint.engine.nodes import Node
+    from memlint.script.model import Script
+
 
 # The place of what stands in another file: it is reported there.
 NOWHERE = Span(-1, -1)
@@ -112,7 +118,8 @@ class TrainingRun:
         return None
 
     def has_billions(self, least: float, most: float) -> bool:
-        """True if its model has so many billions of parameters, or its program trains no others."""
+        """True if its model has so many billions of parameters, as far as its program trains
+        others."""
         return True
 
     def __getattr__(self, name: str) -> Field:
