@@ -29,7 +29,7 @@ from torch.utils.checkpoint import get_device_states, set_device_states
 
 from memlint_runtime.integrations import Patch, require_model
 from memlint_runtime.quantities import whole_number
-from memlint_runtime.single_backward import refuse_create_graph
+from memlint_runtime.single_backward import SingleBackward
 
 __all__ = ["TiledForward", "TiledModules", "tile_mlp"]
 
@@ -149,7 +149,7 @@ class TiledForward:
         if hidden.requires_grad:
             hidden = _SaveInput.apply(hidden)  # type: ignore[no-untyped-call]
             call.saver = hidden.grad_fn
-        result: Tensor = _Tiled.apply(call, hidden, *weights)  # type: ignore[no-untyped-call]
+        result: Tensor = _Tiled.apply(call, hidden, *weights)
         return result
 
 
@@ -215,7 +215,7 @@ class _SaveInput(torch.autograd.Function):
         return gradients[0]
 
 
-class _Tiled(torch.autograd.Function):
+class _Tiled(SingleBackward):
     @staticmethod
     def forward(ctx: Any, call: _Call, hidden: Tensor, *weights: Tensor) -> Tensor:
         ctx.call = call
@@ -240,7 +240,6 @@ class _Tiled(torch.autograd.Function):
         return output
 
     @staticmethod
-    @refuse_create_graph
     def backward(ctx: Any, *gradients: Any) -> Any:
         (gradient,) = gradients
         call: _Call = ctx.call

@@ -21,18 +21,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from memlint_runtime.recurrent.segments import Node
+
 __all__ = ["DocumentForest", "Forest", "Node"]
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A run of tokens that the same rows share. `start:end` are its tokens in the packed row,
-    `end:stop` its descendants'; `level` counts its ancestors."""
-
-    start: int
-    end: int
-    stop: int
-    level: int
 
 
 class Forest(Protocol):

@@ -44,10 +44,11 @@ def reduces_in_order(model: nn.Module) -> bool:
     return any(hasattr(p, "param_idx_in_group") for p in model.parameters())
 
 
-def has_whole_parameters(model: nn.Module) -> bool:
-    """True if the model can be run here and now: no parameter sharded, elsewhere or unreal."""
+def has_whole_parameters(model: nn.Module, *, fakes: bool = False) -> bool:
+    """True if the model can be run here and now: no parameter sharded or elsewhere, nor unreal
+    unless `fakes` are taken for what they stand for."""
     return not any(
-        isinstance(p, DTensor | FakeTensor)
+        isinstance(p, DTensor if fakes else DTensor | FakeTensor)
         or p.is_meta
         or hasattr(p, "ds_id")
         or hasattr(p, "_is_flat_param")

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from memlint_runtime.quantities import whole_number
+from memlint_runtime.single_backward import within_transform
 
 __all__ = [
     "check_class_weight", "check_ignore_index", "check_ignored", "check_penalties",
@@ -61,7 +62,7 @@ def check_ignore_index(ignore_index: Any) -> None:
 def check_ignored(target: Tensor, ignore_index: int) -> None:
     """Raise ValueError for a negative target that is not `ignore_index`; on a GPU an assertion
     fails later, so that nothing waits for it. In a compiled graph such a target is ignored."""
-    if torch.compiler.is_compiling() or isinstance(target, FakeTensor):
+    if torch.compiler.is_compiling() or isinstance(target, FakeTensor) or within_transform():
         return
     fits = ((target >= 0) | (target == ignore_index)).all()
     said = f"targets are token ids or ignore_index, {ignore_index}"

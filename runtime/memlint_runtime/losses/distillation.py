@@ -39,7 +39,7 @@ from memlint_runtime.losses.tiles import (
     sweep,
     weight_gradients,
 )
-from memlint_runtime.single_backward import refuse_create_graph
+from memlint_runtime.single_backward import SingleBackward
 
 Divergence = Literal["forward_kl", "reverse_kl", "jensen_shannon"]
 # Buffers of one model's [t, v] that are alive together.
@@ -220,7 +220,7 @@ class _Pair:
         return logits, log_p, log_q, mixture
 
 
-class _Distillation(torch.autograd.Function):
+class _Distillation(SingleBackward):
     """(options, rows, teacher's tensors, student's bias, hidden, weight) -> divergence `[T]`."""
 
     @staticmethod
@@ -238,7 +238,6 @@ class _Distillation(torch.autograd.Function):
         return spread_rows(value_T, rows, int(hidden.shape[0]))
 
     @staticmethod
-    @refuse_create_graph
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         rows, student_lse, teacher_lse, excess_T, *tensors = ctx.saved_tensors
         pair = _Pair.of(ctx.options, rows, tuple(tensors))

@@ -50,7 +50,7 @@ from memlint_runtime.losses.tiles import (
     write_rows,
 )
 from memlint_runtime.losses.token_logprobs import Inputs, TokenStatistics
-from memlint_runtime.single_backward import refuse_create_graph
+from memlint_runtime.single_backward import SingleBackward
 
 # Columns of the kernels between the products, and of weights that are converted at once.
 _NARROW, _CONVERTED = 4096, 32768
@@ -170,7 +170,7 @@ def summed_loss(
     return loss
 
 
-class SummedLoss(torch.autograd.Function):
+class SummedLoss(SingleBackward):
     """(options, plan, token_loss, weights, target, bias, *hiddens, *weights) -> the losses' sum.
 
     weights: of each token, or of all alike, or None.
@@ -204,7 +204,6 @@ class SummedLoss(torch.autograd.Function):
         return loss
 
     @staticmethod
-    @refuse_create_graph
     def backward(ctx: Any, by_loss: Tensor) -> tuple[Tensor | None, ...]:
         made, ctx.made = ctx.made, None
         if made is not None:

@@ -5,7 +5,8 @@ What: `token_logprobs(hidden, weight, target)` is `log_softmax(hidden @ weight.T
 and gradients. `token_statistics` adds what some losses need (log-sum-exp, entropy, mean logit).
 Why: the logits are the largest tensor of most fine-tunes (8,192 tokens of Gemma-2: 28 GB), and
 every language-modelling loss needs one number of each row.
-Logits of a few MiB are computed whole, as PyTorch does: tiles would only take longer.
+Logits of a few MiB are computed whole, as PyTorch does: tiles would only take longer. So are those
+within a transform of `torch.func`, which has to see plain operations.
 Cost: a frozen head no more matmuls than plain, a trained one four where plain takes three; see
 `statistics`. Gradients are taken only where they are wanted.
 
@@ -38,7 +39,7 @@ from memlint_runtime.losses.passes import (
 from memlint_runtime.losses.planning import whole_fits
 from memlint_runtime.losses.remote_weights import is_remote
 from memlint_runtime.losses.tile_ops import NO_PROBABILITY, LogitTransform
-from memlint_runtime.single_backward import refuse_create_graph
+from memlint_runtime.single_backward import SingleBackward, within_transform
 
 _Apply = Callable[..., tuple[Tensor | None, ...]]
 
@@ -210,7 +211,9 @@ class Inputs:
 
     @property
     def is_whole(self) -> bool:
-        """True if the logits of plain weights are few."""
+        """True if the logits of plain weights are few, or a transform of `torch.func` follows."""
+        if within_transform():
+            return True
         if not self.is_plain or any(isinstance(weight, FakeTensor) for weight in self.weights):
             return False
         others = (weight for weight in self.weights if weight.dtype != self.compute_dtype)
@@ -279,6 +282,8 @@ def _whole(
                 extras[2] = logits.mean(-1)
 
     def placed(values: Tensor) -> Tensor:
+        if rows is None:
+            values = torch.where(flat >= 0, values, 0)
         return spread_rows(values, rows, flat.shape[0]).reshape(leading)
 
     others = (None if extra is None else placed(extra) for extra in extras)
@@ -294,7 +299,7 @@ def _raw_logits(given: Inputs, rows: Tensor | None) -> Tensor:
     return sum(more, raw if bias is None else raw + bias)
 
 
-class _TokenStatistics(torch.autograd.Function):
+class _TokenStatistics(SingleBackward):
     """(options, target, bias, *hiddens, *weights) -> logprob, is_top, logsumexp, entropy, mean."""
 
     @staticmethod
@@ -329,7 +334,6 @@ class _TokenStatistics(torch.autograd.Function):
         return logprob, is_top, *extras
 
     @staticmethod
-    @refuse_create_graph
     def backward(
         ctx: Any, by_logprob: Tensor | None, _: None, *by_extras: Tensor | None
     ) -> tuple[Tensor | None, ...]:

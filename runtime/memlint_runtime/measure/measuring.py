@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Optimizer
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from memlint_runtime.fake_memory import MemoryTracker
+from memlint_runtime.fake_numbers import FakesWithNumbers
 from memlint_runtime.integrations import require_model
 from memlint_runtime.measure.report import MemoryReport, PhaseMemory
 from memlint_runtime.optim import require_optimizer
@@ -35,8 +35,8 @@ def measure_memory(
         model: what is alive already, one model or several. Others are found when first used.
         optimizer: likewise, for optimizers that have stepped before.
         device: measure tensors there; the accelerator if there is one, else the CPU.
-        fake: allocate nothing. Models and inputs must be made inside, and numbers cannot be read.
-            Models may change their type inside, as by `half()`.
+        fake: allocate nothing. Models and inputs must be made inside, and only whole numbers can
+            be read. Models may change their type inside, as by `half()`.
         timeline: record every change, for `report.save_timeline`.
 
     Raises:
@@ -55,7 +55,7 @@ def measure_memory(
     device = torch.device(device)
     allocator = _Allocator(device) if device.type != "cpu" and not fake else None
     tracker = _PhaseTracker(models, optimizers, device, timeline, allocator)
-    return MeasuredMemory(tracker, FakeTensorMode() if fake else None)
+    return MeasuredMemory(tracker, FakesWithNumbers() if fake else None)
 
 
 def _several(given: Any, kind: type) -> tuple[Any, ...]:
@@ -69,7 +69,7 @@ def _several(given: Any, kind: type) -> tuple[Any, ...]:
 class MeasuredMemory:
     """A measurement: a context manager with the `report` of what ran inside so far."""
 
-    def __init__(self, tracker: _PhaseTracker, fake_mode: FakeTensorMode | None) -> None:
+    def __init__(self, tracker: _PhaseTracker, fake_mode: FakesWithNumbers | None) -> None:
         self.tracker = tracker
         self._fake_mode = fake_mode
         self._entered = contextlib.ExitStack()

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
-__all__ = ["Batch", "Part", "RowPlan", "document_plan", "tree_plan"]
+__all__ = ["Batch", "Node", "RowPlan", "document_plan", "tree_plan"]
 
 # Columns of a batch for each token in it, at most.
 _MOST_PADDING = 1.25
@@ -29,18 +28,15 @@ _MOST_PADDING = 1.25
 _OUTSIDE = -1
 
 
-class Part(Protocol):
-    """A node of a prefix tree: `start:end` are its tokens, `end:stop` its descendants'; `level`
-    counts its ancestors."""
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A run of tokens that the same rows share. `start:end` are its tokens in the packed row,
+    `end:stop` its descendants'; `level` counts its ancestors."""
 
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def stop(self) -> int: ...
-    @property
-    def level(self) -> int: ...
+    start: int
+    end: int
+    stop: int
+    level: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +107,7 @@ def document_plan(
 
 
 def tree_plan(
-    nodes: Sequence[Part], *, continues: bool, prefix_tokens: int = 0, keeps_roots: bool = False
+    nodes: Sequence[Node], *, continues: bool, prefix_tokens: int = 0, keeps_roots: bool = False
 ) -> RowPlan:
     """A segment for each node of a prefix tree (in depth-first order).
 

@@ -11,24 +11,16 @@ R rows, S columns of which the first P are the same in all rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from memlint_runtime.recurrent.running import RowSegments, SegmentedForward
-from memlint_runtime.recurrent.segments import tree_plan
+from memlint_runtime.recurrent.segments import Node, tree_plan
 
 __all__ = ["reason_of_trial"]
 
 _TOLERATED = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.1}
-
-
-class _Part(NamedTuple):
-    start: int
-    end: int
-    stop: int
-    level: int
 
 
 def reason_of_trial(layers: Sequence[nn.Module], inputs_RSD: Tensor, prefix: int) -> str | None:
@@ -58,8 +50,8 @@ def _difference(forward: SegmentedForward, rows: Tensor, prefix: int) -> str | N
     branch = rows.shape[1] - prefix
     ends = [prefix + branch * i for i in range(len(rows) + 1)]
     nodes = [
-        _Part(0, prefix, ends[-1], 0),
-        *(_Part(a, a + branch, a + branch, 1) for a in ends[:-1]),
+        Node(0, prefix, ends[-1], 0),
+        *(Node(a, a + branch, a + branch, 1) for a in ends[:-1]),
     ]
     segments = RowSegments(lambda continued: tree_plan(nodes, continues=continued))
     with torch.enable_grad(), torch.autocast(rows.device.type, enabled=False):

@@ -35,6 +35,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from memlint_runtime.fake_numbers import numbers_of
 from memlint_runtime.shared_prompt.models import KeysValues, Layers, layers_of
 from memlint_runtime.shared_prompt.runs import PaddedRows
 
@@ -54,7 +55,7 @@ def prompts_of(rows: PaddedRows) -> list[Prompt]:
     """The tokens of each row before its first scored one, as a key; rows without scored ones have
     all of theirs."""
     before = rows.mask & (rows.scored.cumsum(1) == 0)
-    ids, keep = rows.ids.to(torch.int32).cpu().numpy(), before.cpu().numpy()
+    ids, keep = numbers_of(rows.ids.to(torch.int32)), numbers_of(before)
     return [row[kept].tobytes() for row, kept in zip(ids, keep, strict=True)]
 
 

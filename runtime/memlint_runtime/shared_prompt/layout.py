@@ -35,6 +35,7 @@ import torch
 from torch import Tensor
 
 from memlint_runtime.attention import Node
+from memlint_runtime.fake_numbers import numbers_of
 
 __all__ = ["PrefixTree", "build_tree"]
 
@@ -160,8 +161,8 @@ def build_tree(
             "token ids, mask and scored mask must be [rows, columns] of one shape, got "
             f"{tuple(ids_BS.shape)}, {tuple(mask_BS.shape)} and {tuple(scored_BS.shape)}"
         )
-    ids = ids_BS.to(torch.int32).cpu().numpy()
-    flags = (mask_BS.bool() | scored_BS.bool().to(torch.uint8) << 1).cpu().numpy()
+    ids = numbers_of(ids_BS.to(torch.int32))
+    flags = numbers_of(mask_BS.bool() | scored_BS.bool().to(torch.uint8) << 1)
     mask, scored = flags & 1 == 1, flags & 2 == 2
     if (scored & ~mask).any():
         row = int(np.argwhere(scored & ~mask)[0][0])
@@ -331,4 +332,5 @@ def _distinct(
 
 def _tensor(parts: list[_Ints]) -> Tensor:
     joined = np.concatenate(parts) if parts else np.empty(0, np.int64)
-    return torch.from_numpy(joined.astype(np.int64, copy=False))
+    # Not `from_numpy`, which no mode of fakes sees.
+    return torch.tensor(joined, dtype=torch.long)

@@ -22,8 +22,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from memlint_runtime.fake_numbers import numbers_of
 from memlint_runtime.integrations.modes import has_whole_parameters, reduces_in_order
-from memlint_runtime.shared_prompt.head import OutputHead
+from memlint_runtime.shared_prompt.head import score_by_head
 from memlint_runtime.shared_prompt.models import (
     causal_lm_inside,
     dropout_inside,
@@ -186,7 +187,6 @@ def _scores(
     reason = reason_against(inside, training=model.training) or _reason_of_head(inside)
     if reason is not None:
         raise ValueError(f"this model cannot share prompts: {reason}")
-    head = OutputHead(inside, temperature)
     routed: list[tuple[Tensor, ...]] = []
     in_phases = not aux_loss and can_go_in_phases(inside)
     kept_graph = graph_kept(inside, sharing, in_phases=in_phases)
@@ -200,7 +200,8 @@ def _scores(
                 # With layers on several devices, the last of them is not where the tokens are.
                 place = hidden_TD.device
                 picked = hidden_TD[one.tree.predicting.to(place)]
-                logprobs, entropies = head.score(picked, one.targets.to(place))
+                targets = one.targets.to(place)
+                logprobs, entropies = score_by_head(inside, picked, targets, temperature)
                 scores.append((logprobs.to(one.ids.device), entropies.to(one.ids.device)))
                 if aux_loss:
                     routed.append(output.router_logits)
@@ -286,7 +287,7 @@ def can_go_in_phases(model: PreTrainedModel) -> bool:
     """True if the model's modules may be called outside of the one pass that its wrapper knows of:
     not where parameters are sharded, since gathering and freeing them follows that pass; nor where
     gradients must be ready in one order in all processes, of which each may hold other groups."""
-    return has_whole_parameters(model) and not reduces_in_order(model)
+    return has_whole_parameters(model, fakes=True) and not reduces_in_order(model)
 
 
 def report_paths(
@@ -356,10 +357,10 @@ def _check_shapes(
 
 def _check_padding(completion_mask: Tensor) -> None:
     mask = completion_mask.bool()
-    late = (mask[:, 1:] & ~mask[:, :-1]).any(1)
-    if bool(late.any()):
+    late = numbers_of((mask[:, 1:] & ~mask[:, :-1]).any(1))
+    if late.any():
         raise ValueError(
-            f"completions are padded on the right only, but row {int(late.int().argmax())} of the "
+            f"completions are padded on the right only, but row {late.argmax()} of the "
             "completion mask has a token after padding. To leave a token out of the loss, mask its "
             "log-probability"
         )

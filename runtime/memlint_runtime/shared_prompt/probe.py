@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 from memlint_runtime.attention import ForestAttention
 from memlint_runtime.integrations.modes import in_mode
 from memlint_runtime.recurrent import reason_of_trial
-from memlint_runtime.shared_prompt.head import OutputHead
+from memlint_runtime.shared_prompt.head import score_by_head
 from memlint_runtime.shared_prompt.layout import build_tree
 from memlint_runtime.shared_prompt.models import TreePass, switch_of, through_backbone, trunk_of
 
@@ -106,7 +106,8 @@ def head_disagreement(model: PreTrainedModel) -> str | None:
     with in_mode(model, training=False), torch.autocast(ids.device.type, enabled=False):
         hidden = _plain(model, ids)
         logits = model(input_ids=ids, use_cache=False).logits[:, :-1].float()
-        found, _ = OutputHead(model).score(hidden[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+        states, targets = hidden[:, :-1].flatten(0, 1), ids[:, 1:].flatten()
+        found, _ = score_by_head(model, states, targets)
     wanted = logits.log_softmax(-1).gather(-1, ids[:, 1:, None]).flatten()
     error = float(((found - wanted).abs() / wanted.abs().clamp(min=1.0)).median())
     if error <= _tolerated(hidden):

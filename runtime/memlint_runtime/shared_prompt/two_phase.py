@@ -8,12 +8,11 @@ Where all layers are checkpointed, portions keep their graphs, and what these ho
 inputs, waits in host memory (`memlint_runtime.offload`): checkpointing computes each layer again
 anyway, and nothing else is computed twice.
 
-Elsewhere portions keep nothing but the last: in the backward pass each is forwarded again, its
-gradients with respect to the prompt's keys and values and to the parameters are added to sums, and
-when all are through, autograd sends the sum of the former once back through the prompt. The last
-portion is the first that the backward pass meets, so that its graph is kept and it is not forwarded
-again. Exact either way, whatever the model is wrapped in, since every parameter receives its
-gradient once.
+Elsewhere portions are checkpointed whole, but for the last: in the backward pass each is forwarded
+again, and when all are through, autograd sends the sum of their gradients once back through the
+prompt. The last portion is the first that the backward pass meets, so that its graph is kept and it
+is not forwarded again. Exact either way, whatever the model is wrapped in, since every parameter
+receives its gradient once.
 
 The prompt's part ends one token before the first scored one, so that each branch starts with the
 token that predicts it. Memory: the prompt's activations (checkpointed and offloaded like any), its
@@ -125,13 +124,21 @@ def score_branches(
 
     parted = torch.is_grad_enabled() and len(portions) > 1
     if parted and not _is_checkpointed(model):
-        parameters = [p for p in model.parameters() if p.requires_grad]
-        values = _Portions.apply(portions, layers, last, *kept, *parameters)  # type: ignore[no-untyped-call]
-    else:
-        with _waiting_on_host(model, kept[0].device.type) if parted else nullcontext():
-            outcomes = [portion(_by_layer(layers, kept)) for portion in portions]
-        values = tuple(torch.cat(value) for value in zip(*outcomes, strict=True))
+        again = len(portions) - last
+        portions[:again] = [partial(_forward_again, portion) for portion in portions[:again]]
+        parted = False
+    with _waiting_on_host(model, kept[0].device.type) if parted else nullcontext():
+        outcomes = [portion(_by_layer(layers, kept)) for portion in portions]
+    values = tuple(torch.cat(value) for value in zip(*outcomes, strict=True))
     return Scored(values, tuple(trees), frozenset(taken))
+
+
+def _forward_again(portion: RunPortion, kept: KeysValues) -> tuple[Tensor, ...]:
+    """Run a portion without what its graph holds, and once more in backward."""
+    values: tuple[Tensor, ...] = checkpoint(
+        portion, kept, use_reentrant=False, preserve_rng_state=False
+    )
+    return values
 
 
 def _prefix_tokens(rows: PaddedRows, tree: PrefixTree) -> int:
@@ -207,96 +214,3 @@ def _run_portion(
 def _by_layer(layers: Layers, kept: Iterable[Tensor]) -> KeysValues:
     tensors = iter(kept)
     return {layer: tuple(islice(tensors, count)) for layer, count in layers}
-
-
-class _Portions(torch.autograd.Function):
-    """Portions forwarded without a graph, and again with one, portion by portion, in backward.
-
-    stays: the last one's graph is made in forward, and is the first to be used up in backward.
-    Gradients of it go into the same sums, where autograd would hold a second set of them.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, portions: list[RunPortion], layers: Layers, stays: bool, *tensors: Tensor
-    ) -> tuple[Tensor, ...]:
-        split = sum(count for _, count in layers)
-        kept = tensors[:split]
-        again = portions[:-1] if stays else portions
-        outcomes = [portion(_by_layer(layers, kept)) for portion in again]
-        ctx.last = None
-        if stays:
-            inputs = [_input_like(tensor) for tensor in kept]
-            with torch.enable_grad():
-                outcome = portions[-1](_by_layer(layers, inputs))
-            outcomes.append(tuple(value.detach() for value in outcome))
-            ctx.last = inputs, outcome
-        ctx.save_for_backward(*tensors)
-        ctx.portions, ctx.layers = portions, layers
-        ctx.rows = [len(outcome[0]) for outcome in outcomes]
-        ctx.again = _same_autocast(tensors[0].device.type)
-        return tuple(torch.cat(value) for value in zip(*outcomes, strict=True))
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
-        tensors = ctx.saved_tensors
-        split = sum(count for _, count in ctx.layers)
-        sums: list[Tensor | None] = [None] * len(tensors)
-        grads_of_portions = list(
-            zip(
-                *(
-                    # Of what is no real number, such as a flag, there is no gradient.
-                    [None] * len(ctx.rows) if grad is None else torch.split(grad, ctx.rows)
-                    for grad in grads
-                ),
-                strict=True,
-            )
-        )
-        portions = list(ctx.portions)
-        if ctx.last is not None:  # a second backward pass over a kept graph forwards this one too
-            inputs, outcome = ctx.last
-            ctx.last = None
-            portions.pop()
-            _add_gradients(sums, outcome, grads_of_portions.pop(), [*inputs, *tensors[split:]])
-            del outcome
-        inputs = [_input_like(tensor) for tensor in tensors[:split]]
-        for portion, portion_grads in zip(portions, grads_of_portions, strict=True):
-            with torch.enable_grad(), ctx.again():
-                outcome = portion(_by_layer(ctx.layers, inputs))
-            _add_gradients(sums, outcome, portion_grads, [*inputs, *tensors[split:]])
-        return (None, None, None, *sums)
-
-
-def _input_like(tensor: Tensor) -> Tensor:
-    return tensor.detach().requires_grad_()
-
-
-def _add_gradients(
-    sums: list[Tensor | None],
-    outcome: Iterable[Tensor],
-    grads: Iterable[Tensor | None],
-    wanted: Sequence[Tensor],
-) -> None:
-    """Add the gradients of `wanted` to the sums, in place where there is one."""
-    used = [
-        (value, grad)
-        for value, grad in zip(outcome, grads, strict=True)
-        if grad is not None and value.requires_grad
-    ]
-    found = torch.autograd.grad(
-        [value for value, _ in used], wanted, [grad for _, grad in used], allow_unused=True
-    )
-    for i, grad in enumerate(found):
-        if grad is not None:
-            total = sums[i]
-            sums[i] = grad if total is None else total.add_(grad)
-
-
-def _same_autocast(device_type: str) -> Callable[[], AbstractContextManager[Any]]:
-    """The present autocast state, to be entered later."""
-    return partial(
-        torch.autocast,
-        device_type,
-        dtype=torch.get_autocast_dtype(device_type),
-        enabled=torch.is_autocast_enabled(device_type),
-    )

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pytest
 import torch
-from memlint_runtime.recurrent.segments import RowPlan, document_plan, tree_plan
+from memlint_runtime.recurrent.segments import Node, RowPlan, document_plan, tree_plan
 from torch import Tensor
-
-
-class Part(NamedTuple):
-    start: int
-    end: int
-    stop: int
-    level: int
 
 
 # A root of 3 tokens; under it a node of one token with two leaves, and a leaf; a root alone.
 TREE = [
-    Part(0, 3, 12, 0),
-    Part(3, 4, 8, 1),
-    Part(4, 7, 7, 2),
-    Part(7, 8, 8, 2),
-    Part(8, 12, 12, 1),
-    Part(12, 14, 14, 0),
+    Node(0, 3, 12, 0),
+    Node(3, 4, 8, 1),
+    Node(4, 7, 7, 2),
+    Node(7, 8, 8, 2),
+    Node(8, 12, 12, 1),
+    Node(12, 14, 14, 0),
 ]
 ABOVE = {1: 0, 2: 1, 3: 1, 4: 0}
 
@@ -88,7 +79,7 @@ def test_states_are_left_by_rows_without_padding() -> None:
 
 
 def test_shared_tokens_are_read_once_where_states_are_handed_over() -> None:
-    nodes = [Part(0, 50, 90, 0), *(Part(a, a + 10, a + 10, 1) for a in range(50, 90, 10))]
+    nodes = [Node(0, 50, 90, 0), *(Node(a, a + 10, a + 10, 1) for a in range(50, 90, 10))]
     assert sum(b.index.numel() for b in tree_plan(nodes, continues=True).batches) == 90
     assert sum(b.index.numel() for b in tree_plan(nodes, continues=False).batches) == 4 * 60
 

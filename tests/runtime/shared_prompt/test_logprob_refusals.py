@@ -140,6 +140,9 @@ def test_models_and_inputs_that_cannot_be_are_refused() -> None:
         ValueError, match=r"draw its dropout once instead of once a row, but .* has p=0\.1"
     ):
         shared_prompt_logprobs(model.train(), *inputs)
+    dora = LoraConfig(target_modules=["lm_head"], use_dora=True)
+    with pytest.raises(ValueError, match="the head's LoRA is a variant"):
+        shared_prompt_logprobs(get_peft_model(tiny("llama"), dora), *inputs)
     peft = get_peft_model(tiny("llama"), LoraConfig(target_modules=["q_proj"], lora_dropout=0.05))
     with pytest.raises(ValueError, match=r"lora_dropout.*p=0\.05"):
         shared_prompt_logprobs(peft, *inputs)

@@ -92,9 +92,11 @@ def test_reentrant_checkpointing() -> None:
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
-def test_lora(checkpointing: bool) -> None:
+@pytest.mark.parametrize("head", [[], ["lm_head"]])
+def test_lora(head: list[str], checkpointing: bool) -> None:
     model = tiny("qwen3", checkpointing=checkpointing)
-    peft = get_peft_model(model, LoraConfig(r=4, target_modules=["q_proj", "v_proj", "up_proj"]))
+    targets = ["q_proj", "v_proj", "up_proj", *head]
+    peft = get_peft_model(model, LoraConfig(r=4, target_modules=targets))
     for name, parameter in peft.named_parameters():
         if "lora_B" in name:
             nn.init.normal_(parameter, 0.0, 0.3)

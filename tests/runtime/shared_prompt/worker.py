@@ -57,8 +57,11 @@ def wrapped_models() -> dict[str, float]:
             ddp = DistributedDataParallel(tiny("qwen2", checkpointing=checkpointing))
             errors[f"ddp, {kind}, checkpointing {checkpointing}"] = check(ddp, sharing)
             fsdp = tiny("qwen2", checkpointing=checkpointing)
-            for layer in fsdp.model.layers:
-                fully_shard(layer)
+            parts = [*fsdp.model.layers]
+            # The head in the root's group, and in one of its own.
+            parts += [fsdp.lm_head] if checkpointing else []
+            for part in parts:
+                fully_shard(part)
             fully_shard(fsdp)
             errors[f"fsdp2, {kind}, checkpointing {checkpointing}"] = check(fsdp, sharing)
     return errors

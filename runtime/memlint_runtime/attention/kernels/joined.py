@@ -27,6 +27,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from torch.utils.checkpoint import _CachingTorchDispatchMode
 
 from memlint_runtime.attention.kernels.flash import Attended, Kernel
+from memlint_runtime.single_backward import SingleBackward
 
 __all__ = ["Part", "Where", "joined_attention"]
 
@@ -68,14 +69,14 @@ def joined_attention(
     Exact: equal to one softmax over all of them, values and gradients. Parts that do not join come
     first and hold every token once.
     """
-    result: Tensor = _Joined.apply(  # type: ignore[no-untyped-call]
+    result: Tensor = _Joined.apply(
         query_THD, key_TKD, value_TKD, prefix_key_PKD, prefix_value_PKD, sinks_H,
         tuple(parts), scale,
     )  # fmt: skip
     return result
 
 
-class _Joined(torch.autograd.Function):
+class _Joined(SingleBackward):
     @staticmethod
     def forward(
         ctx: Any,
