@@ -12,7 +12,8 @@ Shapes: t tokens and v vocabulary entries of a tile, D hidden size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -50,31 +51,53 @@ def plan_tiling(
     if head.has_half_matmul:
         most = (_LARGEST_TOKENS, _LARGEST_VOCABULARY)
         most = most if outer == "tokens" else most[::-1]
-    short, long = min(most[0], _round_up(out)), min(most[1], _round_up(into))
 
-    def tiling() -> Tiling:
+    def tiling(short: int, long: int) -> Tiling:
         return Tiling(*((short, long) if outer == "tokens" else (long, short)), outer)
 
-    def needed() -> int:
-        return sum(sweep_bytes(each, tiling(), scratch) for each in (head, *beside))
+    def needed(short: int, long: int) -> int:
+        return sum(sweep_bytes(each, tiling(short, long), scratch) for each in (head, *beside))
 
-    def less(length: int) -> int:
-        fine = head.has_half_matmul and length > _MULTIPLE
-        return length * 3 // 4 // _MULTIPLE * _MULTIPLE if fine else length // 2
-
-    while needed() > workspace_bytes:
+    if head.has_half_matmul:
+        # Bytes that a tile moves: both factors twice, and its sums, those of tokens once more where
+        # their maximum grows.
+        sums = 18 if outer == "tokens" else 10
+        best, rows = (math.inf, 0, 0), [*_parts(out, most[0])]
+        fitting = len(rows)
+        for long in _parts(into, most[1]):
+            # The shorter the inner side, the longer the outer one that fits.
+            while fitting and needed(rows[fitting - 1], long) <= workspace_bytes:
+                fitting -= 1
+            for short in rows[fitting : fitting + 1]:
+                moved = 4 * math.ceil(out / short) / out + sums * math.ceil(into / long) / into
+                best = min(best, (moved, short, long))
+        if best[1]:
+            return tiling(*best[1:])
+    short, long = min(most[0], _round_up(out)), min(most[1], _round_up(into))
+    while needed(short, long) > workspace_bytes:
         if long > 4 * short and long > _SMALLEST:
-            long = less(long)
+            long //= 2
         elif short > _SMALLEST:
-            short = less(short)
+            short //= 2
         elif long > _SMALLEST:
-            long = less(long)
+            long //= 2
         else:
             raise ValueError(
                 f"workspace_bytes leaves {max(workspace_bytes, 0)} for tiles, and the smallest "
-                f"tile of a head of width {sum(head.widths)} takes {needed()}: give more"
+                f"tile of a head of width {sum(head.widths)} takes {needed(short, long)}: give more"
             )
-    return tiling()
+    return tiling(short, long)
+
+
+def _parts(length: int, most: int) -> Iterator[int]:
+    """Lengths that cut a side into equal parts, the fewest first: multiples of _MULTIPLE."""
+    count = math.ceil(length / most) if length else 1
+    former = 0
+    while former != _MULTIPLE:
+        part = -(-math.ceil(length / count) // _MULTIPLE) * _MULTIPLE or _MULTIPLE
+        if part != former:
+            yield part
+        former, count = part, max(count + 1, math.ceil(count * 1.1))
 
 
 def sweep_bytes(head: Head, tiling: Tiling, scratch: int) -> int:

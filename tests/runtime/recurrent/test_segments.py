@@ -7,7 +7,6 @@ import torch
 from memlint_runtime.recurrent.segments import Node, RowPlan, document_plan, tree_plan
 from torch import Tensor
 
-
 # A root of 3 tokens; under it a node of one token with two leaves, and a leaf; a root alone.
 TREE = [
     Node(0, 3, 12, 0),
