@@ -53,7 +53,7 @@ def test_64_mib_beside_the_gradients_are_enough(model: str, tokens: int, rates: 
     shape = rates, *roofline.MODELS[model], tokens
     least = roofline.ours(*shape, 64 * roofline.MIB)
     assert least is not None
-    assert least.seconds <= 2.0 * roofline.cut_cross_entropy(*shape).seconds
+    assert least.seconds <= 1.83 * roofline.cut_cross_entropy(*shape).seconds
     assert least.bytes <= 1.07 * roofline.cut_cross_entropy(*shape).bytes
 
 
