@@ -129,13 +129,15 @@ class DataCollatorForCompletionOnlyLM:
             table[at, : len(row)] = row
         # One place more than there are tokens: a response may have none.
         place = torch.arange(table.shape[1] + 1).expand(len(ids), -1)
-        begins, rows_without = self._begins(table, ids)
+        begins = self._places(table, ids, self.response_template, self._response_ids, at_end=True)
+        rows_without = ~begins.any(1)
         last_begin = torch.where(begins, place, -1).cummax(1).values
         if self._instruction_ids is None:
             learned = begins.any(1, keepdim=True) & (place >= last_begin[:, -1:])
         else:
-            ends, without = self._ends(table, ids)
-            rows_without |= without
+            template = self.instruction_template
+            ends = self._places(table, ids, template, self._instruction_ids, at_end=False)
+            rows_without |= ~ends.any(1)
             last_end = torch.where(ends, place, -1).cummax(1).values
             learned = last_begin > last_end
         if bool(rows_without.any()):
@@ -143,30 +145,20 @@ class DataCollatorForCompletionOnlyLM:
             self._warn()
         return [learned[at, :length] for at, length in enumerate(lengths)]
 
-    def _begins(self, table: Tensor, ids: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """Where responses begin ``[B, T + 1]``, and which rows ``[B]`` have no template."""
-        width = len(self._response_ids)
-        begins = torch.zeros(table.shape[0], table.shape[1] + 1, dtype=torch.bool)
-        room = max(0, begins.shape[1] - width)
-        begins[:, width:] = _matches(table, self._response_ids)[:, :room]
-        for at in self._to_search(self.response_template, ids, begins):
-            spans = _in_text(self.tokenizer, ids[at], str(self.response_template))
-            if len(spans) > int(begins[at].sum()):
-                begins[at] = False
-                begins[at, [end for _, end in spans]] = True
-        return begins, ~begins.any(1)
-
-    def _ends(self, table: Tensor, ids: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """Where instructions begin ``[B, T + 1]``, and which rows ``[B]`` have none."""
-        assert self._instruction_ids is not None, "asked only where there is a template"
-        ends = torch.zeros(table.shape[0], table.shape[1] + 1, dtype=torch.bool)
-        ends[:, :-1] = _matches(table, self._instruction_ids)
-        for at in self._to_search(self.instruction_template, ids, ends):
-            spans = _in_text(self.tokenizer, ids[at], str(self.instruction_template))
-            if len(spans) > int(ends[at].sum()):
-                ends[at] = False
-                ends[at, [start for start, _ in spans]] = True
-        return ends, ~ends.any(1)
+    def _places(
+        self, table: Tensor, ids: list[Tensor], template: Any, own: Tensor, *, at_end: bool
+    ) -> Tensor:
+        """Where a template of the ids `own` begins, or ends, in each row, `[B, T + 1]`."""
+        width = len(own) if at_end else 0
+        places = torch.zeros(table.shape[0], table.shape[1] + 1, dtype=torch.bool)
+        room = max(0, min(places.shape[1] - width, table.shape[1]))
+        places[:, width : width + room] = _matches(table, own)[:, :room]
+        for at in self._to_search(template, ids, places):
+            spans = _in_text(self.tokenizer, ids[at], str(template))
+            if len(spans) > int(places[at].sum()):
+                places[at] = False
+                places[at, [span[at_end] for span in spans]] = True
+        return places
 
     def _to_search(
         self, template: str | Sequence[int] | None, ids: list[Tensor], found: Tensor

@@ -18,12 +18,11 @@ is an error. Prompts that hold images are refused: their places in the tokens ca
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any, Literal, TypeVar, cast
 
+from memlint_runtime.integrations.modes import require_parameters
 from memlint_runtime.quantities import whole_number
 
 __all__ = ["limit_prompts"]
@@ -100,17 +99,6 @@ def _family(trainer_class: type) -> str:
     )
 
 
-def _require(trainer_class: type, method: str, wanted: tuple[str, ...]) -> None:
-    """Raise RuntimeError where TRL's method no longer has these parameters."""
-    function = getattr(trainer_class, method, None)
-    found = () if function is None else tuple(inspect.signature(function).parameters)
-    if found[: len(wanted)] != wanted:
-        raise RuntimeError(
-            f"limit_prompts relies on {method}({', '.join(wanted)}), and {trainer_class.__name__} "
-            f"of trl {version('trl')} has {method}({', '.join(found)}). It is tested with trl 1.16."
-        )
-
-
 # -- DPO and KTO: a tokenized dataset of prompt_ids and completions --------------------------------
 
 
@@ -118,7 +106,7 @@ def _prepares_dataset(
     trainer_class: Any, prepare: Callable[[Any, Any, Any], Any]
 ) -> dict[str, Any]:
     wanted = ("self", "dataset", "processing_class", "args", "dataset_name")
-    _require(trainer_class, "_prepare_dataset", wanted)
+    require_parameters(trainer_class, {"_prepare_dataset": wanted})
 
     def _prepare_dataset(
         self: Any, dataset: Any, processing_class: Any, args: Any, dataset_name: str
@@ -197,7 +185,7 @@ def _leaves_room(row: Row, tokens: int) -> bool:
 
 
 def _odds(trainer_class: Any, limits: _Limits) -> dict[str, Any]:
-    _require(trainer_class, "tokenize_row", ("self", "feature", "model"))
+    require_parameters(trainer_class, {"tokenize_row": ("self", "feature", "model")})
 
     def tokenize_row(self: Any, feature: Row, model: Any = None) -> Row:
         if self.is_encoder_decoder:
@@ -244,7 +232,7 @@ def _prompt_tokens(labels: list[int]) -> int:
 
 
 def _online(trainer_class: Any, limits: _Limits) -> dict[str, Any]:
-    _require(trainer_class, "_tokenize_prompts", ("self", "prompts"))
+    require_parameters(trainer_class, {"_tokenize_prompts": ("self", "prompts")})
 
     def _tokenize_prompts(self: Any, prompts: list[Any]) -> Any:
         ids, images, fields = trainer_class._tokenize_prompts(self, prompts)

@@ -205,6 +205,8 @@ def test_wrong_use_is_named() -> None:
         limit_prompts(trl.GRPOTrainer, 8, max_completion_length=8)
 
     class Newer(trl.GRPOTrainer):  # type: ignore[name-defined, misc]
+        __module__ = "trl.trainer.newer"
+
         def _tokenize_prompts(self, rows: Any) -> Any: ...
 
     with pytest.raises(RuntimeError, match=r"relies on _tokenize_prompts\(self, prompts\)"):

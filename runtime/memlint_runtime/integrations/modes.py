@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from typing import Any
 
 import torch
@@ -12,8 +14,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor
 
 __all__ = [
-    "has_whole_parameters", "in_mode", "reduces_in_order", "refuse_context_parallelism",
-    "require_model", "unwrap",
+    "has_whole_parameters", "in_mode", "kind_of", "reduces_in_order", "refuse_context_parallelism",
+    "require_model", "require_parameters", "unwrap",
 ]  # fmt: skip
 
 
@@ -99,10 +101,31 @@ def require_model(owner: Any, wanted: str = "a model (a torch.nn.Module)") -> No
     """
     if isinstance(owner, nn.Module):
         return
-    raise TypeError(f"wants {wanted}, got {_kind(owner)}")
+    raise TypeError(f"wants {wanted}, got {kind_of(owner)}")
 
 
-def _kind(owner: Any) -> str:
+def require_parameters(trainer: type, relied_upon: dict[str, tuple[str, ...]]) -> None:
+    """Raises RuntimeError where TRL's own version of a method no longer has these parameters."""
+    for method, wanted in relied_upon.items():
+        theirs = next(
+            (
+                vars(cls)[method]
+                for cls in trainer.__mro__
+                if cls.__module__.startswith("trl.") and method in vars(cls)
+            ),
+            None,
+        )
+        found = () if theirs is None else tuple(inspect.signature(theirs).parameters)
+        if found[: len(wanted)] != wanted:
+            raise RuntimeError(
+                f"{trainer.__name__} relies on {method}({', '.join(wanted)}), and trl "
+                f"{version('trl')} has {method}({', '.join(found)}). It is tested with trl "
+                f"1.16: install that, or use TRL's own trainer"
+            )
+
+
+def kind_of(owner: Any) -> str:
+    """What was given in the place of an object, for a message."""
     if isinstance(owner, type):
         return f"the class {owner.__name__} itself: make an object of it first"
     return f"{type(owner).__name__}: pass the object itself"

@@ -13,7 +13,7 @@ Shapes: t tokens and v vocabulary entries of a tile, D hidden size.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
@@ -59,20 +59,13 @@ def plan_tiling(
         return sum(sweep_bytes(each, tiling(short, long), scratch) for each in (head, *beside))
 
     if head.has_half_matmul:
-        # Bytes that a tile moves: both factors twice, and its sums, those of tokens once more where
-        # their maximum grows.
+        # What sums move, those of tokens once more where their maximum grows.
         sums = 18 if outer == "tokens" else 10
-        best, rows = (math.inf, 0, 0), [*_parts(out, most[0])]
-        fitting = len(rows)
-        for long in _parts(into, most[1]):
-            # The shorter the inner side, the longer the outer one that fits.
-            while fitting and needed(rows[fitting - 1], long) <= workspace_bytes:
-                fitting -= 1
-            for short in rows[fitting : fitting + 1]:
-                moved = 4 * math.ceil(out / short) / out + sums * math.ceil(into / long) / into
-                best = min(best, (moved, short, long))
-        if best[1]:
-            return tiling(*best[1:])
+        best = _moving_least(
+            (out, into), most, sums, lambda *sides: needed(*sides) <= workspace_bytes
+        )
+        if best is not None:
+            return tiling(*best)
     short, long = min(most[0], _round_up(out)), min(most[1], _round_up(into))
     while needed(short, long) > workspace_bytes:
         if long > 4 * short and long > _SMALLEST:
@@ -89,9 +82,32 @@ def plan_tiling(
     return tiling(short, long)
 
 
+def _moving_least(
+    lengths: tuple[int, int], most: tuple[int, int], sums: int, fits: Callable[[int, int], bool]
+) -> tuple[int, int] | None:
+    """The outer and the inner side of the tiles that move least, of those that fit; None if none.
+
+    An entry of a tile moves both factors twice, 4 bytes by either side's length, and `sums` bytes
+    by the inner one's.
+    """
+    best: tuple[float, int, int] | None = None
+    out, into = (max(length, 1) for length in lengths)
+    rows = [*_parts(out, most[0])]
+    fitting = len(rows)
+    for long in _parts(into, most[1]):
+        # The shorter the inner side, the longer the outer one that fits.
+        while fitting and fits(rows[fitting - 1], long):
+            fitting -= 1
+        for short in rows[fitting : fitting + 1]:
+            moved = 4 * math.ceil(out / short) / out + sums * math.ceil(into / long) / into
+            found = moved, short, long
+            best = found if best is None else min(best, found)
+    return None if best is None else best[1:]
+
+
 def _parts(length: int, most: int) -> Iterator[int]:
     """Lengths that cut a side into equal parts, the fewest first: multiples of _MULTIPLE."""
-    count = math.ceil(length / most) if length else 1
+    count = math.ceil(length / most)
     former = 0
     while former != _MULTIPLE:
         part = -(-math.ceil(length / count) // _MULTIPLE) * _MULTIPLE or _MULTIPLE

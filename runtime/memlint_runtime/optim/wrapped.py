@@ -10,18 +10,17 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from memlint_runtime.integrations.modes import kind_of
+
 __all__ = ["WrappedOptimizer", "require_optimizer"]
 
 
 def require_optimizer(owner: Any) -> None:
     """Raise TypeError unless it steps parameter groups, as optimizers of any library do."""
-    if isinstance(owner, type):
-        got = f"the class {owner.__name__} itself: make an object of it first"
-    elif hasattr(owner, "param_groups") and hasattr(owner, "step"):
-        return
-    else:
-        got = f"{type(owner).__name__}: pass the object itself"
-    raise TypeError(f"wants an optimizer (as torch.optim.AdamW(model.parameters())), got {got}")
+    is_class = isinstance(owner, type)
+    if is_class or not (hasattr(owner, "param_groups") and hasattr(owner, "step")):
+        wanted = "an optimizer (as torch.optim.AdamW(model.parameters()))"
+        raise TypeError(f"wants {wanted}, got {kind_of(owner)}")
 
 
 def _of_wrapped(name: str) -> Any:

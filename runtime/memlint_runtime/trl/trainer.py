@@ -8,13 +8,12 @@ that is said with the reason.
 
 from __future__ import annotations
 
-import inspect
 import logging
-from importlib.metadata import version
 from typing import Any
 
 from transformers import PreTrainedModel
 
+from memlint_runtime.integrations.modes import require_parameters
 from memlint_runtime.shared_prompt import Sharing
 from memlint_runtime.shared_prompt.logprobs import reason_against
 from memlint_runtime.shared_prompt.models import causal_lm_inside
@@ -22,9 +21,7 @@ from memlint_runtime.shared_prompt.runs import require_sharing
 from memlint_runtime.trl.exactness import reasons_training_differs
 from memlint_runtime.trl.forward import TokenCount, kept_prompts_of, share_for, share_prompts
 
-__all__ = ["SharedPrompts", "require_parameters"]
-
-TESTED_WITH = "1.16"
+__all__ = ["SharedPrompts"]
 
 logger = logging.getLogger("memlint_runtime.trl")
 
@@ -139,23 +136,3 @@ class SharedPrompts:
         if not training:  # perhaps amid a step
             count.forwarded, count.repeated = before
         return result
-
-
-def require_parameters(trainer: type, relied_upon: dict[str, tuple[str, ...]]) -> None:
-    """Raises RuntimeError where TRL's own version of a method no longer has these parameters."""
-    for method, wanted in relied_upon.items():
-        theirs = next(
-            (
-                vars(cls)[method]
-                for cls in trainer.__mro__
-                if cls.__module__.startswith("trl.") and method in vars(cls)
-            ),
-            None,
-        )
-        found = () if theirs is None else tuple(inspect.signature(theirs).parameters)
-        if found[: len(wanted)] != wanted:
-            raise RuntimeError(
-                f"{trainer.__name__} relies on {method}({', '.join(wanted)}), and trl "
-                f"{version('trl')} has {method}({', '.join(found)}). It is tested with trl "
-                f"{TESTED_WITH}: install that, or use TRL's own trainer"
-            )

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import torch
 from memlint_runtime import undo
+from memlint_runtime.integrations.modes import require_parameters
 from memlint_runtime.shared_prompt import Sharing
 from memlint_runtime.trl import DPOTrainer, GRPOTrainer, RLOOTrainer
 from memlint_runtime.trl.exactness import reasons_training_differs
 from memlint_runtime.trl.grouping import grouped_micro_batches
-from memlint_runtime.trl.trainer import SharedPrompts, require_parameters
+from memlint_runtime.trl.trainer import SharedPrompts
 from peft import LoraConfig
 from torch import Tensor
 from transformers import AutoModelForCausalLM, MambaConfig
