@@ -338,6 +338,7 @@ def made_by(run: Interpreter, invocation: Invocation, kind: str | None) -> Objec
             kind = head
         elif not last[:1].isupper():
             kind = None
+    _make_model(run, invocation)
     made = run.new_object(kind, invocation)
     for value in invocation.arguments:
         _hand_over(run, value)
@@ -347,6 +348,17 @@ def made_by(run: Interpreter, invocation: Invocation, kind: str | None) -> Objec
     made.open = invocation.open_keywords
     tried = run.retried.get(kind or "")
     return made if tried is None else _joined(run, tried, made)
+
+
+def _make_model(run: Interpreter, invocation: Invocation) -> None:
+    """``Trainer(model_init=build)`` trains what the function returns."""
+    keywords, build = invocation.keywords, invocation.keywords.get("model_init")
+    if build is None or not isinstance(build.value, Function) or not can_follow(run, build.value):
+        return
+    given = [*(keywords[name].value for name in ("model",) if name in keywords)]
+    if all(one == Constant(None) for one in [*given, *invocation.arguments[:1]]):
+        model = call_function(run, build.value, None)
+        keywords["model"] = Binding(model, How.OTHER, invocation.node)
 
 
 # What a library calls of a data set or a collator.
@@ -382,6 +394,7 @@ def _instantiate(run: Interpreter, cls: Class, invocation: Invocation) -> Value:
     library = library_base(cls)
     invocation.name = library or cls.node.name
     invocation.subclass = cls.node
+    _make_model(run, invocation)
     run.invocations.append(invocation)
     made = run.new_object(type=library, made_by=invocation, cls=cls)
     made.open = invocation.open_keywords

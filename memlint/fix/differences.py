@@ -1,20 +1,20 @@
 """The lines in which two texts differ, in time that grows with their length and not its square.
 
-Lines that stand once in each text split them into parts; the fewest lines that turn one part into
-the other are looked for as Myers does, where they are few. ``difflib`` compares all with all.
+Lines that stand once in each text split them into parts; ``difflib``, which compares all with all,
+gets parts alone of which few lines are alike.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 
 from memlint.source.record import NamedTuple
 
-# Lines that go and come in a part that no line splits; of texts that need more, the part differs
-# as a whole.
-_CHANGES = 100
+# Pairs of equal lines in a part that no line splits; one that has more differs as a whole.
+_PAIRS = 20_000
 # Parts within parts.
 _DEPTH = 40
 
@@ -115,41 +115,13 @@ def _shared_once(before: Sequence[str], after: Sequence[str]) -> list[tuple[int,
 
 
 def _kept(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:
-    """The pairs of equal lines that stay where the fewest lines go and come; none where these are
-    more than ``_CHANGES``.
-
-    Eugene Myers, An O(ND) Difference Algorithm and Its Variations, 1986.
-    """
-    furthest = {1: 0}  # how far the old lines are read, by how many more went than came
-    trace: list[dict[int, int]] = []
-    for changes in range(min(_CHANGES, len(before) + len(after)) + 1):
-        trace.append(dict(furthest))
-        for gone in range(-changes, changes + 1, 2):
-            at, _ = _changed(furthest, gone, changes)
-            while at < len(before) and at - gone < len(after) and before[at] == after[at - gone]:
-                at += 1
-            furthest[gone] = at
-            if at >= len(before) and at - gone >= len(after):
-                return _way_back(trace, at, at - gone)
-    return []
-
-
-def _changed(furthest: Mapping[int, int], gone: int, changes: int) -> tuple[int, bool]:
-    """How far the old lines are read after the last of ``changes``, and whether a line comes."""
-    comes = gone == -changes or (gone < changes and furthest[gone - 1] < furthest[gone + 1])
-    return (furthest[gone + 1], True) if comes else (furthest[gone - 1] + 1, False)
-
-
-def _way_back(trace: Sequence[Mapping[int, int]], at: int, new_at: int) -> list[tuple[int, int]]:
-    """Return the pairs of equal lines on the way that ``trace`` holds."""
-    pairs = []
-    for changes in range(len(trace) - 1, -1, -1):
-        start, comes = _changed(trace[changes], at - new_at, changes)
-        while at > start:
-            at, new_at = at - 1, new_at - 1
-            pairs.append((at, new_at))
-        at, new_at = (at, new_at - 1) if comes else (at - 1, new_at)
-    return pairs[::-1]
+    """The pairs of equal lines that stay; none where there are more than ``_PAIRS`` to choose
+    from."""
+    counts, others = Counter(before), Counter(after)
+    if sum(number * others[line] for line, number in counts.items()) > _PAIRS:
+        return []
+    same = SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
+    return [(at + more, other + more) for at, other, size in same for more in range(size)]
 
 
 def common_start(one: Sequence[str], other: Sequence[str]) -> int:

@@ -10,17 +10,7 @@ from memlint.fix.splicing import split_lines
 
 # Bytes that git writes in another way where it quotes a name, which it then does.
 _QUOTED = re.compile(rb'[\x00-\x1f"\\\x7f-\xff]')
-_LETTERS = {
-    b"\a": b"a",
-    b"\b": b"b",
-    b"\t": b"t",
-    b"\n": b"n",
-    b"\v": b"v",
-    b"\f": b"f",
-    b"\r": b"r",
-    b'"': b'"',
-    b"\\": b"\\",
-}
+_LETTERS = dict(zip(b'\a\b\t\n\v\f\r"\\', b'abtnvfr"\\', strict=True))
 
 
 def unified_diff(before: str, after: str, path: str, *, context: int = 3) -> Iterator[str]:
@@ -45,7 +35,8 @@ def _name(name: str) -> str:
 
 
 def _escaped(match: re.Match[bytes]) -> bytes:
-    return b"\\" + (_LETTERS.get(match[0]) or b"%03o" % match[0][0])
+    byte = match[0][0]
+    return b"\\%c" % _LETTERS[byte] if byte in _LETTERS else b"\\%03o" % byte
 
 
 def _hunks(blocks: Sequence[Block], context: int) -> list[list[Block]]:

@@ -38,67 +38,16 @@ _OVERRIDE = re.compile(r"([+~]{0,2})([A-Za-z_][\w./@-]*)=", re.ASCII)
 _REMOVAL = re.compile(r"~([A-Za-z_][\w./@-]*)", re.ASCII)
 _COMMAND = re.compile(r"[a-z][\w-]*", re.ASCII)
 
-# Options of launchers that take no value. Sources: the parsers of ``accelerate launch``,
-# ``torch.distributed.run`` and ``deepspeed``; older releases have some that newer ones lack.
-_ACCELERATE_SWITCHES = frozenset(
-    [
-        "h",
-        "help",
-        "q",
-        "quiet",
-        "cpu",
-        "multi_gpu",
-        "tpu",
-        "use_mps_device",
-        "enable_cpu_affinity",
-        "dynamo_use_fullgraph",
-        "dynamo_use_dynamic",
-        "dynamo_use_regional_compilation",
-        "use_deepspeed",
-        "use_fsdp",
-        "use_xpu",
-        "ipex",
-        "use_parallelism_config",
-        "use_megatron_lm",
-        "same_network",
-        "m",
-        "module",
-        "no_python",
-        "tpu_cluster",
-        "no_tpu_cluster",
-        "tpu_use_sudo",
-        "downcast_bf16",
-        "fp8_use_autocast_during_eval",
-        "debug",
-    ]
-)
-_TORCH_SWITCHES = frozenset(
-    [
-        "h",
-        "help",
-        "standalone",
-        "m",
-        "module",
-        "no_python",
-        "run_path",
-        "virtual_local_rank",
-        "use_env",
-    ]
-)
-_DEEPSPEED_SWITCHES = frozenset(
-    [
-        "h",
-        "help",
-        "module",
-        "no_python",
-        "no_local_rank",
-        "no_ssh",
-        "no_ssh_check",
-        "force_multi",
-        "save_pid",
-        "elastic_training",
-        "bind_cores_to_rank",
-    ]
+# Options of launchers that take no value, which none takes with one. Sources: the parsers of
+# ``accelerate launch``, ``torch.distributed.run`` and ``deepspeed``; older releases have some that
+# newer ones lack.
+_SWITCH = re.compile(
+    r"h|help|m|module|no_python|q|quiet|debug|cpu|multi_gpu|tpu|tpu_cluster|no_tpu_cluster"
+    r"|tpu_use_sudo|use_mps_device|use_deepspeed|use_fsdp|use_xpu|ipex|use_megatron_lm"
+    r"|use_parallelism_config|dynamo_use_(?:fullgraph|dynamic|regional_compilation)"
+    r"|enable_cpu_affinity|same_network|downcast_bf16"
+    r"|fp8_use_autocast_during_eval|standalone|run_path|virtual_local_rank|use_env|no_local_rank"
+    r"|no_ssh|no_ssh_check|force_multi|save_pid|elastic_training|bind_cores_to_rank"
 )
 _PYTHON_VALUES = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 # TRL's command line hands these on to ``accelerate launch``.
@@ -212,9 +161,8 @@ def _program(program: str, words: Sequence[Word], own: _Context) -> Launch | Non
             return None
         program, words = "accelerate-launch", words[1:]
     if program in _LAUNCHERS:
-        name, switches = _LAUNCHERS[program]
-        parsed = _launcher_arguments(words, switches)
-        own = own._replace(program=name, launcher=(*own.launcher, *parsed.arguments))
+        parsed = _launcher_arguments(words)
+        own = own._replace(program=_LAUNCHERS[program], launcher=(*own.launcher, *parsed.arguments))
         if parsed.has("no_python"):
             return own.command(parsed.rest)
         return own.script(parsed.rest, module=parsed.has("m", "module"))
@@ -226,9 +174,9 @@ def _program(program: str, words: Sequence[Word], own: _Context) -> Launch | Non
 
 
 _LAUNCHERS = {
-    "accelerate-launch": ("accelerate", _ACCELERATE_SWITCHES),
-    "torchrun": ("torchrun", _TORCH_SWITCHES),
-    "deepspeed": ("deepspeed", _DEEPSPEED_SWITCHES),
+    "accelerate-launch": "accelerate",
+    "torchrun": "torchrun",
+    "deepspeed": "deepspeed",
 }
 
 
@@ -321,7 +269,7 @@ def _trl(words: Sequence[Word], own: _Context) -> Launch | None:
 def _tune(words: Sequence[Word], own: _Context) -> Launch | None:
     if not _is(words, "run"):
         return None
-    before = _launcher_arguments(words[1:], _TORCH_SWITCHES)
+    before = _launcher_arguments(words[1:])
     if not before.rest:
         return None
     parsed = _script_arguments(before.rest[1:], overrides=True)
@@ -342,11 +290,8 @@ def _is(words: Sequence[Word], name: str) -> bool:
     return bool(words) and words[0].text == name
 
 
-def _launcher_arguments(words: Sequence[Word], switches: frozenset[str]) -> _Parsed:
-    """The options of a launcher, which end where its target begins.
-
-    switches: those that take no value.
-    """
+def _launcher_arguments(words: Sequence[Word]) -> _Parsed:
+    """The options of a launcher, which end where its target begins."""
     arguments: list[Argument] = []
     is_open = False
     at = 0
@@ -357,7 +302,7 @@ def _launcher_arguments(words: Sequence[Word], switches: frozenset[str]) -> _Par
             is_open = True
             at += 1
         elif option is not None:
-            most = int(_name(option[0]) not in switches)
+            most = int(_SWITCH.fullmatch(_name(option[0])) is None)
             argument, at = _option(words, at, option, most=most)
             arguments += [argument] if argument is not None else []
             is_open |= argument is None

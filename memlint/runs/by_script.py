@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from memlint.engine.modes import module_root
-from memlint.engine.values import options
+from memlint.engine.values import Object, options
 from memlint.runs.changes import set_option, together
 from memlint.runs.references import reference_to
 from memlint.runs.run import Change, Field, TrainingRun, span_in
@@ -26,6 +26,8 @@ _GROWS = (
     *("resize_token_embeddings", "add_tokens", "add_special_tokens"),
     *("clone_chat_template", "setup_chat_format"),
 )
+# What makes a configuration of an adapter.
+_ADAPTERS = ("peft.LoraConfig", "dataclasses.replace")
 _LENGTHS = ("max_length", "max_seq_length", "max_completion_length")
 # TRL's own limit since it has one; also where the library's default is no number.
 _LIMIT = 1024
@@ -182,11 +184,16 @@ class ScriptRun(TrainingRun):
     def read_modules_to_save(self) -> Field:
         """By a configuration of PEFT."""
         script = self.script
-        for call in script.calls_to("peft.LoraConfig") if script.may_train else ():
-            saved = call.setting("modules_to_save")
-            if isinstance(saved.value, list | tuple):
-                names = tuple(name for name in saved.value if isinstance(name, str))
-                return Field(names, span_in(script, saved.node or call.node.func))
+        calls = script.calls_to(*_ADAPTERS) if script.may_train else ()
+        found = ((call, one) for call in calls for one in options(script.value(call.node)))
+        for call, made in found:
+            if isinstance(made, Object) and made.root.type == _ADAPTERS[0]:
+                saved = script.item(made, "modules_to_save")
+                if isinstance(saved, list | tuple):
+                    names = tuple(name for name in saved if isinstance(name, str))
+                    written = getattr(script.final_bindings(made)["modules_to_save"], "value", None)
+                    place = getattr(written, "node", None) or call.node
+                    return Field(names, span_in(script, place))
         return Field()
 
     def write_modules_to_save(self, value: tuple[str, ...]) -> Change:

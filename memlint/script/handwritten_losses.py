@@ -71,10 +71,8 @@ class TokenLoss(Record):
     @cached_property
     def gradients(self) -> bool:
         """True if autograd may record it in some run: False where it is off in all."""
-        return any(tensor.graph is not False for tensor in self.logits) and (
-            any(tensor.graph for tensor in self.logits)
-            or not without_gradients(self.script, self.node)
-        )
+        recorded = any(tensor.graph is not False for tensor in self.logits)
+        return recorded and not without_gradients(self.script, self.node)
 
     @cached_property
     def is_idle(self) -> bool:
@@ -172,6 +170,8 @@ def token_losses(script: Host) -> tuple[TokenLoss, ...]:
     for call, form, operations, logits in _readings(script):
         made_at_once = form is not LossForm.GATHERED or bool(_AT_ONCE & operations)
         only_gathered = False if made_at_once else _is_only_gathered(script, call)
+        if only_gathered and "softmax" in operations:
+            only_gathered = False  # a floor under the shares is no log-softmax
         known = form if only_gathered is not None else LossForm.DISTILLED
         if known is form or _is_compared(script, call):
             found.append(TokenLoss(script, call, known, logits, bool(only_gathered)))
@@ -200,7 +200,7 @@ def _readings(
 
 def _is_only_gathered(script: Host, log_softmax: CallNode) -> bool | None:
     """True if only ``gather`` reads a log-softmax; None where no entry a token is picked of it."""
-    of_words = any(use[0].role is Role.LOG_PROBABILITIES for use in script.uses_at(log_softmax))
+    of_words = any(use[0].role in _SHARES for use in script.uses_at(log_softmax))
     picks = list(_picks(script, log_softmax)) if of_words else []
     if all(one is None for one in picks):
         return None
@@ -215,6 +215,16 @@ def _is_subtracted(script: Host, logsumexp: CallNode) -> bool:
         if operation == "arithmetic" and tensor.width is Width.ONE
         for made in script.tensors(use)
         for other in made.sources
+    )
+
+
+def _is_logged(script: Host, softmax: CallNode) -> bool:
+    """True if the entries that are picked of a softmax go into a logarithm."""
+    return any(
+        operation.rpartition(".")[2] == "log"
+        and tensor.passes(*PICKS)
+        and any(one.node is softmax for one in tensor.history())
+        for tensor, operation, _ in script._run.tensor_uses
     )
 
 
@@ -237,7 +247,7 @@ _BY_CLASS = "Categorical"
 # What gives an entry a token by itself.
 _AT_ONCE = TOKEN_LOGPROBS | {_BY_CLASS}
 _FORMS = {
-    _BY_CLASS: LossForm.GATHERED,
+    **dict.fromkeys((_BY_CLASS, "softmax"), LossForm.GATHERED),
     "cross_entropy": LossForm.CROSS_ENTROPY,
     **dict.fromkeys(("log_softmax", "log"), LossForm.GATHERED),
     "logsumexp": LossForm.LOGSUMEXP,
@@ -247,10 +257,13 @@ _FORMS = {
 _TOLD_APART: dict[str, Callable[[Host, CallNode], bool]] = {
     _BY_CLASS: lambda script, _: bool(script.method_calls_anywhere("log_prob")),
     "logsumexp": _is_subtracted,
+    "softmax": _is_logged,
 }
 # Libraries of language models.
 _LANGUAGE = ("transformers", "trl", "peft", "deepspeed", "vllm", "tokenizers", "tiktoken")
 _ROW_AND_TOKEN = 2
+# Views that put the words before the positions, as losses of torch want them.
+_TURNS = frozenset({"transpose", "permute", "swapaxes", "movedim"})
 
 
 def _is_unnamed(script: Host, node: Node) -> bool:
@@ -290,8 +303,10 @@ def _picks(script: Host, node: Expression) -> Iterator[bool | None]:
             yield from _picks(script, use) if script.uses_at(use) else (None,)
         elif short in PICKS:
             yield True if _is_one_a_token(script, _call(script, use)) else None
-        elif short in PASSES_NUMBERS and (made := _call(script, use)) is not None:
-            yield from _picks(script, made) if script.uses_at(made) else (None,)
+        elif short in PASSES_NUMBERS | _TURNS and (made := _call(script, use)) is not None:
+            picks = _picks(script, made) if script.uses_at(made) else (None,)
+            # What is turned is no longer what a fused log-softmax gathers from.
+            yield from (one and short not in _TURNS for one in picks)
         else:
             yield None
 

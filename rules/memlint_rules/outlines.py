@@ -85,7 +85,11 @@ SETS: tuple[tuple[str, ...], ...] = (
         "utils.checkpoint",
         "utils import checkpoint",
     ),
-    ("eager",),
+    (
+        "eager",
+        "enable_flash_sdp",
+        "sdpa_kernel",
+    ),
     (
         "max_completion_length",
         "max_length",

@@ -17,10 +17,12 @@ READ_ELSEWHERE: Mapping[str, str] = {
 COMPILED_BY = (
     "transformers.TrainingArguments.torch_compile_backend",
     "accelerate.Accelerator.dynamo_backend",
+    "torch.compile.backend",
 )
 # Backends that no package registers any more, and the minor version of torch from which on this was
 # seen: torch/_dynamo/backends, nvfuser.py (its file is gone), onnxrt.py and torchxla.py.
 GONE_BACKENDS: Mapping[str, str] = {
+    **dict.fromkeys(("NVFUSER", "AOT_NVFUSER"), "2.0"),
     **dict.fromkeys(("OFI", "FX2TRT", "NVPRIMS_NVFUSER", "AOT_TS_NVFUSER"), "2.1"),
     **dict.fromkeys(("ONNXRT", "AOT_TORCHXLA_TRACE_ONCE", "TORCHXLA_TRACE_ONCE"), "2.13"),
 }

@@ -15,7 +15,7 @@ _UNREDUCED = (
     "as the logits, and their gradient, for one number a token"
 )
 _GATHERED = (
-    "a log-softmax over every token and word, of which one entry a token is gathered: as large as "
+    "a softmax over every token and word, of which one entry a token is gathered: as large as "
     "the logits, kept for backward, and its gradient as large again"
 )
 _LESS_LOGSUMEXP = (

@@ -13,6 +13,7 @@ from memlint_rules.migration.removed_attributes import removed_attributes
 from memlint_rules.migration.removed_names import removed_imports
 from memlint_rules.migration.removed_options import removed_options
 from memlint_rules.migration.returned_mappings import returned_mappings
+from memlint_rules.migration.unknown_options import gone_backends
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -23,6 +24,7 @@ def check(script: Script) -> Iterator[Finding]:
     yield from batched_formatting(script)
     yield from lost_limits(script)
     yield from returned_mappings(script)
+    yield from gone_backends(script)
 
 
 RULE = Rule(

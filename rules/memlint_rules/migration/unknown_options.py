@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
@@ -75,6 +76,19 @@ def unknown_values(script: Script, call: Call, setting: Setting) -> Iterator[Fin
             other = f"Choose one of {', '.join(map(repr, offered))}"
             answer = meant(repr(near)) if near else advise(other)
             yield Finding(option_span(script, call, setting), what, answer)
+
+
+def gone_backends(script: Script) -> Iterator[Finding]:
+    """``torch.compile(model, backend="nvfuser")``, where nothing catches what it raises."""
+    gone = script.api.gone_values("torch.compile", "backend")
+    for call in script.calls_to("torch.compile") if not script.calls_to(*_REGISTERS) else ():
+        setting = call.setting("backend")
+        is_gone = isinstance(setting.value, str) and setting.value.upper() in gone
+        is_tried = any(isinstance(one, ast.Try) for one in script.ancestors(call.node))
+        if is_gone and not setting.is_overridable_default and not is_tried:
+            what = f"{script.api.at_target('torch')} has no backend {setting.value!r}"
+            advice = advise("Leave `backend` out: torch has a compiler of its own")
+            yield Finding(script.span(setting.node or call.node.func), what, advice)
 
 
 def _may_differ(script: Script, call: Call) -> bool:
