@@ -27,6 +27,7 @@ from memlint.script.graphs import (
 )
 from memlint.script.handlers import is_probe, retries_of, survives_failed_steps
 from memlint.script.handwritten_losses import LossForm, TokenLoss
+from memlint.script.late_backward import waits_for_backward
 from memlint.script.lengths import RowFunction, block_functions_of, row_functions
 from memlint.script.loaded_models import ModelFacts, copy_of
 from memlint.script.loop_models import LoopModel, frozen_beside, own_models_of

@@ -126,9 +126,11 @@ def _tokens(script: Script) -> Options:
     kinds = {effect.kind for effect in effects}
     fixed = Lengths.UNKNOWN not in kinds and not kinds.isdisjoint((Lengths.PADDED, Lengths.CUT))
     values: Options = {"fixed_length": True} if fixed else {}
+    loops_around = script.flow.loops_around
     for one in all_tokenizations_of(script):
         length = count_in(one.call.setting("max_length").value)
-        if length and (one.prepares_training or one.collates_training):
+        turns = {step.node for step in script.steps}.intersection(loops_around(one.call.node))
+        if length and (one.prepares_training or one.collates_training or turns):
             plain = one.call.setting("text_target").given is False
             name = ("label_len", "seq_len")[plain]
             values[name] = max(length, values.get(name, 0))

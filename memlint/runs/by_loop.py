@@ -8,7 +8,8 @@ from functools import cached_property
 from memlint.engine.guards import conditions_of_calls
 from memlint.engine.project import are_of_one_file, is_elsewhere
 from memlint.engine.values import Object
-from memlint.runs.by_script import ScriptRun
+from memlint.runs.batches import batches_of_loop
+from memlint.runs.by_script import ScriptRun, offload_of_rows
 from memlint.runs.changes import add_option, set_option, together
 from memlint.runs.companions import copies_of, engine_beside, runs_copy
 from memlint.runs.devices import LIGHTNING
@@ -296,9 +297,10 @@ class LoopRun(StepRun):
         """By a call of the script."""
         script, model = self.script, self.model
         decided = not script.on_gpu or script.may_checkpoint
-        off = not decided and script.owner_of_checkpointing(model.facts).on is False
+        on = script.owner_of_checkpointing(model.facts).on
+        off = not decided and on is False
         return Field(
-            "none" if off and not model.in_evaluation_mode else UNSURE,
+            UNSURE if model.in_evaluation_mode else "none" if off else "full" if on else UNSURE,
             span_in(script, model.load.node.func),
             "a loop trains this model without activation checkpointing",
         )
@@ -337,6 +339,11 @@ class LoopRun(StepRun):
             for own, at in namings
         )
         return Change(changed, message, calls or None, doubted)
+
+    def read_offload(self) -> Field:
+        """``none`` of long rows, where nothing moves what they leave to the host."""
+        tokens = batches_of_loop(self.script).get("seq_len", 0)
+        return offload_of_rows(self.script, tokens, self.model.load.node)
 
     def read_weights_dtype(self) -> Field:
         """That of the load, where nothing casts it and no trainer has it."""

@@ -14,7 +14,7 @@ from memlint.script.call_settings import MISSING, UNSURE, Setting
 from memlint.script.tokenization import may_truncate
 
 if TYPE_CHECKING:
-    from memlint.engine.nodes import Expression
+    from memlint.engine.nodes import CallNode, Expression
     from memlint.script.called import Call
     from memlint.script.calls import Config
     from memlint.script.model import Script
@@ -42,6 +42,22 @@ OPTIONS = {
 }
 
 
+# What offloads already, or divides rows over GPUs.
+_OFFLOADERS = (
+    *("offload_activations", "offload_trainer_activations", "save_on_cpu", "OffloadActivations"),
+    *("ParallelismConfig", "ParallelDims"),
+)
+# Tokens of a row; below, the activations of a checkpointed model are small beside its weights.
+_LONG = 16_384
+
+
+def offload_of_rows(script: Script, tokens: int, call: CallNode) -> Field:
+    """``none`` where rows of so many tokens leave activations that nothing moves to the host."""
+    if tokens < _LONG or script.method_calls_anywhere(*_OFFLOADERS):
+        return Field()
+    return Field("none", span_in(script, call.func))
+
+
 class ScriptRun(TrainingRun):
     """What a trainer or a loop of a script trains."""
 
@@ -50,6 +66,7 @@ class ScriptRun(TrainingRun):
     by_hand: Mapping[str, str] = {
         "compile": "Set `torch_compile={}`, and pad to few lengths",
         "gradient_accumulation": "accumulate {} times",
+        "offload": "Run the step under `memlint_runtime.offload_activations(model)`",
         "offloaded_gradients": "Set `offload_gradients={}`, or do not accumulate",
     }
 

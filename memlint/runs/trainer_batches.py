@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlint.engine.values import Object
-from memlint.runs.by_script import ConfigRun
+from memlint.runs.batches import batches_of_trainer
+from memlint.runs.by_script import ConfigRun, offload_of_rows
 from memlint.runs.changes import set_option
 from memlint.runs.run import Change, Field, span_in
 from memlint.runs.runtime_calls import call_after_trainer, call_beside
@@ -35,13 +36,6 @@ _OFFLOADING = (
     *("activation_offloading", "use_liger_kernel", "use_liger_loss", "fsdp", "deepspeed"),
     *ARGUMENTS,
 )
-# What offloads already, or divides rows over GPUs.
-_OFFLOADERS = (
-    *("offload_activations", "offload_trainer_activations", "save_on_cpu"),
-    "ParallelismConfig",
-)
-# Tokens of a row; below, the activations of a checkpointed model are small beside its weights.
-_LONG = 16_384
 
 
 class FedTrainer(ConfigRun):
@@ -151,14 +145,15 @@ class FedTrainer(ConfigRun):
         return Field(False, span_in(script, config.node.func), f"trains for {length} uncompiled")
 
     def read_offload(self) -> Field:
-        """``none`` where TRL trains on long rows and nothing is said of it."""
+        """``none`` where language models are trained on long rows and nothing is said of it."""
         script, config, trainer = self.script, self.config, self.trainer
-        if config is None or not trainer.kind.startswith("trl.") or trainer.model.is_toy:
+        if config is None or not self.trains_language_model:
             return Field()
         decided = any(config.setting(name).given is not False for name in _OFFLOADING)
-        if decided or (self._longest or 0) < _LONG or script.method_calls_anywhere(*_OFFLOADERS):
-            return Field()
-        return Field("none", span_in(script, config.node.func))
+        tokens = self._longest or 0
+        if not trainer.kind.startswith("trl."):
+            tokens = batches_of_trainer(script, trainer, config).get("seq_len", 0)
+        return Field() if decided else offload_of_rows(script, tokens, config.node)
 
     def write_offload(self, value: str) -> Change:
         """The option, or the runtime's call."""

@@ -23,12 +23,21 @@ _COSTS = {
     facts.Graph.WHOLE: "keeps the graphs of all batches, with the activations of all layers: "
     "nothing runs backward and frees them",
 }
+_WAITING = (
+    "holds the graphs of all turns until one backward pass behind the loop, with the activations "
+    "of all layers"
+)
+_AT_ONCE = "Run backward in each turn, with its share of the loss: the gradients add up"
 
 
 def check(script: Script) -> Iterator[Finding]:
     if not script.imports_package("torch", "transformers", "accelerate", "lightning"):
         return
     for each in facts.sums_of(script):
+        if facts.waits_for_backward(script, each.target, each.addend, each.loop):
+            message = f"`{each.target}` {_WAITING}"
+            yield Finding(script.span(each.statement), message, advise(_AT_ONCE), Level.WASTE)
+            continue
         graph = script.graph_of(each.addend, each.loop)
         if graph is None:
             continue

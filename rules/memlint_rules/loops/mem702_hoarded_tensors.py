@@ -30,6 +30,7 @@ _LARGE = {
     facts.Role.HIDDEN_STATES: "hidden states of all positions",
     facts.Role.ATTENTIONS: "attention weights",
 }
+_AT_ONCE = "Run backward in each turn, with its share of the loss: the gradients add up"
 _MOVES = ("cpu", "numpy", "to", "tolist")
 
 
@@ -37,6 +38,11 @@ def check(script: Script) -> Iterator[Finding]:
     if not script.imports_package("torch", "transformers", "accelerate", "lightning"):
         return
     for hoard in facts.hoards_of(script):
+        if facts.waits_for_backward(script, hoard.container, hoard.value, hoard.loop):
+            kept = f"`{hoard.container}` keeps `{script.text(hoard.value)}`"
+            message = f"{kept} until one backward pass behind the loop: {_COSTS[facts.Graph.WHOLE]}"
+            yield Finding(script.span(hoard.value), message, advise(_AT_ONCE), Level.WASTE)
+            continue
         graph = script.graph_of(hoard.value, hoard.loop)
         if graph is not None:
             reach = facts.reach_of_hoard(script, hoard, graph)
