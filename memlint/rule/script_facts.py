@@ -48,6 +48,7 @@ from memlint.script.reads import (
     gets_cache,
     is_vocabulary_wide,
     positions_read,
+    reads_as_tuple,
 )
 from memlint.script.restoring import Fate, device_names, fates_of
 from memlint.script.script_kind import compiles_one_shape, deciding_call, trains_language_models

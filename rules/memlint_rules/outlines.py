@@ -165,6 +165,7 @@ SETS: tuple[tuple[str, ...], ...] = (
     ("DPOTrainer",),
     ("past_key_values",),
     (
+        ".detach(",
         "inference_mode",
         "no_grad",
     ),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Script, triggers
 from memlint_rules.migration.batched_formatting import batched_formatting
+from memlint_rules.migration.legacy_caches import legacy_caches
 from memlint_rules.migration.lost_limits import lost_limits
 from memlint_rules.migration.outdated_overrides import outdated_overrides
 from memlint_rules.migration.recipe_keys import removed_keys
@@ -25,6 +26,7 @@ def check(script: Script) -> Iterator[Finding]:
     yield from lost_limits(script)
     yield from returned_mappings(script)
     yield from gone_backends(script)
+    yield from legacy_caches(script)
 
 
 RULE = Rule(

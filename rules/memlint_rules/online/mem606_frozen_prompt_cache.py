@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Script, Skip, advise, facts, triggers
@@ -22,10 +23,24 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _is_cut_off(script: Script, forward: facts.Forward) -> bool:
-    """True if the trained model itself made the cache, where autograd was off."""
+    """True if the trained model itself made the cache, where autograd was off, or the script
+    takes what the layers hold off its graph."""
     fillers = facts.fillers_of_cache(script, forward)
-    return bool(fillers) and all(
-        one.gradients is False and facts.are_of_one_model(one, forward) for one in fillers
+    off = all(one.gradients is False for one in fillers) or any(
+        name.endswith((".keys", ".values")) and script.text(one.value).endswith(".detach()")
+        for name, stores in script.stores.items()
+        for one in stores
+        if one.value is not None and _runs_before(script, one, forward.node)
+    )
+    return bool(fillers) and off and all(facts.are_of_one_model(one, forward) for one in fillers)
+
+
+def _runs_before(script: Script, statement: ast.AST, call: ast.Call) -> bool:
+    """True if a statement of the same function always runs before a call."""
+    return (
+        script.flow.scope(statement) is script.flow.scope(call)
+        and script.is_before(statement, call) is True
+        and not script.is_in_branch(statement)
     )
 
 
@@ -37,6 +52,6 @@ RULE = Rule(
     triggers=(
         triggers.LIBRARIES,
         frozenset({"past_key_values"}),
-        frozenset({"no_grad", "inference_mode"}),
+        frozenset({"no_grad", "inference_mode", ".detach("}),
     ),
 )
