@@ -153,13 +153,13 @@ def lines_outside_edits(folder: Path) -> list[str]:
     """Places where a pass over a script changed a line that none of its edits names."""
     from memlint.api.lookup import Api
     from memlint.api.target_versions import newest
-    from memlint.fix.apply import apply_edits
     from memlint.rule.findings import Applicability
     from memlint.rule.registry import known_rules, load
     from memlint.run.engine import check_source
     from memlint.source import Span
     from memlint.source.diagnostics import ReadError
     from memlint.source.reading import read_source
+    from tests.memlint.fix.places import apply_edits
 
     rules = load([rule.code for rule in known_rules()])
     api = Api(newest())

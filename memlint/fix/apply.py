@@ -143,7 +143,8 @@ def _gated(tree: Tree, drafts: list[Draft], splices: list[Splice]) -> Tree:
 
 
 def apply_to(tree: Tree, fixes: Sequence[Sequence[Edit]]) -> tuple[Applied, Tree]:
-    """``apply_edits`` on text already parsed; the tree of the new text comes with the answer."""
+    """Carry out ``fixes``, in any order, each as a whole or not at all; the answer has the tree of
+    the new text, which parses, keeps comments and differs only where edits say so."""
     order = sorted(range(len(fixes)), key=lambda at: (_first_span(fixes[at]), repr(fixes[at])))
     accepted: dict[int, Draft] = {}
     postponed: list[int] = []
@@ -190,30 +191,11 @@ def apply_to(tree: Tree, fixes: Sequence[Sequence[Edit]]) -> tuple[Applied, Tree
     )
 
 
-def apply_edits(text: str, fixes: Sequence[Sequence[Edit]]) -> Applied:
-    """Carry out ``fixes``, each as a whole or not at all.
-
-    text: a script without byte order mark; spans of the edits are bytes of its UTF-8 form.
-    fixes: the edits of each fix. Their order does not matter.
-
-    The answer's text parses, keeps every comment that no edit removes and differs from ``text``
-    only where edits say so. A file that cannot be rewritten refuses every fix.
-    """
-    if not fixes:
-        return Applied(text)
-    try:
-        tree = parse(text)
-    except FixError as error:
-        reason = f"the file cannot be rewritten: {error}"
-        return Applied(text, refused=dict.fromkeys(range(len(fixes)), reason))
-    return apply_to(tree, fixes)[0]
-
-
 def previews(text: str, fixes: Sequence[Sequence[Edit]]) -> tuple[Applied, ...]:
     """Return each of ``fixes`` as if it were the only one; the file is parsed once for all.
 
     Position 0 of ``applied`` or ``refused`` of each answer stands for its fix. The gates that a
-    file must pass before it is written are left to ``apply_edits``.
+    file must pass before it is written are left to ``apply_to``.
     """
     if not fixes:
         return ()

@@ -201,16 +201,15 @@ class ScriptRun(TrainingRun):
     def read_modules_to_save(self) -> Field:
         """By a configuration of PEFT."""
         script = self.script
-        calls = script.calls_to(*_ADAPTERS) if script.may_train else ()
-        found = ((call, one) for call in calls for one in options(script.value(call.node)))
-        for call, made in found:
-            if isinstance(made, Object) and made.root.type == _ADAPTERS[0]:
-                saved = script.item(made, "modules_to_save")
-                if isinstance(saved, list | tuple):
-                    names = tuple(name for name in saved if isinstance(name, str))
-                    written = getattr(script.final_bindings(made)["modules_to_save"], "value", None)
+        for call in script.calls_to(*_ADAPTERS) if script.may_train else ():
+            for made in options(script.value(call.node)):
+                adapter = isinstance(made, Object) and made.root.type == _ADAPTERS[0] and made
+                saved = script.item(adapter, "modules_to_save") if adapter else None
+                if adapter and isinstance(saved, list | tuple):
+                    written = script.final_bindings(adapter)["modules_to_save"].value
                     place = getattr(written, "node", None) or call.node
-                    return Field(names, span_in(script, place))
+                    names = (name for name in saved if isinstance(name, str))
+                    return Field(tuple(names), span_in(script, place))
         return Field()
 
     def write_modules_to_save(self, value: tuple[str, ...]) -> Change:

@@ -6,11 +6,12 @@ import pytest
 
 from memlint.api.lookup import Api
 from memlint.api.target_versions import newest, parse_target
-from memlint.fix.apply import apply_edits, previews
+from memlint.fix.apply import previews
 from memlint.fix.spans import parse
 from memlint.rule.registry import known_rules, load
 from memlint.run.engine import check_source
 from memlint.source import Source
+from tests.memlint.fix.places import apply_edits
 from tests.rules.cases import cases
 
 RULES = {rule.code: rule for rule in load(each.code for each in known_rules())}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import TypeVar
 
-from memlint.fix.apply import apply_edits
-from memlint.fix.outcome import Applied
+from memlint.fix.apply import apply_to
+from memlint.fix.outcome import Applied, FixError
+from memlint.fix.spans import parse
 from memlint.source import Source, Span
 from memlint.source.edits import Edit
 
@@ -57,3 +59,15 @@ def refusal(text: str, *edits: Edit) -> str:
     applied: Applied = apply_edits(text, [edits])
     assert applied.text == text
     return applied.refused[0]
+
+
+def apply_edits(text: str, fixes: Sequence[Sequence[Edit]]) -> Applied:
+    """Carry out ``fixes`` on a text; a file that cannot be rewritten refuses every one."""
+    if not fixes:
+        return Applied(text)
+    try:
+        tree = parse(text)
+    except FixError as error:
+        reason = f"the file cannot be rewritten: {error}"
+        return Applied(text, refused=dict.fromkeys(range(len(fixes)), reason))
+    return apply_to(tree, fixes)[0]

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memlint.fix.apply as apply_module
-from memlint.fix.apply import apply_edits
 from memlint.fix.draft import Splice
 from memlint.fix.spans import Tree, parse
 from memlint.fix.splicing import split_lines, text_edits
@@ -29,6 +28,7 @@ from memlint.source.edits import (
     WrapStatements,
 )
 from tests.examples import examples
+from tests.memlint.fix.places import apply_edits
 
 from .places import all_of, call, fixed, spot, statement
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import libcst as cst
 import pytest
 
-from memlint.fix.apply import apply_edits
 from memlint.fix.bulk import TooMuchError, without_bulk
 from memlint.fix.outcome import FixError
 from memlint.fix.spans import parse
 from memlint.source import Span
 from memlint.source.edits import RemoveKeyword, ReplaceExpression, SetKeyword
+from tests.memlint.fix.places import apply_edits
 
 NUMBERS = ",\r\n    ".join(map(str, range(3000)))
 

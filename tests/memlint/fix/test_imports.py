@@ -6,7 +6,6 @@ import ast
 
 import pytest
 
-from memlint.fix.apply import apply_edits
 from memlint.source.edits import (
     AddImport,
     InsertStatement,
@@ -15,6 +14,7 @@ from memlint.source.edits import (
     ReplaceCallee,
     ReplaceExpression,
 )
+from tests.memlint.fix.places import apply_edits
 
 from .places import all_of, call, fixed, refusal, spot, statement
 

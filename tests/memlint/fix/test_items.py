@@ -6,9 +6,9 @@ import ast
 
 import pytest
 
-from memlint.fix.apply import apply_edits
 from memlint.source import Span
 from memlint.source.edits import RemoveItem, RenameItem, SetItem
+from tests.memlint.fix.places import apply_edits
 
 from .places import all_of, fixed, refusal
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlint.fix.apply import apply_edits
 from memlint.source import Span
 from memlint.source.edits import (
     Edit,
@@ -21,6 +20,7 @@ from memlint.source.edits import (
     SetKeyword,
 )
 from tests.examples import examples
+from tests.memlint.fix.places import apply_edits
 
 from .places import all_of, call, fixed, refusal, spot
 

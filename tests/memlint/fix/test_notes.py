@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memlint.fix.apply import apply_edits
 from memlint.source.edits import Edit, RemoveKeyword, RemoveStatement, SetKeyword
-from tests.memlint.fix.places import call, spot
+from tests.memlint.fix.places import apply_edits, call, spot
 
 OPTIONS = """\
 f(

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlint.fix.apply import apply_edits, previews
+from memlint.fix.apply import previews
 from memlint.fix.outcome import TextEdit
 from memlint.fix.patches import unified_diff
 from memlint.fix.splicing import text_edits
 from memlint.source import Span
 from memlint.source.edits import AddImport, RemoveKeyword, SetKeyword
+from tests.memlint.fix.places import apply_edits
 
 from .places import call
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlint.fix.apply import apply_edits
 from memlint.source.edits import ReplaceCallee, ReplaceExpression
 from tests.examples import examples
+from tests.memlint.fix.places import apply_edits
 
 from .places import all_of, call, fixed, refusal, spot
 

@@ -6,7 +6,6 @@ import ast
 
 import pytest
 
-from memlint.fix.apply import apply_edits
 from memlint.source.edits import (
     AddDecorator,
     AddImport,
@@ -16,6 +15,7 @@ from memlint.source.edits import (
     SetKeyword,
     WrapStatements,
 )
+from tests.memlint.fix.places import apply_edits
 
 from .places import all_of, call, fixed, refusal, spot, statement
 

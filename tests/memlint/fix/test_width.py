@@ -7,11 +7,12 @@ import ast
 import pytest
 
 from memlint.fix import width
-from memlint.fix.apply import apply_edits, previews
+from memlint.fix.apply import previews
 from memlint.fix.splicing import split_lines
 from memlint.fix.width import width_of, wrapped
 from memlint.source import Span
 from memlint.source.edits import SetKeyword
+from tests.memlint.fix.places import apply_edits
 
 CALL = 'args = SFTConfig("out", learning_rate=5e-05, per_device_train_batch_size=4, bf16=True)'
 WRAPS = "model = load(\n    name,\n)\n"

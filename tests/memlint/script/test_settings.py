@@ -6,8 +6,8 @@ from textwrap import dedent
 
 import pytest
 
-from memlint.fix.apply import apply_edits
 from memlint.rule import edits
+from tests.memlint.fix.places import apply_edits
 from tests.memlint.script.scripts import IMPORTS, only_config
 
 CHANGED = {
