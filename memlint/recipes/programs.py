@@ -160,9 +160,10 @@ def _program(program: str, words: Sequence[Word], own: _Context) -> Launch | Non
         if not _is(words, "launch"):
             return None
         program, words = "accelerate-launch", words[1:]
-    if program in _LAUNCHERS:
+    if program in ("accelerate-launch", "torchrun", "deepspeed"):
         parsed = _launcher_arguments(words)
-        own = own._replace(program=_LAUNCHERS[program], launcher=(*own.launcher, *parsed.arguments))
+        name = program.removesuffix("-launch")
+        own = own._replace(program=name, launcher=(*own.launcher, *parsed.arguments))
         if parsed.has("no_python"):
             return own.command(parsed.rest)
         return own.script(parsed.rest, module=parsed.has("m", "module"))
@@ -171,13 +172,6 @@ def _program(program: str, words: Sequence[Word], own: _Context) -> Launch | Non
     name, command = _OF_RECIPES.get(program, ("", ()))
     begins = tuple(word.text for word in words[: len(command)]) == command
     return own.recipe(name, words[len(command) :]) if name and begins else None
-
-
-_LAUNCHERS = {
-    "accelerate-launch": "accelerate",
-    "torchrun": "torchrun",
-    "deepspeed": "deepspeed",
-}
 
 
 class _Context(NamedTuple):

@@ -1,57 +1,14 @@
 """Begin a rule: ``python -m memlint.rule.new MEM799 unpinned-loader``.
 
-Writes the rule's file, its page and two cases, a faulty and a clean one, into the checkout that
-one stands in. The tests of the new rule fail until its check is written.
+Copies the shortest rule of the folder that the code selects, with its page and its cases, into the
+checkout that one stands in: a rule that works, to be changed part by part.
 """
+
+from __future__ import annotations
 
 import re
 import sys
 from pathlib import Path
-
-GROUPS = {
-    "1": "sequences", "2": "logits", "3": "activations", "4": "precision", "5": "optimizer",
-    "6": "online", "7": "loops", "8": "feeding", "9": "migration",
-}  # fmt: skip
-
-_RULE = '''"""TODO: the fault, in one line: the page beside says what it costs, with sources."""
-
-from collections.abc import Iterator
-
-from memlint.rule import Finding, Level, Rule, TrainingRun, by_change
-
-
-def check(run: TrainingRun) -> Iterator[Finding]:
-    rows = run.micro_batch
-    if rows.is_value(0):
-        yield Finding(rows.span, f"{{rows.said}}: TODO: cost", by_change(run.set(micro_batch=1)))
-
-
-RULE = Rule(
-    level=Level.WASTE,
-    summary="TODO: one line for the table of rules",
-    of_run=check,
-)
-'''
-_PAGE = """## Why it matters
-
-TODO: what it costs and why.
-
-## Example: TODO: what the example shows
-
-```python
-from transformers import Trainer
-
-Trainer(model, args, train_dataset=dataset).train()
-```
-"""
-_FAULTY = """from transformers import Trainer
-
-Trainer(model, args, train_dataset=dataset).train()  # expect: {code}
-"""
-_CLEAN = """from transformers import Trainer
-
-Trainer(model, args, train_dataset=dataset).train()
-"""
 
 
 def begin(root: Path, code: str, name: str) -> list[Path]:
@@ -63,31 +20,21 @@ def begin(root: Path, code: str, name: str) -> list[Path]:
         raise ValueError(f"a code is MEM and three digits, as MEM799; got {code!r}")
     if re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)+", name) is None:
         raise ValueError(f"a name is words joined by hyphens, as unpinned-loader; got {name!r}")
-    rules = root / "rules" / "memlint_rules"
-    if not rules.is_dir():
+    rules, cases = root / "rules" / "memlint_rules", root / "tests" / "cases"
+    snake = name.replace("-", "_")
+    beside = sorted(rules.glob(f"*/mem{code[3]}??_*.py"), key=lambda path: path.stat().st_size)
+    if not beside:
         raise ValueError(f"{root} is no checkout of memlint: it has no rules/memlint_rules")
-    taken = [*rules.glob(f"*/{code.lower()}_*.py"), *rules.glob(f"*/mem???_{_snake(name)}.py")]
+    taken = [*rules.glob(f"*/{code.lower()}_*.py"), *rules.glob(f"*/mem???_{snake}.py")]
     if taken:
         raise ValueError(f"taken already: {taken[0].relative_to(root)}")
-    cases = root / "tests" / "cases" / code
-    rule = rules / GROUPS[code[3]] / f"{code.lower()}_{_snake(name)}.py"
-    texts = {
-        rule: _RULE,
-        rule.with_suffix(".md"): _PAGE,
-        cases / "faulty.py": _FAULTY,
-        cases / "clean.py": _CLEAN,
-    }
-    for path, text in texts.items():
+    rule, old = beside[0].with_name(f"{code.lower()}_{snake}.py"), beside[0].name[:6].upper()
+    sources = {rule: beside[0], rule.with_suffix(".md"): beside[0].with_suffix(".md")}
+    sources |= {cases / code / one.name: one for one in sorted(cases.glob(f"{old}/*.py"))}
+    for path, source in sources.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text.format(code=code, name=name))
-    package = rules / GROUPS[code[3]] / "__init__.py"
-    if not package.exists():
-        package.write_text('"""Rules of one topic."""\n')
-    return list(texts)
-
-
-def _snake(name: str) -> str:
-    return name.replace("-", "_")
+        path.write_text(source.read_text().replace(old, code))
+    return list(sources)
 
 
 def main(arguments: list[str]) -> int:

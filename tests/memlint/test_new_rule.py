@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import pytest
 
 from memlint.rule.new import begin, main
-from memlint.rule.page import parse_page
-from tests.rules.cases import parse
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    (tmp_path / "rules" / "memlint_rules" / "feeding").mkdir(parents=True)
+    files = {
+        "rules/memlint_rules/feeding/mem801_short_one.py": "RULE = 1  # of MEM801\n",
+        "rules/memlint_rules/feeding/mem801_short_one.md": "## Why it matters\n\nMEM801.\n",
+        "rules/memlint_rules/feeding/mem802_longer_one.py": "RULE = 2  # of MEM802, and more\n",
+        "tests/cases/MEM801/a_fault.py": "fault()  # expect: MEM801\n",
+        "tests/cases/MEM801/clean.py": "nothing()\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
     return tmp_path
 
 
-def test_writes_a_rule_its_page_and_two_cases(checkout: Path) -> None:
+def test_copies_the_shortest_rule_of_the_folder(checkout: Path) -> None:
     written = begin(checkout, "MEM899", "unpinned-loader")
-    assert [str(path.relative_to(checkout)) for path in written] == [
-        "rules/memlint_rules/feeding/mem899_unpinned_loader.py",
-        "rules/memlint_rules/feeding/mem899_unpinned_loader.md",
-        "tests/cases/MEM899/faulty.py",
-        "tests/cases/MEM899/clean.py",
-    ]
-    rule, page, faulty, clean = (path.read_text() for path in written)
-    ast.parse(rule)
-    assert len(parse_page(page).examples) == 1
-    assert len(parse("MEM899", "faulty", faulty, None).expected) == 1
-    assert parse("MEM899", "clean", clean, None).expected == ()
+    assert {str(path.relative_to(checkout)): path.read_text() for path in written} == {
+        "rules/memlint_rules/feeding/mem899_unpinned_loader.py": "RULE = 1  # of MEM899\n",
+        "rules/memlint_rules/feeding/mem899_unpinned_loader.md": "## Why it matters\n\nMEM899.\n",
+        "tests/cases/MEM899/a_fault.py": "fault()  # expect: MEM899\n",
+        "tests/cases/MEM899/clean.py": "nothing()\n",
+    }
 
 
 @pytest.mark.parametrize(
@@ -63,14 +64,10 @@ def test_the_command_names_the_files_that_it_wrote(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(checkout)
-    assert main(["MEM799", "unpinned-loader"]) == 0
+    assert main(["MEM898", "other-loader"]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == "rules/memlint_rules/loops/mem799_unpinned_loader.py"
+    assert said[0] == "rules/memlint_rules/feeding/mem898_other_loader.py"
     assert all((checkout / path).is_file() for path in said)
-    package = checkout / "rules/memlint_rules/loops/__init__.py"
-    written = package.read_text()
-    assert main(["MEM798", "other-loader"]) == 0
-    assert package.read_text() == written
 
 
 @pytest.mark.parametrize(

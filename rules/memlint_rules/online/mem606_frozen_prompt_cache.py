@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Script, Skip, advise, facts, triggers
@@ -30,18 +29,12 @@ def _is_cut_off(script: Script, forward: facts.Forward) -> bool:
         name.endswith((".keys", ".values")) and script.text(one.value).endswith(".detach()")
         for name, stores in script.stores.items()
         for one in stores
-        if one.value is not None and _runs_before(script, one, forward.node)
+        if one.value is not None
+        and not script.is_in_branch(one)
+        and script.flow.scope(one) is script.flow.scope(forward.node)
+        and script.is_before(one, forward.node)
     )
     return bool(fillers) and off and all(facts.are_of_one_model(one, forward) for one in fillers)
-
-
-def _runs_before(script: Script, statement: ast.AST, call: ast.Call) -> bool:
-    """True if a statement of the same function always runs before a call."""
-    return (
-        script.flow.scope(statement) is script.flow.scope(call)
-        and script.is_before(statement, call) is True
-        and not script.is_in_branch(statement)
-    )
 
 
 RULE = Rule(
