@@ -253,10 +253,30 @@ def scaled_terms(node: ast.expr, through: frozenset[str]) -> Iterator[ast.Name |
         case ast.BinOp(op=ast.Add(), left=left, right=right):
             yield from scaled_terms(left, through)
             yield from scaled_terms(right, through)
-        case ast.Call(func=ast.Attribute(attr="scale"), args=[scaled]):
+        case (
+            ast.UnaryOp(op=ast.USub(), operand=scaled)
+            | ast.Call(func=ast.Name(id="sum"), args=[scaled])
+            | ast.Call(
+                func=ast.Attribute(attr="scale" | "stack" | "cat" | "concat"), args=[scaled, *_]
+            )
+        ):
             yield from scaled_terms(scaled, through)
         case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in through:
             yield from scaled_terms(inner, through)
+
+
+_PAIR = 2
+
+
+def taken_apart(tree: Tree) -> Iterator[ast.expr]:
+    """Yield what is indexed, or gone through in pairs, where nothing is asked first."""
+    found = [one.value for one in tree.nodes(ast.Subscript)]
+    loops = [(one.target, one.iter) for one in tree.nodes(ast.For)]
+    loops += [(one.target, one.iter) for one in tree.nodes(ast.comprehension)]
+    found += [gone for target, gone in loops if len(getattr(target, "elts", ())) == _PAIR]
+    for node in found:
+        if tree.enclosing(node, ast.If, ast.IfExp, ast.Try) is None:
+            yield node
 
 
 def names_in(*nodes: ast.AST) -> list[ast.Name]:

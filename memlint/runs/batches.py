@@ -21,6 +21,7 @@ from memlint.script.tokenization import all_tokenizations_of
 if TYPE_CHECKING:
     from memlint.script.calls import Config, Trainer
     from memlint.script.model import Script
+    from memlint.script.tokenization import Tokenization
 
 _LIMITS = (Lengths.TRUNCATED, Lengths.PADDED, Lengths.CUT)
 _ARGUMENTS: Rows = (
@@ -126,13 +127,17 @@ def _tokens(script: Script) -> Options:
     kinds = {effect.kind for effect in effects}
     fixed = Lengths.UNKNOWN not in kinds and not kinds.isdisjoint((Lengths.PADDED, Lengths.CUT))
     values: Options = {"fixed_length": True} if fixed else {}
-    loops_around = script.flow.loops_around
     for one in all_tokenizations_of(script):
         length = count_in(one.call.setting("max_length").value)
-        turns = {step.node for step in script.steps}.intersection(loops_around(one.call.node))
-        if length and (one.prepares_training or one.collates_training or turns):
+        if length and _makes_tokens_to_train_on(script, one):
             plain = one.call.setting("text_target").given is False
             name = ("label_len", "seq_len")[plain]
             values[name] = max(length, values.get(name, 0))
     limit = max((one.tokens or 0 for one in effects if one.kind in _LIMITS), default=0)
     return values | ({"seq_len": limit} if limit else {})
+
+
+def _makes_tokens_to_train_on(script: Script, one: Tokenization) -> bool:
+    around = script.flow.loops_around(one.call.node)
+    in_step = any(step.node in around for step in script.steps)
+    return in_step or one.prepares_training or one.collates_training

@@ -304,11 +304,15 @@ def _picks(script: Host, node: Expression) -> Iterator[bool | None]:
         elif short in PICKS:
             yield True if _is_one_a_token(script, _call(script, use)) else None
         elif short in PASSES_NUMBERS | _TURNS and (made := _call(script, use)) is not None:
-            picks = _picks(script, made) if script.uses_at(made) else (None,)
             # What is turned is no longer what a fused log-softmax gathers from.
-            yield from (one and short not in _TURNS for one in picks)
+            picks = _picks(script, made) if script.uses_at(made) else (None,)
+            yield from map(_not_fused, picks) if short in _TURNS else picks
         else:
             yield None
+
+
+def _not_fused(pick: bool | None) -> bool | None:
+    return None if pick is None else False
 
 
 def _is_one_a_token(script: Host, gather: CallNode | None) -> bool:

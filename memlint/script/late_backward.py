@@ -6,18 +6,15 @@ gradients, and frees the turn's graph.
 
 from __future__ import annotations
 
-import ast
-
-from memlint.engine.growth import names_in, starts_of
+from memlint.engine.growth import Store, names_in, scaled_terms, starts_of
 from memlint.engine.name_uses import Loop
-from memlint.engine.nodes import Definition, Expression
-from memlint.engine.tensors import Tensor
-from memlint.engine.values import options
+from memlint.engine.nodes import CallNode, Definition, Expression, Node
+from memlint.flow.callables import KEEPS_GRAPH
 from memlint.script.calls import Host
+from memlint.script.forward_passes import Forward
 from memlint.script.reads import forward_of, gets_cache
 
-_JOINS = frozenset({"stack", "cat", "concat", "sum", "mean", "scale"})
-_DEPTH = 4
+_MOST = 20  # parts of a sum that are looked at
 
 
 def waits_for_backward(script: Host, kept: str, value: Expression, loop: Loop | Definition) -> bool:
@@ -25,47 +22,36 @@ def waits_for_backward(script: Host, kept: str, value: Expression, loop: Loop | 
     ``kept``, and one backward pass behind the loop certainly runs through their sum or mean."""
     if isinstance(loop, Definition) or any(loop in one.loops for one in script.backward_passes):
         return False
-    carried = script.flow.carried(loop) - {kept}
     forwards = [forward_of(script, one) for one in script.tensors(value)]
-    if not forwards or any(
-        one is None
-        or one.own
-        or not (one.in_training_step and one.facts.load and one.gradients is True)
-        or gets_cache(one)
-        or loop not in script.flow.loops_around(one.node)
-        or any(name.id in carried for name in names_in(one.node))
-        for one in forwards
-    ):
-        return False
-    return any(
-        _is_sum_of(script, start, kept, loop, _DEPTH)
-        for backward in script.backward_passes
-        if script.flow.scope(backward.node) is script.flow.scope(loop)
-        and script.is_before(loop, backward.node) is True
-        for start in starts_of(backward.node)
-    )
+    own = all(one is not None and _is_of_turn(script, one, kept, loop) for one in forwards)
+    behind = (one.node for one in script.backward_passes if _is_behind(script, one.node, loop))
+    return bool(forwards) and own and any(_starts_from(script, one, kept, loop) for one in behind)
 
 
-def _is_sum_of(script: Host, node: Expression, kept: str, loop: Loop, depth: int) -> bool:
-    """True if an expression is a sum or a mean of what is kept, scaled or not."""
-    match node:
-        case ast.Name(id=name):
-            stores = script.flow.definitions(node)
-            within = any(loop in script.flow.loops_around(one) for one in stores)
-            if name == kept and (within or not stores or not script.is_before(loop, stores[0])):
-                return True
-            values = [one.value for one in stores if isinstance(one, ast.Assign)]
-            alone = depth > 0 and len(stores) == len(values) == 1
-            return alone and _is_sum_of(script, values[0], kept, loop, depth - 1)
-        case ast.Attribute() if script.text(node) == kept:
+def _is_of_turn(script: Host, forward: Forward, kept: str, loop: Loop) -> bool:
+    """True if a pass trains on what a turn of the loop makes itself."""
+    carried = script.flow.carried(loop) - {kept}
+    within = loop in script.flow.loops_around(forward.node)
+    trains = forward.in_training_step and forward.gradients is True and not forward.own
+    alone = carried.isdisjoint(name.id for name in names_in(forward.node))
+    return within and trains and alone and bool(forward.facts.load) and not gets_cache(forward)
+
+
+def _is_behind(script: Host, node: Node, loop: Loop) -> bool:
+    outside = loop not in script.flow.loops_around(node)
+    return outside and script.flow.scope(node) is script.flow.scope(loop) and (
+        script.is_before(loop, node) is True
+    )  # fmt: skip
+
+
+def _starts_from(script: Host, backward: CallNode, kept: str, loop: Loop) -> bool:
+    """True if a backward pass starts from a sum of what a loop kept, scaled or not."""
+    parts = [part for one in starts_of(backward) for part in scaled_terms(one, KEEPS_GRAPH)]
+    for part in parts:  # grows meanwhile
+        behind = [one for one in script.flow.definitions(part) if _is_behind(script, one, loop)]
+        if script.text(part) == kept and not behind:
             return True
-        case ast.UnaryOp(op=ast.USub(), operand=inner):
-            return _is_sum_of(script, inner, kept, loop, depth)
-        case ast.BinOp(op=ast.Mult() | ast.Div(), left=left, right=right):
-            plain = not any(isinstance(one, Tensor) for one in options(script.value(right)))
-            return plain and _is_sum_of(script, left, kept, loop, depth)
-        case ast.Call(func=ast.Attribute(attr="mean" | "sum") as method, args=[]):
-            return _is_sum_of(script, method.value, kept, loop, depth)
-        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[inner, *_]):
-            return name in _JOINS and _is_sum_of(script, inner, kept, loop, depth)
+        stores = [one for one in behind if isinstance(one, Store) and len(parts) < _MOST]
+        values = [one.value for one in stores if one.value is not None]
+        parts += [part for one in values for part in scaled_terms(one, KEEPS_GRAPH)]
     return False

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from memlint.engine.forwards import ForwardRun
+from memlint.engine.growth import taken_apart
 from memlint.engine.nodes import Expression, Node, arguments_of, key_of
 from memlint.engine.operations import MEASURES
 from memlint.engine.tensors import Positions, Role, Tensor, Width
@@ -143,7 +143,6 @@ def _beside(script: Host, use: Expression, forward: Forward) -> bool:
 # -- caches ----------------------------------------------------------------------------------------
 
 _CACHE = "past_key_values"
-_PAIR = 2  # keys and values
 
 
 def gets_cache(forward: Forward) -> bool:
@@ -190,15 +189,11 @@ def _shares(other: Forward, cache: Object, run: ForwardRun) -> bool:
 def reads_as_tuple(script: Host) -> Iterator[Expression]:
     """Yield where a decoder's cache is taken for a tuple of keys and values: it is indexed, or gone
     through in pairs."""
-    loops = [(one.target, one.iter) for one in script.nodes(ast.For)]
-    loops += [(one.target, one.iter) for one in script.nodes(ast.comprehension)]
-    pairs = [gone for target, gone in loops if len(getattr(target, "elts", ())) == _PAIR]
-    for node in (*(one.value for one in script.nodes(ast.Subscript)), *pairs):
+    for node in taken_apart(script):
         tensors = script.tensors(node)
         passes = [forward_of(script, one) for one in tensors if one.operation == _CACHE]
-        asked = any(isinstance(one, ast.If | ast.IfExp | ast.Try) for one in script.ancestors(node))
         decoders = [one for one in passes if one and one.facts.causal_lm and not one.own]
-        if decoders and len(decoders) == len(tensors) and not asked:
+        if decoders and len(decoders) == len(tensors):
             yield node
 
 

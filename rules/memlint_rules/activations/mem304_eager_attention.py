@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 
 from memlint.rule import (
-    MISSING,
     Call,
     Config,
     Finding,
@@ -23,6 +22,7 @@ from memlint.rule import (
     fix,
     triggers,
 )
+from memlint_rules.activations.kernels_of_torch import without_kernels
 
 _OPTION = "attn_implementation"
 _MESSAGE = (
@@ -31,9 +31,6 @@ _MESSAGE = (
 )
 # The load of a model, where eager attention is asked for, and edits that take that back.
 _Asked = tuple[Call, ast.expr, tuple[edits.Edit, ...] | None]
-# PyTorch's fused kernels; without them it writes out the scores as eager attention does.
-_KERNELS = ("flash", "mem_efficient", "cudnn")
-_ALONE = (["SDPBackend.MATH"], ["[SDPBackend.MATH]"])
 # What needs the scores: reading them, or differentiating twice, which sdpa cannot.
 _NEEDS = ("output_attentions", "head_mask", "create_graph", "attentions")
 
@@ -47,33 +44,7 @@ def check(script: Script) -> Iterator[Finding]:
             yield from _finding(script, node, model, None if load.loads_own_code else changes)
     for config in script.configs:
         yield from _in_config(script, config)
-    yield from _without_kernels(script)
-
-
-def _without_kernels(script: Script) -> Iterator[Finding]:
-    """``enable_flash_sdp(False)``, ``sdpa_kernel(SDPBackend.MATH)``: sdpa by plain products."""
-    plain = (MISSING, None, "sdpa")
-    loads = [one for one in script.model_loads if one.setting(_OPTION).value in plain]
-    if not any(map(script.trains_model, loads)):
-        return
-    off = {
-        name: call
-        for name in _KERNELS
-        for call in script.calls_to(f"torch.backends.cuda.enable_{name}_sdp")
-        if [script.python(one) for one in call.node.args] == [False]
-        and not (call.conditional or any(script.functions_around(call.node)))
-    }
-    if off.keys() >= {*_KERNELS[:2]}:
-        # Where cuDNN's is left on, it runs on some GPUs and shapes.
-        level = Level.WASTE if len(off) == len(_KERNELS) else Level.HINT
-        yield Finding(off[_KERNELS[0]].span, _MESSAGE, advise("Leave PyTorch's kernels on"), level)
-    for call in script.calls_to("torch.nn.attention.sdpa_kernel"):
-        if [script.text(one) for one in call.node.args] in _ALONE and any(
-            script.span(script.statement(call.node)).contains(forward.span)
-            for forward in script.forwards
-            if forward.in_training_step and forward.gradients is not False
-        ):
-            yield Finding(call.span, _MESSAGE, advise("Let PyTorch choose the kernel"))
+    yield from without_kernels(script, _MESSAGE)
 
 
 def _at_loads(script: Script) -> Iterator[_Asked]:
