@@ -31,6 +31,7 @@ _LEAST = 0.01  # of the peak: less is no other number
 _OTHERS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("weights_dtype", "compute_dtype"), ("float32", "bfloat16")),
     "checkpointing": ("none", "full"),
+    "streamed": (False, True),
     "loss": ("full_logits", "chunked"),
     "optimizer": ("sgd", "adamw_torch"),
     "logits_copies": (0, 4),

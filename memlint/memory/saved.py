@@ -25,15 +25,17 @@ class Saved(OfRun):
         mode = self.settings.checkpointing
         if self.holding.head_alone:
             return 0
-        if mode == "selective":
-            return self._selective(stack)
-        return stack.input if mode in ("full", "reentrant") else stack.replay.saved
+        if mode == "none":
+            return stack.replay.saved
+        return stack.input if mode in ("full", "reentrant") else self._selective(stack)
 
     def _selective(self, stack: Stack) -> int:
-        """Every second matmul's output is kept, the rest computed again (torchtitan's list)."""
+        """Every second matmul's output is kept, the rest computed again (torchtitan's list); or
+        attention's output alone."""
         tokens = self.run.rows * self.run.length
         layer = stack.layer
-        kept = sum([linear.outputs for linear in layer.linears][::2])
+        matmuls = self.settings.checkpointing == "selective"
+        kept = sum([linear.outputs for linear in layer.linears][::2]) if matmuls else 0
         width = max(self.run.compute, 2)
         attention = layer.attention
         core = attention.heads * attention.value_dim * width + 4 * attention.heads
@@ -53,16 +55,14 @@ class Saved(OfRun):
             return tensors
         left = self.architecture.depth if upto is None else upto
         names: dict[str, tuple[int, str]] = {}
-        for stack in self.recording.stacks:
+        for stack in () if self.offloads() else self.recording.stacks:
             count = min(stack.count, left)
             left -= count
             if count <= 0:
                 break
             share = count / self.sharding.split
-            if self.offloads():
-                continue
             kept = list(stack.replay.saved_tensors)
-            if self.settings.checkpointing in ("full", "reentrant", "selective"):
+            if self.settings.checkpointing != "none":
                 kept = [Tensor("checkpointed layer inputs", self.kept(stack), "activations")]
             for tensor in kept:
                 old, _ = names.get(tensor.name, (0, ""))

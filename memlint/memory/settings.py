@@ -156,7 +156,7 @@ _NESTED: dict[str, type[Record]] = {"lora": Lora, "quantization": Quantization}
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "method": ("full", "lora", "qlora"),
     "frozen": ("none", "embeddings", "backbone"),
-    "checkpointing": ("none", "full", "reentrant", "selective"),
+    "checkpointing": ("none", "full", "reentrant", "selective", "all_but_attention"),
     "attention": ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"),
     "loss": ("full_logits", "fused", "chunked", "liger"),
     "trainer": tuple(KINDS),
@@ -407,11 +407,6 @@ def _options(name: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def _generation(name: str, value: Any) -> dict[str, Any]:
-    """How completions are sampled: the names are known, vLLM's share is one."""
-    return _checked(f"{name}.", _options(name, value))
-
-
 def _versions(name: str, value: Any) -> dict[str, str]:
     return {str(key): str(version) for key, version in _options(name, value).items()}
 
@@ -446,7 +441,7 @@ _BY_NAME: Mapping[str, Callable[[str, Any], Any]] = {
     "frozen_models": _frozen,
     "versions": _versions,
     "notes": _versions,
-    "generation": _generation,
+    "generation": lambda name, value: _checked(f"{name}.", _options(name, value)),
     "generation.vllm": _flag,
     "generation.vllm_gpu_memory_utilization": _share,
     "generation.steps_per_generation": lambda name, value: value,

@@ -52,16 +52,17 @@ def _share(value: object) -> float | None:
 
 def _word(meanings: Mapping[Any, object]) -> Callable[[Any], object]:
     """What reads a value by a table; None for all else."""
-
-    def read(value: Any) -> object:
-        known = isinstance(value, (str, bool))
-        return meanings.get(value) if known else None
-
-    return read
+    return lambda value: meanings.get(value) if isinstance(value, (str, bool)) else None
 
 
 def _if_on(meaning: object) -> Callable[[Any], object]:
     return _word({True: meaning})
+
+
+def _saving(ops: object) -> str | None:
+    """What is computed again where a recipe lists what is kept."""
+    alone = ops == ["attention"]
+    return "all_but_attention" if alone else "selective" if isinstance(ops, list) else None
 
 
 def _all_or_names(value: object) -> object:
@@ -130,6 +131,8 @@ _AXOLOTL: Rows = (
         _word({True: "full", False: "none", **dict.fromkeys(_OFFLOADED, "full")}),
     ),
     ("gradient_checkpointing", "offload", _word(dict.fromkeys(_OFFLOADED, "activations"))),
+    ("selective_checkpointing", "checkpointing", _if_on("all_but_attention")),
+    ("selective_checkpointing.save", "checkpointing", _saving),
     ("activation_offloading", "offload", _word(dict.fromkeys(_WAITING, "activations"))),
     ("flash_attention", "attention", _if_on("flash_attention_2")),
     ("sdp_attention", "attention", _if_on("sdpa")),
@@ -166,7 +169,9 @@ def _axolotl_method(ask: Ask, dtype: str) -> Options:
     if ask("adapter") in _ADAPTERS:
         bits = 8 if ask("load_in_8bit") is True else 4 if ask("load_in_4bit") is True else 0
         quantized = {"quantization": _quantized(bits, dtype, double=True)} if bits else {}
-        return {"method": "lora", **quantized}
+        said = "layer_offloading: frozen layers wait on the host, embeddings and head do not"
+        waits = {"notes": {"streamed": said}} if ask("layer_offloading") is True else {}
+        return {"method": "lora", **quantized, **waits}
     if any(map(ask, ("unfrozen_parameters", "peft_layers_to_transform", "lisa_n_layers"))):
         return {"notes": {"method": "some weights are frozen, which nobody counts here"}}
     return {"method": "full"}
@@ -240,8 +245,7 @@ def _quantized_by_factory(ask: Ask, dtype: str) -> Options:
         return {}
     if how in ("hqq", "eetq"):
         return {"quantization": {"bits": bits, "type": "hqq" if how == "hqq" else "int8"}}
-    double = ask("double_quantization") is True
-    return {"quantization": _quantized(bits, dtype, double=double)}
+    return {"quantization": _quantized(bits, dtype, double=ask("double_quantization") is True)}
 
 
 def _quantized(bits: int, dtype: str, *, double: bool) -> Options:

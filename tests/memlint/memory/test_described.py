@@ -12,6 +12,7 @@ import pytest
 from memlint.api.lookup import Api
 from memlint.api.target_versions import newest
 from memlint.cli.main import run
+from memlint.memory import estimate
 from memlint.run.described import runs_in
 from memlint.run.runs import Runs
 
@@ -238,6 +239,16 @@ VARIANTS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
         AXOLOTL, "optimizer: paged_adamw_8bit", "optimizer: muon",
         {"optimizer": "muon_beside_adamw"},
     ),
+    "all computed again but attention": (
+        AXOLOTL, "checkpointing: true",
+        "checkpointing: true\nselective_checkpointing: {save: [attention]}",
+        {"checkpointing": "all_but_attention"},
+    ),
+    "matmuls kept as well": (
+        AXOLOTL, "checkpointing: true",
+        "checkpointing: true\nselective_checkpointing: {save: [attention, 'aten::mm']}",
+        {"checkpointing": "selective"},
+    ),
     "activations on disk": (
         AXOLOTL, "bf16: auto", "bf16: auto\nactivation_offloading: disk",
         {"offload": "activations"},
@@ -310,6 +321,21 @@ def test_a_key_that_changes_the_run_is_read(name: str, tmp_path: Path) -> None:
     write(tmp_path, own__yaml=text.replace(old, new))
     (found,) = settings(tmp_path / "own.yaml")
     assert {key: found[key] for key in expected} == expected
+
+
+def test_layers_that_wait_on_the_host_are_said_and_make_the_least_less(tmp_path: Path) -> None:
+    least = []
+    for more in ("", "layer_offloading: true\n"):
+        write(tmp_path, own__yaml=AXOLOTL + more)
+        (found,) = settings(tmp_path / "own.yaml")
+        least.append(estimate(found))
+    before, after = least
+    assert after.allocated.estimate == before.allocated.estimate
+    frozen = 32 * 4096 * (4096 * 2 + 1024 * 2 + 3 * 14336) // 2  # four bits of each layer's maps
+    assert before.allocated.low - after.allocated.low > frozen * 0.9
+    (said,) = [one for one in after.assumptions if one.name == "streamed"]
+    assert "layer_offloading" in said.reason
+    assert said.other is True
 
 
 def test_a_deepspeed_file_beside_a_recipe_is_read(tmp_path: Path) -> None:

@@ -142,6 +142,28 @@ def test_pages_of_trades_are_there(trade: Trade, capsys: pytest.CaptureFixture[s
     assert trade_of([(trade.setting, f"some {trade.part}")]) is not None
 
 
+SOURCES = {
+    ("gradient_accumulation", "2"): ("accumulation comes first", "torchtune"),
+    ("optimizer", "adamw_8bit"): ("may cost stability", "torchtune"),
+    ("optimizer", "adafactor"): ("converges more slowly", "perf_train_gpu_one"),
+    ("weights_dtype", "bfloat16"): ("rounded away", "2010.06192"),
+    ("method", "lora"): ("a higher rank", "2405.09673"),
+}
+
+
+@pytest.mark.parametrize("change", SOURCES, ids="-".join)
+def test_the_page_of_a_trade_has_a_sentence_and_a_source(
+    change: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sentence, source = SOURCES[change]
+    trade = trade_of([change])
+    assert trade is not None
+    assert run(["rule", trade.page]) == 0
+    text, _, sources = capsys.readouterr().out.partition("## Sources")
+    assert sentence in " ".join(text.split())
+    assert source in sources
+
+
 def test_trades_are_printed_below_their_change(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -87,6 +87,15 @@ def test_blackwell_ran_attention_again_under_selective_checkpointing() -> None:
     assert kept(**elsewhere) - at[0] == 33554432 - 8519680  # Hopper's workspace alone
 
 
+def test_what_attention_made_is_kept_alone() -> None:
+    modes = ("full", "all_but_attention", "selective")
+    run = {**RUN, "attention": "sdpa"}
+    kept = [_phase(estimate({**run, "checkpointing": mode}), "forward") for mode in modes]
+    core = 2 * 1024 * (12 * 128 * 2 + 12 * 4)  # output and log-sum-exp of 12 heads of 128
+    assert 27 * core <= kept[1] - kept[0] <= 28 * core
+    assert kept[2] - kept[1] > 27 * core
+
+
 def test_softcapped_scores_are_kept() -> None:
     run = {**RUN, "model": "google/gemma-2-2b", "checkpointing": "none", "micro_batch": 1}
     eager = estimate({**run, "attention": "eager"})
