@@ -156,10 +156,12 @@ def _quantized_base(
 def _adapter(
     tape: Tape, x: Value, base: Value, layer: Linear, weight: Weight, work: Work, tokens: int
 ) -> Value:
-    """base + scale * B(A(dropout(x))), PEFT's ``Linear.forward``."""
+    """base + scale * B(A(dropout(x))), PEFT's ``Linear.forward``; over quantized weights it leaves
+    the casts to autocast."""
     name = layer.name
     rank = weight.rank
-    own = cast(tape, x, weight.adapter_width, f"{name} adapter input")
+    plain = weight.quantized and work.autocast
+    own = x if plain else cast(tape, x, weight.adapter_width, f"{name} adapter input")
     low = own
     if weight.adapter_dropout > 0 and work.training:
         low = tape.op(
