@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
 
 class Asked(NamedTuple):
-    """What is asked of each run. fit: what makes it fit. gpus: how many share it; 0: as it says."""
+    """What is asked of each run. fit: what makes it fit. gpus: how many share it; 0: as it says.
+    host: bytes of the host's memory that may be taken; 0: any."""
 
     pricing: Pricing
     fit: bool
     gpus: int
+    host: int = 0
 
 
 def estimate_command(
@@ -40,6 +42,7 @@ def estimate_command(
     output_format: str,
     fit: bool = False,
     gpus: int | None = None,
+    host_memory: int = 0,
     write_launch: str | None = None,
 ) -> int:
     """Print the estimate of each run and return the exit status: 1 if one does not fit the GPU,
@@ -52,7 +55,7 @@ def estimate_command(
     if script is not None:
         settings = configured(runs[0].path, target, gpu, assumptions)
         gpu, assumptions = settings.gpu, settings.assume
-    asked = Asked(Pricing(gpu or "", assumptions), fit, gpus or 0)
+    asked = Asked(Pricing(gpu or "", assumptions), fit, gpus or 0, host_memory)
     _check(asked, runs, write=write_launch is not None)
     shape = read_json(model_config) if model_config is not None else None
     if shape is not None:
@@ -146,6 +149,8 @@ def _check(asked: Asked, runs: list[Described], *, write: bool) -> None:
     named = asked.pricing.gpu or any(run.settings.get("gpu") for run in runs)
     if asked.fit and not named:
         raise click.UsageError("--fit needs --gpu NAME, such as rtx4090-24gb")
+    if asked.host and not asked.fit:
+        raise click.UsageError("--host-memory is for --fit")
     if write and not (asked.fit and asked.gpus > 1):
         raise click.UsageError("--write-launch needs --fit and --gpus N, two at least")
     if write and len(runs) > 1:
@@ -188,7 +193,7 @@ def _result(run: Described, asked: Asked) -> Estimate | Fitted | Shared:
     if asked.fit and asked.gpus > 1:
         from memlint.parallel.sharding_search import share
 
-        return share(settings, _findings(run), asked.gpus)
+        return share(settings, _findings(run), asked.gpus, asked.host)
     if asked.gpus:
         alone = settings.sharding == "none" and not settings.sharding_options
         open_ = {"sharding": None} if alone or asked.gpus == 1 else {}
@@ -198,7 +203,7 @@ def _result(run: Described, asked: Asked) -> Estimate | Fitted | Shared:
     from memlint.memory.fit import fit as fitted
     from memlint.memory.fit import run_of
 
-    return fitted(run_of(settings), _findings(run))
+    return fitted(run_of(settings), _findings(run), asked.host)
 
 
 def _findings(run: Described) -> tuple[Finding, ...]:

@@ -19,7 +19,7 @@ from memlint.cli.inputs import (
     warn_if_empty,
 )
 from memlint.cli.interrupts import Interrupted, end_cleanly
-from memlint.cli.options import Common
+from memlint.cli.options import Common, Machine
 from memlint.reports.readable import diagnostic_line, finding_place, headline, plural
 from memlint.reports.style import Style, shown_path, visible
 from memlint.rule.file_rules import BROKEN_FILE
@@ -64,9 +64,9 @@ def fix_command(
     stdin_filename: str | None,
     unsafe: bool | None,
     mode: Mode,
-    fit: bool = False,
+    fit: Machine | None = None,
 ) -> int:
-    """Fix, report and return the exit status. fit: apply only what makes each run fit its GPU."""
+    """Fix, report and return the exit status. fit: apply only what makes each run fit this."""
     mode.check(paths)
     if paths == ("-",):
         if fit:
@@ -87,7 +87,7 @@ def fix_command(
         if fit:
             from memlint.cli.fix_to_fit import jobs_that_fit
 
-            jobs = jobs_that_fit(jobs)
+            jobs = jobs_that_fit(jobs, fit)
         cache = None if fit else make_cache(inputs, options)
         try:
             for result in fix_jobs(jobs, cache=cache, progress=progress):

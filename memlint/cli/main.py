@@ -17,9 +17,11 @@ from memlint.cli.interrupts import Interrupted, Terminated
 from memlint.cli.options import (
     FORMATS,
     Adoption,
+    Machine,
     adoption_options,
     fail_level_option,
     fixable_options,
+    host_memory_option,
     read_adoption,
     read_codes,
     read_options,
@@ -238,6 +240,10 @@ def report(output: str, **values: Any) -> int:
     is_flag=True,
     help="Apply only the fixes of `memlint estimate --fit`: those that make each run fit --gpu.",
 )
+@click.option(
+    "--gpus", type=click.IntRange(min=1), metavar="N", help="With --fit: so many GPUs share a run."
+)
+@host_memory_option
 @click.option("--diff", is_flag=True, help="Show the changes as a diff; write nothing.")
 @click.option(
     "--check",
@@ -259,7 +265,9 @@ def report(output: str, **values: Any) -> int:
     help="Exit with 1 if a file was changed, even if no findings remain.",
 )
 @fail_level_option
-def fix(unsafe_fixes: bool | None, fit: bool, **values: Any) -> int:
+def fix(
+    unsafe_fixes: bool | None, fit: bool, gpus: int | None, host_memory: int, **values: Any
+) -> int:
     """Apply fixes to the scripts under PATHS and keep their formatting.
 
     Only fixes that do not change what the model learns are applied, unless --unsafe-fixes is given.
@@ -271,9 +279,14 @@ def fix(unsafe_fixes: bool | None, fit: bool, **values: Any) -> int:
     """
     from memlint.cli.fix import Mode, fix_command
 
+    if not fit and (gpus or host_memory):
+        raise click.UsageError("--gpus and --host-memory are for --fit")
+    machine = Machine(gpus or 1, host_memory) if fit else None
     paths, options, name = tuple(values["paths"]), read_options(values), values["stdin_filename"]
     mode = Mode(*(values[field] for field in Mode._fields))
-    return fix_command(paths, options, stdin_filename=name, unsafe=unsafe_fixes, mode=mode, fit=fit)
+    return fix_command(
+        paths, options, stdin_filename=name, unsafe=unsafe_fixes, mode=mode, fit=machine
+    )
 
 
 @main.command(short_help="Move scripts to other versions of the libraries.")
@@ -384,6 +397,7 @@ def _assumptions(example: str) -> Callable[[FC], FC]:
     metavar="N",
     help="The run is on so many GPUs; with --fit: find how they share it (DDP, ZeRO, FSDP).",
 )
+@host_memory_option
 @click.option(
     "--write-launch",
     metavar="DIR",
@@ -417,7 +431,7 @@ def estimate(
     from memlint.cli.estimate import estimate_command, trace_command
 
     if trace:
-        others = ("settings_file", "fit", "gpus", "write_launch", "model_config")
+        others = ("settings_file", "fit", "gpus", "host_memory", "write_launch", "model_config")
         if script is None or any(values[name] for name in others):
             raise click.UsageError("--trace takes a SCRIPT, and no settings, --fit or --gpus")
         run = values["target"], values["gpu"], values["assumptions"], timeout

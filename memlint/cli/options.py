@@ -11,6 +11,22 @@ from memlint.source.record import NamedTuple
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+class Machine(NamedTuple):
+    """What runs are to fit. gpus: how many share a run. host: bytes of its memory; 0: any."""
+
+    gpus: int = 1
+    host: int = 0
+
+
+host_memory_option = click.option(
+    "--host-memory",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="GIB",
+    callback=lambda context, option, value: int((value or 0) * 2**30),
+    help="With --fit: what waits on the host may take so much of a machine's memory.",
+)
+
+
 def read_codes(
     context: click.Context, option: click.Parameter, values: Sequence[str]
 ) -> tuple[str, ...]:

@@ -104,6 +104,7 @@ class Fitted(NamedTuple):
     """The set that was chosen. before, after: bytes allocated at the peak, of ``room``.
 
     micro_batch, seq_len: the largest that fit with the set, each with the other as it is; 0: none.
+    on_host: bytes that wait in the host's memory, of ``host``, which 0 leaves open.
     """
 
     chosen: tuple[Measure, ...]
@@ -113,10 +114,12 @@ class Fitted(NamedTuple):
     gpu: str
     micro_batch: int
     seq_len: int
+    on_host: int = 0
+    host: int = 0
 
     @property
     def fits(self) -> bool:
-        return ends(self.after)[1] <= self.room
+        return ends(self.after)[1] <= self.room and not 0 < self.host < self.on_host
 
     @property
     def tier(self) -> str:
@@ -144,6 +147,7 @@ class Fitted(NamedTuple):
             "micro_batch": self.micro_batch,
             "seq_len": self.seq_len,
             "tier": self.tier,
+            "on_host": self.on_host,
         }
 
 
@@ -156,13 +160,16 @@ def run_of(settings: Settings) -> Run:
     return Run(settings, architecture_of(settings))
 
 
-def fit(run: Run, findings: Iterable[Finding]) -> Fitted:
-    """The set of changes with which the run fits its GPU; all that help where none does."""
+def fit(run: Run, findings: Iterable[Finding], host: int = 0) -> Fitted:
+    """The set of changes with which the run fits its GPU; all that help where none does. host:
+    bytes of the host's memory that may be taken; 0: any."""
     measures = candidates(run, findings)
-    chosen = next((one for one in _sets(run, measures) if _fits(run, one)), None)
+    if host:
+        measures = tuple(one for one in measures if run.on_host(one.changes) <= host)
+    chosen = next((one for one in _sets(run, measures, host) if _fits(run, one, host)), None)
     if chosen is None:
         # The lowest peak, and the cheapest set of those.
-        chosen = min(_sets(run, measures), key=lambda each: (_peak(run, each), _cost(each)))
+        chosen = min(_sets(run, measures, host), key=lambda each: (_peak(run, each), _cost(each)))
     changes = merged(each.changes for each in chosen)
     return Fitted(
         chosen,
@@ -172,6 +179,8 @@ def fit(run: Run, findings: Iterable[Finding]) -> Fitted:
         run.gpu.name if run.gpu else "",
         _largest(run, changes, "micro_batch", _LARGEST),
         _largest(run, changes, length_of(run.known), run.longest or _LONGEST),
+        run.on_host(changes),
+        host,
     )
 
 
@@ -200,6 +209,16 @@ def candidates(run: Run, findings: Iterable[Finding]) -> tuple[Measure, ...]:
         if changes[0][0] not in keys or changes[0][0] == _STEPS:
             found.setdefault(changes, Measure(message, changes, Applicability.DISPLAY))
     return tuple(each for each in found.values() if _helps(run, each, found.values()))[:_MOST]
+
+
+def measure_of_batch(findings: Iterable[Finding], rows: int, steps: int) -> Measure | None:
+    """The fix that makes micro-batches of so many rows, and so many of them a step; None without
+    one."""
+    wanted = {"micro_batch": rows, _STEPS: steps}
+    for finding in findings:
+        if finding.code == SMALLER and dict(finding.effect) == wanted:
+            return _measure(finding, tuple(wanted.items()))
+    return None
 
 
 def _measure(finding: Finding, changes: Changes) -> Measure:
@@ -273,7 +292,7 @@ def _helps(run: Run, measure: Measure, others: Iterable[Measure]) -> bool:
     return run.peak(changes) > run.peak(merged((*rest, measure.changes)))
 
 
-def _sets(run: Run, measures: Sequence[Measure]) -> Iterator[tuple[Measure, ...]]:
+def _sets(run: Run, measures: Sequence[Measure], host: int) -> Iterator[tuple[Measure, ...]]:
     """All sets in the order of preference, tier by tier; two values for one setting are in none.
 
     A tier in which all that helps together does not fit has none.
@@ -287,7 +306,7 @@ def _sets(run: Run, measures: Sequence[Measure]) -> Iterator[tuple[Measure, ...]
             if _agree(each)
         ]
         largest = sorted(every, key=len)[-_TRIED:]
-        if any(_fits(run, each) for each in largest) or tier == len(_TIERS) - 1:
+        if any(_fits(run, each, host) for each in largest) or tier == len(_TIERS) - 1:
             yield from sorted(every, key=_cost)
 
 
@@ -295,8 +314,9 @@ def _cost(measures: Sequence[Measure]) -> tuple[float, int]:
     return round(sum(each.effort for each in measures), 3), len(measures)
 
 
-def _fits(run: Run, measures: Sequence[Measure]) -> bool:
-    return ends(_peak(run, measures))[1] <= run.room
+def _fits(run: Run, measures: Sequence[Measure], host: int) -> bool:
+    fits = ends(_peak(run, measures))[1] <= run.room
+    return fits and not 0 < host < run.on_host(merged(each.changes for each in measures))
 
 
 def _agree(measures: Sequence[Measure]) -> bool:

@@ -129,6 +129,10 @@ class Run:
             self._peaks[changes] = max(phase.total for phase in self.phases(changes))
         return self._peaks[changes]
 
+    def on_host(self, changes: Changes = ()) -> int:
+        """Bytes that wait in the host's memory."""
+        return Timeline(TrainingRun(self.with_changes(changes), self._architecture)).on_host()
+
     def peaks(self, changes: Changes = ()) -> tuple[int, int]:
         """The least and the most that the peak may be, as lengths and batches turn out."""
         found = [

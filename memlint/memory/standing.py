@@ -163,6 +163,12 @@ class Standing(OfRun):
             tensors.append(Tensor("encoder or vision tower", towers, "weights"))
         return tensors
 
+    def streamed(self) -> int:
+        """Bytes of the frozen base that wait on the host."""
+        stocks = [(stack.stock, stack.count) for stack in self.recording.stacks]
+        stocks += [(self.holding.embedding(), 1), (self.holding.head(), 1)]
+        return sum(stock.streams * count for stock, count in stocks)
+
     def _ring(self) -> int:
         blocks = sum(stack.stock.streams * stack.count for stack in self.recording.stacks)
         return min(2 * max(stack.stock.streams for stack in self.recording.stacks), blocks)

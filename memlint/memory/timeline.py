@@ -76,6 +76,16 @@ class Timeline(OfRun):
             phases = self._beside_values(phases)
         return tuple(phases)
 
+    def on_host(self) -> int:
+        """Bytes that one process keeps in the host's memory for its GPU."""
+        standing, stacks = self.standing, self.recording.stacks
+        size = self.standing.streamed() if standing.streams() else 0
+        if self.saved.offloads():
+            size += sum(self.saved.kept(stack) * stack.count for stack in stacks)
+        if standing.states_offloaded():
+            size += standing.states(self.sharding.states / self.sharding.split)
+        return size
+
     def _beside_values(self, phases: list[Phase]) -> list[Phase]:
         """The phases with what PPO's model of values adds: it is trained whole, runs forward before
         the policy, and backward after it."""

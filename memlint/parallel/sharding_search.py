@@ -29,14 +29,15 @@ from memlint.source.record import Record
 
 _MOST_ROWS = 64  # of a micro-batch that is tried
 _FULL = 0.9  # of the room: what the allocator needs beside tensors is a tenth
-_ORDER = {"fits": 0, "just": 1, "does not fit": 2}
+_ORDER = {"fits": 0, "just": 1, "does not fit": 2, "host too small": 3}
 _NOT_HERE = {"gradient_accumulation", "micro_batch", "offload", "streamed"}
 
 
 class Candidate(Record):
     """A run under a strategy. micro_batch: rows at once on each GPU; accumulation: how many of
     those are a step. peak: bytes allocated on one GPU. seconds: of moving, see ``Traffic``.
-    verdict: ``fits``, ``just`` (by the low end of the interval only) or ``does not fit``."""
+    verdict: ``fits``, ``just`` (by the low end of the interval only), ``does not fit`` or ``host
+    too small``."""
 
     strategy: Strategy
     micro_batch: int
@@ -93,13 +94,14 @@ class Shared(Record):
         }
 
 
-def share(settings: Settings, findings: Iterable[Finding], gpus: int) -> Shared:
-    """Find how so many GPUs of the settings' kind share a run. findings: of its script.
+def share(settings: Settings, findings: Iterable[Finding], gpus: int, host: int = 0) -> Shared:
+    """Find how so many GPUs of the settings' kind share a run. findings: of its script. host: bytes
+    of a machine's memory that may be taken; 0: any.
 
     Raises:
         SettingsError: a setting, the model or the GPU is not known.
     """
-    return _Search(settings, gpus).result(tuple(findings))
+    return _Search(settings, gpus, host).result(tuple(findings))
 
 
 def _unsharded(settings: Settings) -> Settings:
@@ -111,7 +113,8 @@ def _unsharded(settings: Settings) -> Settings:
 
 
 class _Search:
-    def __init__(self, settings: Settings, gpus: int) -> None:
+    def __init__(self, settings: Settings, gpus: int, host: int) -> None:
+        self._host = host
         self._settings = settings = _unsharded(settings)
         self._gpus = gpus
         self._gpu = find_gpu(settings.gpu or "")
@@ -151,7 +154,7 @@ class _Search:
             gpus=self._gpus,
             rows=self._rows,
             candidates=tuple(tried),
-            chosen=chosen if chosen is not None and chosen.verdict != "does not fit" else None,
+            chosen=chosen if chosen is not None and _ORDER[chosen.verdict] < 2 else None,
             fixes=fixes,
             left_out=self._left_out,
             parameters=self._architecture.parameters,
@@ -224,6 +227,7 @@ class _Search:
         low, high = ends(peak)
         room = self._gpu.room
         word = "fits" if high <= room else "just" if low <= room else "does not fit"
+        word = "host too small" if 0 < self._host < traffic.held else word
         seconds = traffic.seconds(self._gpu, self._gpus)
         return Candidate(strategy, micro, steps, peak, traffic, seconds, word)
 
@@ -231,7 +235,7 @@ class _Search:
         """By memory, by time, by how near the micro-batch is to the run's own."""
         now = self._known.micro_batch or 1
         apart = max(one.micro_batch / now, now / one.micro_batch)
-        fits = one.verdict != "does not fit"
+        fits = _ORDER[one.verdict] < 2
         return _ORDER[one.verdict], round(one.seconds, 4) if fits else one.peak, apart
 
     def _best(self, tried: Iterable[Candidate]) -> Candidate | None:

@@ -33,6 +33,9 @@ def lines(fitted: Fitted, script: str | None, assumptions: Sequence[str] = ()) -
         yield f"  {_measure(measure)}"
         if measure.trade:
             yield f"    {measure.trade}"
+    if fitted.on_host or fitted.host:
+        of_host = f" of {gib(fitted.host)}" if fitted.host else ""
+        yield f"  {gib(fitted.on_host)}{of_host} wait in the host's memory"
     if fitted.applied and script is not None:
         unsafe = any(each.kind == "unsafe" for each in fitted.applied)
         remark = " (changes training)" if unsafe else ""

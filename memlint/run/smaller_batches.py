@@ -1,4 +1,4 @@
-"""Smaller micro-batches that keep the batch, as ``--fit`` proposes and ``fix --fit`` writes them.
+"""Other micro-batches that keep the batch, as ``--fit`` proposes and ``fix --fit`` writes them.
 
 No fault: a run that does not fit has no reason to forward its rows at once. The rule is asked for
 ``--fit`` alone, of trainers, recipes and launch commands like any rule of settings.
@@ -6,19 +6,23 @@ No fault: a run that does not fit has no reason to forward its rows at once. The
 
 from collections.abc import Iterator
 
-from memlint.memory.fit import SMALLER, smaller
+from memlint.memory.fit import SMALLER
 from memlint.rule import Finding, Level, Rule, TrainingRun
 from memlint.rule.kit import by_change
 from memlint.rule.page import Page
+
+_MOST_ROWS = 64  # at once
 
 
 def _check(run: TrainingRun) -> Iterator[Finding]:
     rows, steps = run.micro_batch.number, run.gradient_accumulation.number
     if rows is None or steps is None or rows < 1 or steps < 1:
         return
-    for fewer, more in smaller(rows, steps):
-        change = run.set(micro_batch=fewer, gradient_accumulation=more)
-        message = f"{rows} rows go through the model at once; {fewer} and more steps are as many"
+    for other in range(1, min(rows * steps, _MOST_ROWS) + 1):
+        if rows * steps % other or other == rows:
+            continue
+        change = run.set(micro_batch=other, gradient_accumulation=rows * steps // other)
+        message = f"{rows} rows go through the model at once; {other} in more or fewer steps can"
         yield Finding(run.micro_batch.span, message, by_change(change))
 
 
