@@ -21,15 +21,12 @@ _SUFFIXES = {
     "slurm": "shell",
     "sbatch": "shell",
     "mk": "makefile",
-    "just": "justfile",
     "dockerfile": "dockerfile",
     "ipynb": "notebook",
 }
 _NAMES = {
     "makefile": "makefile",
     "gnumakefile": "makefile",
-    "justfile": "justfile",
-    ".justfile": "justfile",
     "dockerfile": "dockerfile",
     "containerfile": "dockerfile",
 }
