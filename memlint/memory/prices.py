@@ -10,8 +10,6 @@ Cost: one run of the model takes a millisecond; each set of changes is computed 
 or a loss that several of them have is recorded once.
 """
 
-import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -23,7 +21,7 @@ from memlint.memory.checkpoints import find_config, with_head
 from memlint.memory.config_values import ConfigError
 from memlint.memory.gpus import Gpu, find_gpu
 from memlint.memory.optimizers import IN_BACKWARD
-from memlint.memory.settings import Settings, SettingsError, parse_assumption, read_with, replace
+from memlint.memory.settings import Settings, SettingsError, read_with, replace
 from memlint.memory.timeline import Phase, Timeline
 from memlint.memory.trainer_kinds import head_of, kind_of
 from memlint.memory.training_run import TrainingRun
@@ -37,15 +35,6 @@ _WORTH = 32 * 2**20  # bytes of the peak that are worth more than those of anoth
 _SHARE = 0.005  # and their least share of it
 _ROWS = 1000  # of which one is as long as rows may be
 _USUAL_GPU = 80 * 2**30
-# What stands in for a language model that the table does not know, by billions of parameters.
-_STAND_INS = {
-    0.6: "Qwen/Qwen3-0.6B",
-    1.2: "meta-llama/Llama-3.2-1B",
-    3.2: "meta-llama/Llama-3.2-3B",
-    8: "meta-llama/Llama-3.1-8B",
-    70: "meta-llama/Llama-3.1-70B",
-}
-_SIZE = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d{1,2})?)([bBmM])(?![a-zA-Z])")
 _MEASURES = ("seq_len", "micro_batch", "prompt_len", "completion_len")
 
 
@@ -85,7 +74,7 @@ class Run:
         """``at 4 rows of 2,048 tokens (assumed)``."""
         rows, tokens = self.known.micro_batch or 1, self.known.seq_len or 1
         said = f"at {rows} {'row' if rows == 1 else 'rows'} of {tokens:,} tokens"
-        return said + " (assumed)" * ("seq_len" in self._open)
+        return said + " (assumed)" * bool(self._open)
 
     @property
     def room(self) -> int:
@@ -205,8 +194,8 @@ class Run:
             return self.peak(both) if of_peak else next(of_phase, 0)
 
         gains = [size(scale, done) - size(scale, changes) for scale in self._scales]
-        # Half and twice of a length that nobody knows: an interval that would say nothing.
-        is_stated = "seq_len" in self._open and max(gains) > 2 * min(gains)
+        # Half and twice of what nobody knows: an interval that would say nothing.
+        is_stated = max(gains) > 2 * min(gains)
         gains = gains[:1] if is_stated else gains
         low, high = (
             int(max(one, 0) * (1 + end * _WIDTH))
@@ -215,38 +204,21 @@ class Run:
         return Saving(low, high, phase, of_peak, self.batch if is_stated else "")
 
 
-def price(values: Mapping[str, Any], findings: Sequence[Finding], pricing: Pricing) -> Priced:
-    """The findings with their savings. values: the script's settings, as JSON has them."""
+def price(
+    values: Mapping[str, Any], findings: Sequence[Finding], pricing: Pricing
+) -> Priced | None:
+    """The findings with their savings; None where the model's shape is not known. values: the
+    script's settings, as JSON has them."""
     try:
         run = read_run(values, pricing)
         if run is None:
-            return _by_stand_in(values, findings, pricing)
-        return _guessed(run, findings) if run.is_guess else _priced(run, findings)
+            return None
+        return guessed(run, findings) if run.is_guess else _priced(run, findings)
     except SettingsError:
         return Priced(list(findings))
 
 
-def _by_stand_in(
-    values: Mapping[str, Any], findings: Sequence[Finding], pricing: Pricing
-) -> Priced:
-    """The findings with what each saves in a usual language model of the size that the name of the
-    trained one says; as they are where it may be no language model."""
-    trainer = str(values.get("trainer"))
-    assumed = dict(parse_assumption(each) for each in pricing.assumptions)
-    model = assumed.get("model") or values.get("model") or ""
-    if not isinstance(model, str) or not (kind_of(trainer).tiled or values.get("head") == "lm"):
-        return Priced(list(findings))
-    size = _SIZE.search(model)
-    unit = 1 if size is not None and size[2] in "bB" else 1e-3
-    billions = float(size[1]) * unit if size is not None else 8
-    name = _STAND_INS[min(_STAND_INS, key=lambda one: abs(math.log(one / max(billions, 0.01))))]
-    others = tuple(each for each in pricing.assumptions if not each.startswith("model="))
-    run = read_run({**values, "model": name}, pricing._replace(assumptions=others))
-    said = f"for a {name.rpartition('/')[2]} "
-    return Priced(list(findings)) if run is None else _guessed(run, findings, said)
-
-
-def _guessed(run: Run, findings: Sequence[Finding], model: str = "") -> Priced:
+def guessed(run: Run, findings: Sequence[Finding], model: str = "") -> Priced:
     """The findings with what each saves by itself at rows and a length that are taken for usual:
     there is no peak to speak of. model: says that it is a stand-in."""
     said = f"{model}{run.batch}"

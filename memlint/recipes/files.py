@@ -21,14 +21,11 @@ _SUFFIXES = {
     "slurm": "shell",
     "sbatch": "shell",
     "mk": "makefile",
-    "dockerfile": "dockerfile",
     "ipynb": "notebook",
 }
 _NAMES = {
     "makefile": "makefile",
     "gnumakefile": "makefile",
-    "dockerfile": "dockerfile",
-    "containerfile": "dockerfile",
 }
 
 
@@ -37,8 +34,6 @@ def kind_of(path: str) -> str | None:
     name = path.replace("\\", "/").rpartition("/")[2].lower()
     if name in _NAMES:
         return _NAMES[name]
-    if name.startswith(("dockerfile.", "containerfile.")):
-        return "dockerfile"
     stem, _, suffix = name.rpartition(".")
     return _SUFFIXES.get(suffix) if stem.strip(".") else None
 

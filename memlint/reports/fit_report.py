@@ -33,9 +33,7 @@ def lines(fitted: Fitted, script: str | None, assumptions: Sequence[str] = ()) -
         yield f"  {_measure(measure)}"
         if measure.trade:
             yield f"    {measure.trade}"
-    if fitted.on_host or fitted.host:
-        of_host = f" of {gib(fitted.host)}" if fitted.host else ""
-        yield f"  {gib(fitted.on_host)}{of_host} wait in the host's memory"
+    yield from _host(fitted)
     if fitted.applied and script is not None:
         unsafe = any(each.kind == "unsafe" for each in fitted.applied)
         remark = " (changes training)" if unsafe else ""
@@ -48,6 +46,12 @@ def lines(fitted: Fitted, script: str | None, assumptions: Sequence[str] = ()) -
         yield f"{then}micro-batches of up to {fitted.micro_batch:,} rows fit{longer}"
     else:
         yield f"{then}not even a micro-batch of one row fits"
+
+
+def _host(fitted: Fitted) -> Iterator[str]:
+    if fitted.on_host or fitted.host:
+        of_host = f" of {gib(fitted.host)}" if fitted.host else ""
+        yield f"  {gib(fitted.on_host)}{of_host} wait in the host's memory"
 
 
 def _measure(measure: Measure) -> str:

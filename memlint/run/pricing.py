@@ -85,6 +85,9 @@ def priced_by_run(
             for each in found
         ]
     if runs.settings is None:
+        from memlint.memory.usual_prices import with_unit_prices
+
+        left = _or_else(left, lambda: with_unit_prices(left))
         return sorted([*left, *apart], key=lambda each: (each.span, each.code)), None
     found, footprint = priced(runs.settings, left, pricing, waiting)
     if not apart:
@@ -142,8 +145,16 @@ def _with_prices(
 ) -> tuple[list[Finding], Footprint | None]:
     from memlint.memory.prices import price
 
+    def ask() -> tuple[list[Finding], Footprint | None]:
+        known = price(run, findings, pricing)
+        if known is None:
+            from memlint.memory.usual_prices import price_as_usual
+
+            return price_as_usual(run, findings, pricing)
+        return known
+
     nothing: tuple[list[Finding], Footprint | None] = (findings, None)
-    return _or_else(nothing, lambda: price(run, findings, pricing))
+    return _or_else(nothing, ask)
 
 
 def _rank(finding: Finding, fits: bool) -> tuple[int, int, Span, str]:

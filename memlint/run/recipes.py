@@ -210,6 +210,7 @@ def _priced(
             rest += own
         else:
             examined.append(Examined(*priced(run, own, pricing, ())))
+    rest, _ = priced({}, rest, pricing, ()) if rest else (rest, None)
     if len(examined) == 1 and not rest:
         return examined[0]
     every = [*rest, *(finding for one in examined for finding in one.findings)]

@@ -18,7 +18,8 @@ def _check(run: TrainingRun) -> Iterator[Finding]:
     rows, steps = run.micro_batch.number, run.gradient_accumulation.number
     if rows is None or steps is None or rows < 1 or steps < 1:
         return
-    for other in range(1, min(rows * steps, _MOST_ROWS) + 1):
+    # The least counts where a reader keeps one finding of a place.
+    for other in range(min(rows * steps, _MOST_ROWS), 0, -1):
         if rows * steps % other or other == rows:
             continue
         change = run.set(micro_batch=other, gradient_accumulation=rows * steps // other)

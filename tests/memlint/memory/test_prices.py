@@ -14,6 +14,7 @@ from memlint.memory import recording
 from memlint.memory.prices import check_pricing, merged, price, read_run
 from memlint.memory.settings import SettingsError
 from memlint.memory.tape import Tape
+from memlint.memory.usual_prices import price_as_usual, with_unit_prices
 from memlint.rule import Rule
 from memlint.rule.findings import Finding, Level
 from memlint.rule.kit import advise, fix
@@ -142,7 +143,7 @@ def test_evaluations_and_engines_beside_have_prices() -> None:
     assert saving.of_peak
 
 
-def test_prompts_of_unknown_length_make_the_interval_wide() -> None:
+def test_a_price_that_prompts_of_unknown_length_make_wide_is_stated() -> None:
     run = {**RUN, "trainer": "trl.GRPOTrainer", "completion_len": 256, "checkpointing": "none"}
     del run["seq_len"]
     (found,), footprint = price(run, [finding("MEM301")], Pricing())
@@ -151,8 +152,8 @@ def test_prompts_of_unknown_length_make_the_interval_wide() -> None:
     assert footprint.assumed == ("prompt_len=512",)
     assert found.saving is not None
     assert known.saving is not None
-    assert found.saving.low < 0.8 * known.saving.low
-    assert known.saving.high < 0.8 * found.saving.high
+    assert (found.saving.low, found.saving.high) == (known.saving.low, known.saving.high)
+    assert found.saving.at == "at 4 rows of 768 tokens (assumed)"
 
 
 def test_what_saves_nothing_or_is_a_guess_has_no_price() -> None:
@@ -168,7 +169,9 @@ def test_what_saves_nothing_or_is_a_guess_has_no_price() -> None:
 
 def test_an_unknown_model_leaves_findings_as_they_are() -> None:
     found = [finding("MEM301")]
-    assert price({**RUN, "model": "somebody/secret"}, found, Pricing()) == (found, None)
+    run = {**RUN, "model": "somebody/secret"}
+    assert price(run, found, Pricing()) is None
+    assert price_as_usual(run, found, Pricing()) == (found, None)
 
 
 def test_neither_rows_nor_lengths_known_is_a_price_at_what_is_usual_and_no_peak() -> None:
@@ -205,7 +208,7 @@ def test_a_language_model_that_no_table_has_is_priced_as_a_usual_one(
     values = {**RUN, "model": model, "head": "lm"}
     values = {key: value for key, value in values.items() if value is not None}
     findings = [finding("MEM301"), finding("MEM201", Level.HINT)]
-    (priced, hint), footprint = price(values, findings, Pricing())
+    (priced, hint), footprint = price_as_usual(values, findings, Pricing())
     assert priced.saving is not None
     assert priced.saving.at == f"for a {usual} at 4 rows of 2,048 tokens"
     owner = "Qwen" if usual.startswith("Qwen") else "meta-llama"
@@ -219,7 +222,27 @@ def test_a_language_model_that_no_table_has_is_priced_as_a_usual_one(
 def test_what_may_be_no_language_model_has_no_price() -> None:
     values = {key: value for key, value in RUN.items() if key != "model"}
     for head in ({}, {"head": "classes"}):
-        assert price({**values, **head}, [finding("MEM301")], Pricing())[0][0].saving is None
+        found = price_as_usual({**values, **head}, [finding("MEM301")], Pricing())[0]
+        assert found[0].saving is None
+
+
+def test_what_nobody_knows_the_run_of_is_priced_by_a_unit() -> None:
+    by_tokens, by_weights, hint = with_unit_prices(
+        [finding("MEM301"), finding("MEM506", bucket_copies=False), finding("MEM301", Level.HINT)]
+    )
+    assert by_tokens.saving is not None
+    assert by_tokens.saving.at == "for 1,000 tokens of a Llama-3.1-8B"
+    run = {"model": "meta-llama/Llama-3.1-8B", "trainer": "loop", "micro_batch": 1}
+    run |= {"seq_len": 1000, "optimizer": "sgd", "gradient_accumulation": 2}
+    run |= {"method": "full", "loss": "full_logits", "checkpointing": "none"}
+    named = read_run(run, Pricing())
+    assert named is not None
+    exact = named.peak() - named.peak((("checkpointing", "full"),))
+    assert by_tokens.saving.low <= exact <= by_tokens.saving.high
+    assert by_weights.saving is not None
+    assert (by_weights.saving.low, by_weights.saving.high) == (4 * 10**9, 4 * 10**9)
+    assert by_weights.saving.at == "for each billion weights in float32"
+    assert hint.saving is None
 
 
 def test_an_assumed_model_prices_a_script_that_names_none(
