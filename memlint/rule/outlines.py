@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from memlint.rule import registry, triggers
 from memlint.rule.interface import Rule
 
+_WIDTH = 101  # of a line, its end included
 _HEAD = '''"""The trigger words of every rule, which are known without importing it.
 
 Written by ``python -m memlint.rule.outlines``; do not edit.
@@ -44,10 +45,10 @@ def text(rules: Iterable[Rule]) -> str:
     ]
     for words in sets:
         ordered = words if isinstance(words, tuple) else tuple(sorted(words))
-        if ordered in names:
-            parts.append(f"    {names[ordered]},\n")
-        elif len(ordered) == 1:
-            parts.append(f"    ({_quoted(ordered[0])},),\n")
+        words_written = ", ".join(map(_quoted, ordered)) + "," * (len(ordered) == 1)
+        line = f"    {names[ordered]},\n" if ordered in names else f"    ({words_written}),\n"
+        if len(line) <= _WIDTH:
+            parts.append(line)
         else:
             parts += ["    (\n", *(f"        {_quoted(word)},\n" for word in ordered), "    ),\n"]
     parts += [")\n\n# Whether a rule is asked on request only, of runs, of recipes; its sets.\n"]
