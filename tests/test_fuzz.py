@@ -23,7 +23,7 @@ def _scripts() -> list[tuple[str, str]]:
     """Scripts of the tests, and as many faulty examples of rules, one of every third rule."""
     own = fuzz.scripts([_TESTS / "scripts", _TESTS / "legacy"])
     rules = load(known.code for known in list(known_rules())[::3])
-    return own + [(rule.code, rule.examples[0].bad) for rule in rules]
+    return own + [(rule.code, rule.page.examples[0].bad) for rule in rules]
 
 
 def test_mutants_of_scripts_and_examples_keep_every_promise() -> None:

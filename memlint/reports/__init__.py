@@ -74,7 +74,7 @@ def words_of(codes: Sequence[str]) -> dict[str, RuleWords]:
             rule.name,
             rule.level.value,
             rule.summary,
-            rule.why,
+            rule.page.why,
         )
         for rule in rules.load(codes)
     }

@@ -28,20 +28,20 @@ def _page(rule: Rule) -> Iterator[str]:
     yield f"# {rule.code} {rule.name}"
     yield f"**{_sentence(rule.summary)}** Level: {_LEVELS[rule.level.value]}."
     yield "## Why it matters"
-    yield from _paragraphs(rule.why)
-    for number, example in enumerate(rule.examples):
+    yield from _paragraphs(rule.page.why)
+    for number, example in enumerate(rule.page.examples):
         yield from _example(example, first=number == 0)
-    if rule.fix_safety:
+    if rule.page.fix_safety:
         yield "## What the fix does"
-        yield from _paragraphs(rule.fix_safety)
+        yield from _paragraphs(rule.page.fix_safety)
     if rule.skips:
         yield "## Silent where"
         yield "\n".join(f"- {skip.words}" for skip in rule.skips)
     yield "## To keep it"
     yield f"Append `# memlint: ignore[{rule.code}]` to the line, with a word why."
-    if rule.references:
+    if rule.page.references:
         yield "## Sources"
-        yield "\n".join(f"- {reference}" for reference in rule.references)
+        yield "\n".join(f"- {reference}" for reference in rule.page.references)
 
 
 def _example(example: Example, *, first: bool) -> Iterator[str]:
@@ -78,7 +78,7 @@ def facts(rule: Rule | FileRule) -> dict[str, object]:
         "level": str(rule.level),
         "summary": rule.summary,
         "fix": loaded is not None and has_fix(loaded),
-        "references": list(loaded.references) if loaded is not None else [],
+        "references": list(loaded.page.references) if loaded is not None else [],
         "page": page_of(rule),
     }
 
@@ -90,7 +90,7 @@ def file_rows() -> list[tuple[str, str, str, str, str]]:
 
 def has_fix(rule: Rule) -> bool:
     """True if its examples show something that a fix makes of them."""
-    return any(example.good is not None for example in rule.examples)
+    return any(example.good is not None for example in rule.page.examples)
 
 
 def rules_table(rules: Iterable[Rule]) -> str:

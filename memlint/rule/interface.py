@@ -28,7 +28,7 @@ from memlint.rule.kit import (
     fix_of_model,
     unless_switched_off,
 )
-from memlint.rule.page import Example, Page, read_page
+from memlint.rule.page import Page, read_page
 from memlint.runs import TrainingRun, places, run_of_recipe, runs_of
 from memlint.runs.precision import may_lack_bf16, trains_without_bf16
 from memlint.runs.run import NOWHERE
@@ -178,26 +178,6 @@ class Rule(Record):
     def page(self) -> Page:
         """What people read of it. Raises ValueError where that is missing or malformed."""
         return self.written or _page_beside((self.check or self.of_run).__module__)
-
-    @property
-    def why(self) -> str:
-        """What it costs and why."""
-        return self.page.why
-
-    @property
-    def examples(self) -> tuple[Example, ...]:
-        """Faulty scripts and what the fixes make of them."""
-        return self.page.examples
-
-    @property
-    def fix_safety(self) -> str:
-        """What the fix changes and when it is withheld."""
-        return self.page.fix_safety
-
-    @property
-    def references(self) -> tuple[str, ...]:
-        """Documentation or papers."""
-        return self.page.references
 
 
 @cache

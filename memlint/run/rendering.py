@@ -76,8 +76,8 @@ def _reason(code: str, rules: Mapping[str, Rule]) -> tuple[str, str | None]:
         rule_of_files = file_rule(code)
         return first_sentence(rule_of_files.why) if rule_of_files is not None else "", None
     rule = rules[code]
-    url = next((each for each in rule.references if each.startswith("https://")), None)
-    return first_sentence(rule.why), url
+    url = next((each for each in rule.page.references if each.startswith("https://")), None)
+    return first_sentence(rule.page.why), url
 
 
 def first_sentence(text: str) -> str:

@@ -116,11 +116,13 @@ class Config(Call):
 
     def when_made(self, name: str) -> Setting:
         """The setting as its making reads it: some attributes are assigned too late for that."""
-        return _at_birth(self, name)
+        setting = self.setting(name)
+        late = setting.how is How.ATTRIBUTE and not self.from_command_line and not self.is_remade
+        return self.first(name) if late and name in _READ_ONCE else self.effective(name)
 
     def settled(self, name: str) -> Setting:
         """The setting as the configuration leaves it once it has them all (``__post_init__``)."""
-        setting = _at_birth(self, name)
+        setting = self.when_made(name)
         if name not in self._settled:
             return setting
         value = self._settled[name]
@@ -173,8 +175,10 @@ class Config(Call):
 
     @property
     def is_remade(self) -> bool:
-        """True if a trainer makes another configuration out of it."""
-        return _is_remade(self)
+        """True if a trainer of TRL makes a configuration of its own out of plain arguments."""
+        trainers = self.script.trainers_with(self)
+        plain = self.kind.startswith("transformers.")
+        return plain and any(trainer.kind.startswith("trl.") for trainer in trainers)
 
     @cached_property
     def keywords(self) -> tuple[str, ...]:
@@ -374,29 +378,13 @@ def skips_preparation(call: Call) -> bool | None:
 # -- options as configurations leave them ----------------------------------------------------------
 
 
-def _at_birth(config: Config, name: str) -> Setting:
-    """The setting as the configuration reads it: a later assignment may be too late."""
-    setting = config.setting(name)
-    late = setting.how is How.ATTRIBUTE and not config.from_command_line and not _is_remade(config)
-    if name not in _READ_ONCE or not late:
-        return config.effective(name)
-    return config.first(name)
-
-
-def _is_remade(config: Config) -> bool:
-    """True if a trainer of TRL makes a configuration of its own class out of plain arguments."""
-    trainers = config.script.trainers_with(config)
-    plain = config.kind.startswith("transformers.")
-    return plain and any(trainer.kind.startswith("trl.") for trainer in trainers)
-
-
 def _settled_options(config: Config) -> dict[str, object]:
     """The options that a configuration assigns itself, and what they are then."""
 
     def read(name: str) -> object:
         if not config.has_option(name):
             return None  # of older releases: nobody can have switched it on
-        value = _at_birth(config, name).value
+        value = config.when_made(name).value
         unknown = isinstance(value, Object) and value.type is None
         return OPEN if unknown or value is UNSURE or value is MISSING else value
 

@@ -134,7 +134,7 @@ def test_no_loss_is_computed_by_a_trainer_that_the_target_lacks(name: str, targe
 _RELEASES = [f"trl={one}" for one in table("trl").releases]
 _RELEASES += [f"transformers={one}" for one in table("transformers").releases]
 _EXAMPLES = [
-    *(example.bad for rule in RULES for example in rule.examples),
+    *(example.bad for rule in RULES for example in rule.page.examples),
     *(case.text for case in cases() if case.expected),
 ]
 # Each release meets one of this many scripts, another share for each release.

@@ -27,7 +27,7 @@ BARE = (
 )
 SCRIPTS = (
     *BARE,
-    *(example.bad for rule in RULES for example in rule.examples),
+    *(example.bad for rule in RULES for example in rule.page.examples),
     *(case.text for case in cases()),
 )
 TARGETS = [f"{name}={one}" for name in ("trl", "transformers") for one in table(name).releases]

@@ -42,7 +42,7 @@ def _name(rule: Rule, index: int, title: str) -> str:
 EXAMPLES = [
     pytest.param(rule, example, id=_name(rule, index, example.title))
     for rule in RULES
-    for index, example in enumerate(rule.examples)
+    for index, example in enumerate(rule.page.examples)
 ]
 
 
@@ -50,12 +50,12 @@ EXAMPLES = [
 def test_a_rule_explains_itself(rule: Rule) -> None:
     assert rule.summary
     assert not rule.summary.endswith(".")
-    assert rule.why.endswith(".")
+    assert rule.page.why.endswith(".")
     assert rule.triggers
-    assert rule.examples
+    assert rule.page.examples
     assert (CASES / rule.code).is_dir(), "traps and long examples are cases"
-    fixable = any(example.good is not None for example in rule.examples)
-    assert rule.fix_safety or not fixable
+    fixable = any(example.good is not None for example in rule.page.examples)
+    assert rule.page.fix_safety or not fixable
 
 
 @pytest.mark.parametrize(("rule", "example"), EXAMPLES)

@@ -59,7 +59,7 @@ def test_evaluation_is_called_larger_where_its_logits_are(
 def test_the_reason_of_removed_options_names_every_error() -> None:
     (rule,) = load(["MEM901"])
     for error in ("TypeError", "ImportError", "AttributeError", "ValueError"):
-        assert error in rule.why
+        assert error in rule.page.why
 
 
 LOOP = """\

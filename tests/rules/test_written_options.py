@@ -30,7 +30,7 @@ from tests.rules.cases import cases
 
 RULES = load(rule.code for rule in known_rules())
 SCRIPTS = [
-    *(example.bad for rule in RULES for example in rule.examples),
+    *(example.bad for rule in RULES for example in rule.page.examples),
     *(case.text for case in cases() if case.expected),
 ]
 TARGETS = [f"{name}={one}" for name in ("trl", "transformers") for one in table(name).releases]
