@@ -94,7 +94,7 @@ _TRAINS = (triggers.LIBRARIES, triggers.TRAINING)
 class Rule(Record):
     """One fault.
 
-    summary: one line for tables.
+    summary: one line for tables. level: WASTE unless it says otherwise.
     triggers: the file must contain a word of each of these sets for the rule to be asked; a tuple
         of words is searched in its order. By default those of a file that trains.
     check: what it finds in a script. of_run: what it finds in the settings of a run, whatever that
@@ -111,8 +111,8 @@ class Rule(Record):
         cure.
     """
 
-    level: Level
     summary: str
+    level: Level = Level.WASTE
     check: Callable[[Script], Iterable[Finding]] | None = None
     triggers: tuple[frozenset[str] | tuple[str, ...], ...] = _TRAINS
     skips: tuple[Skip, ...] = ()

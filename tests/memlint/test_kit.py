@@ -34,7 +34,7 @@ def _rule(*skips: Skip) -> Rule:
         return [Finding(Span(0, 6), "found")]
 
     return Rule(
-        Level.WASTE, "summary", check, (frozenset({"import"}),), skips, Page("Why."),
+        "summary", Level.WASTE, check, (frozenset({"import"}),), skips, Page("Why."),
         code="MEM301", name="name-of-it",
     )  # fmt: skip
 

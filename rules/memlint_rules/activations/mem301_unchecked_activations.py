@@ -2,18 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    Finding,
-    Level,
-    Rule,
-    Script,
-    Skip,
-    TrainingRun,
-    by_change,
-    edits,
-    facts,
-    triggers,
-)
+from memlint.rule import Finding, Rule, Script, Skip, TrainingRun, by_change, edits, facts, triggers
 
 # What a script that decides about its own layers speaks of.
 _DECIDED = ("checkpoint_wrapper", "activation_memory_budget")
@@ -46,7 +35,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="no activation checkpointing",
     check=own_models,
     of_run=check,

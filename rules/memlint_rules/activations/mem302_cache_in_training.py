@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Rule, Script, Skip, edits, facts, fix, triggers
+from memlint.rule import Finding, Rule, Script, Skip, edits, facts, fix, triggers
 
 _OPTION = "use_cache"
 # Classes whose forward drops the cache where it gets labels, or has none.
@@ -57,7 +57,6 @@ def _finding(forward: facts.Forward) -> Finding:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="a training loop's forward passes build a key-value cache",
     check=check,
     effect={"cache_in_training": False},

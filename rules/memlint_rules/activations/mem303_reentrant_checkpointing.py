@@ -7,7 +7,6 @@ from memlint.rule import (
     Call,
     Finding,
     Fix,
-    Level,
     Object,
     Rule,
     Script,
@@ -120,7 +119,6 @@ def of_run(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="activation checkpointing of the reentrant kind",
     check=check,
     of_run=of_run,

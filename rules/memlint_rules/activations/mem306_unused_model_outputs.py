@@ -76,7 +76,6 @@ def _in_call(script: Script, call: Call, field: str, *, outlives: bool) -> Findi
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="hidden states or attention weights asked for in training and never read",
     check=check,
     triggers=(triggers.STEPS, frozenset(f"output_{field}" for field in _FIELDS)),

@@ -2,19 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    Finding,
-    Fix,
-    Level,
-    Rule,
-    Script,
-    Skip,
-    advise,
-    edits,
-    facts,
-    fix,
-    triggers,
-)
+from memlint.rule import Finding, Fix, Rule, Script, Skip, advise, edits, facts, fix, triggers
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -62,7 +50,6 @@ def _fix(script: Script, step: facts.Step, names: list[str]) -> Fix:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="the last step's logits are alive while the next forward pass runs",
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),

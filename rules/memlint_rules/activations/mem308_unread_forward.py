@@ -3,19 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import (
-    Finding,
-    Fix,
-    Level,
-    Rule,
-    Script,
-    Skip,
-    advise,
-    edits,
-    facts,
-    fix,
-    triggers,
-)
+from memlint.rule import Finding, Fix, Rule, Script, Skip, advise, edits, facts, fix, triggers
 
 # Hooks read activations; calibration and a cache are filled by running.
 _READERS = ("hook", "calibrat", "observer", "update_bn", "past_key_values", "capture")
@@ -65,7 +53,6 @@ def _fix(script: Script, forward: facts.Forward) -> Fix:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="a forward pass in a training step whose result nobody reads",
     check=check,
     skips=(Skip.TESTS,),

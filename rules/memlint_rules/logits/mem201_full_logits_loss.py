@@ -2,18 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    Finding,
-    Level,
-    Rule,
-    Script,
-    Skip,
-    TrainingRun,
-    by_change,
-    edits,
-    facts,
-    triggers,
-)
+from memlint.rule import Finding, Rule, Script, Skip, TrainingRun, by_change, edits, facts, triggers
 
 _COST = "some 14 bytes for every token and word of the vocabulary"
 
@@ -57,7 +46,6 @@ def of_run(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="causal LM loss over the full logits",
     check=check,
     of_run=of_run,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Rule, Script, Skip, triggers
+from memlint.rule import Finding, Rule, Script, Skip, triggers
 from memlint_rules.logits.trl_losses import fuse_trl_loss
 
 _KINDS = (
@@ -29,7 +29,6 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="policy-gradient loss over the full logits",
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA),

@@ -6,7 +6,6 @@ from memlint.rule import (
     Config,
     Finding,
     Fix,
-    Level,
     Object,
     Rule,
     Script,
@@ -131,7 +130,6 @@ def _is_read_elsewhere(script: Script, trainer: Trainer) -> bool:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="evaluation keeps the logits of the whole evaluation set on the GPU",
     check=check,
     triggers=(triggers.LIBRARIES, frozenset({"compute_metrics"})),

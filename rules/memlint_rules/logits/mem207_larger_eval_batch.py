@@ -2,18 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    Config,
-    Finding,
-    Level,
-    Rule,
-    Script,
-    Skip,
-    Trainer,
-    edits,
-    facts,
-    fix,
-)
+from memlint.rule import Config, Finding, Rule, Script, Skip, Trainer, edits, facts, fix
 from memlint_rules.logits.evaluation_loops import EVALUATED, TRAINED, larger_evaluation_loops
 
 _EVAL, _TRAIN = "per_device_eval_batch_size", "per_device_train_batch_size"
@@ -80,7 +69,6 @@ def _evaluates(script: Script, trainer: Trainer) -> bool:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="evaluation batch larger than the training batch, over full logits",
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA),

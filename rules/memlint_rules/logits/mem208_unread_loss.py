@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Rule, Script, Skip, edits, facts, fix, triggers
+from memlint.rule import Finding, Rule, Script, Skip, edits, facts, fix, triggers
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -34,7 +34,6 @@ def _ignores_loss(script: Script, forward: facts.Forward) -> bool:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="labels given to a causal model whose loss nobody reads",
     check=check,
     skips=(Skip.UNSLOTH, Skip.LEARNED_PROMPTS, Skip.TESTS),

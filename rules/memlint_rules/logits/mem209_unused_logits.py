@@ -2,19 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    Finding,
-    Fix,
-    Level,
-    Rule,
-    Script,
-    Skip,
-    advise,
-    edits,
-    facts,
-    fix,
-    triggers,
-)
+from memlint.rule import Finding, Fix, Rule, Script, Skip, advise, edits, facts, fix, triggers
 
 _OPTIONS = ("logits_to_keep", "num_logits_to_keep", "past_key_values")
 _MESSAGES = {
@@ -70,7 +58,6 @@ def _takes_option(script: Script, forward: facts.Forward) -> bool:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="logits of all positions computed, those of the last one or the completion read",
     check=check,
     skips=(Skip.UNSLOTH, Skip.TESTS),

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from memlint.rule import (
     Finding,
     Fix,
-    Level,
     Rule,
     Script,
     Skip,
@@ -71,7 +70,6 @@ def _frozen_models(script: Script) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="evaluation without no_grad or inference_mode",
     check=check,
     skips=(Skip.TESTS,),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import Call, Finding, Fix, Level, Rule, Script, Skip, advise, edits, facts, fix
+from memlint.rule import Call, Finding, Fix, Rule, Script, Skip, advise, edits, facts, fix
 
 # What takes a derivative a second time, or names a graph that is shared.
 _DERIVATIVES = ("autograd.grad", "create_graph", "double_backward", "torch.func", "functorch")
@@ -40,7 +40,6 @@ def _fix(script: Script, step: facts.Step, call: Call, *, unsafe: bool) -> Fix:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="retain_graph with one backward pass a step",
     check=check,
     skips=(Skip.TESTS,),

@@ -9,7 +9,6 @@ from memlint.rule import (
     Config,
     Finding,
     Fix,
-    Level,
     Rule,
     Script,
     Skip,
@@ -87,7 +86,6 @@ def _of_config(script: Script, config: Config) -> Finding:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="the allocator's cache emptied in every training step",
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),

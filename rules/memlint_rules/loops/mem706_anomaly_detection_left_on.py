@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import Call, Finding, Fix, Level, Rule, Script, Skip, advise, edits, facts, fix
+from memlint.rule import Call, Finding, Fix, Rule, Script, Skip, advise, edits, facts, fix
 
 _DETECTS = "torch.autograd.detect_anomaly"
 _SETS = "torch.autograd.set_detect_anomaly"
@@ -86,7 +86,6 @@ def _fix(script: Script, call: Call) -> Fix:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="anomaly detection, the memory history or a profiler left on in training",
     check=check,
     skips=(Skip.TESTS,),

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import Config, Finding, Level, Rule, Script, advise, successors
+from memlint.rule import Config, Finding, Rule, Script, advise, successors
 
 # Options that save memory, under the names that notebooks give their variables.
 _OPTIONS = (
@@ -59,7 +59,6 @@ def _option_of(script: Script, config: Config, name: str) -> str | None:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="a memory option assigned to a variable that never reaches the configuration",
     check=check,
 )

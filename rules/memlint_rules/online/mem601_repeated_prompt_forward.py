@@ -105,7 +105,6 @@ def _forwards(trainer: Trainer, rows: int, group: int) -> int:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="a prompt forwarded once for every completion of its group",
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA),

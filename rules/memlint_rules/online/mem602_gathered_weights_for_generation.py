@@ -3,19 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from memlint.rule import (
-    Config,
-    Finding,
-    Level,
-    Object,
-    Rule,
-    Script,
-    Setting,
-    Skip,
-    edits,
-    fix,
-    triggers,
-)
+from memlint.rule import Config, Finding, Object, Rule, Script, Setting, Skip, edits, fix, triggers
 
 _OPTION = "ds3_gather_for_generation"
 # How people call such a file: ``ds_zero3.json``, ``configs/z3-offload.json``.
@@ -85,7 +73,6 @@ def _finding(script: Script, config: Config, gather: Setting) -> Finding:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="ZeRO-3 weights gathered whole on every GPU to generate",
     check=check,
     skips=(Skip.OFF_CUDA,),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change, triggers
+from memlint.rule import Finding, Rule, Skip, TrainingRun, by_change, triggers
 
 # Shares of the GPU: more than this is greedy; what TRL gives it by default.
 _MOST, _MODEST = 0.5, 0.3
@@ -23,7 +23,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="colocated vLLM that reserves more than half of the GPU",
     of_run=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),

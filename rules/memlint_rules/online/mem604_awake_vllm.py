@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change, triggers
+from memlint.rule import Finding, Rule, Skip, TrainingRun, by_change, triggers
 
 
 def check(run: TrainingRun) -> Iterator[Finding]:
@@ -12,7 +12,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="colocated vLLM that keeps its memory while the model trains",
     of_run=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Rule, Script, Skip, advise, triggers
+from memlint.rule import Finding, Rule, Script, Skip, advise, triggers
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -22,7 +22,6 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="a prompt's cache copied for every completion",
     check=check,
     skips=(Skip.TESTS,),

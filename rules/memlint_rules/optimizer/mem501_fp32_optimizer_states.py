@@ -31,7 +31,6 @@ def _cost(billions: float | None, width: int) -> str:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="Adam states in float32 in a full fine-tune",
     of_run=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),

@@ -6,7 +6,6 @@ from memlint.rule import (
     Call,
     Finding,
     Fix,
-    Level,
     Object,
     Rule,
     Script,
@@ -60,7 +59,6 @@ def _fix(script: Script, call: Call) -> Fix:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="gradients filled with zeros instead of freed",
     check=check,
     triggers=(frozenset({"set_to_none"}),),

@@ -6,7 +6,6 @@ from memlint.rule import (
     Call,
     Finding,
     Fix,
-    Level,
     Rule,
     Script,
     Skip,
@@ -56,7 +55,6 @@ def _fix(script: Script, call: Call) -> Fix:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="DDP that holds gradients and copies of them in its buckets",
     check=check,
     effect={"bucket_copies": False},

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change, triggers
+from memlint.rule import Finding, Rule, Skip, TrainingRun, by_change, triggers
 
 # Billions of parameters from which on the copies are worth a finding.
 _LEAST = 0.5
@@ -23,7 +23,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="Adam whose step makes temporaries for all weights at once",
     of_run=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from memlint.rule import (
     Finding,
-    Level,
     Rule,
     Script,
     Skip,
@@ -41,7 +40,6 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="weights loaded in float32",
     check=check,
     of_run=of_run,

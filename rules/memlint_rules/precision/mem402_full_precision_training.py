@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Rule, Skip, TrainingRun, by_change, triggers
+from memlint.rule import Finding, Rule, Skip, TrainingRun, by_change, triggers
 
 
 def check(run: TrainingRun) -> Iterator[Finding]:
@@ -13,7 +13,6 @@ def check(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="neither bf16 nor fp16",
     of_run=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA),

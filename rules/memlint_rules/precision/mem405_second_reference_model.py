@@ -3,16 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import (
-    Finding,
-    Level,
-    Object,
-    Rule,
-    Script,
-    Trainer,
-    edits,
-    fix,
-)
+from memlint.rule import Finding, Object, Rule, Script, Trainer, edits, fix
 from memlint_rules.precision.reference_copies import references_of_loops
 
 _PREFERENCE = frozenset({"trl.DPOTrainer", "trl.KTOTrainer", "trl.experimental.kto.KTOTrainer"})
@@ -107,7 +98,6 @@ def _not_precomputed(script: Script, trainer: Trainer) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="a reference model held beside the policy for nothing",
     check=check,
     effect={"reference_model": False},

@@ -6,7 +6,6 @@ from memlint.rule import (
     Call,
     Finding,
     Fix,
-    Level,
     Rule,
     Script,
     Setting,
@@ -108,7 +107,6 @@ def _keeps_float32(script: Script, one: facts.Trained) -> bool:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="quantized training with float32 where 16 bits would do",
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),

@@ -7,7 +7,6 @@ from memlint.rule import (
     Call,
     Finding,
     Fix,
-    Level,
     Object,
     Rule,
     Script,
@@ -133,7 +132,6 @@ def _is_on_gpu(script: Script, load: Call) -> bool:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="the base loaded on the GPU again while training holds it",
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),

@@ -70,7 +70,6 @@ def of_run(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="a checkpoint read onto the GPU beside the model",
     check=check,
     of_run=of_run,

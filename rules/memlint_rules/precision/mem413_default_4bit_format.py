@@ -45,7 +45,6 @@ def _of_config(script: Script, call: Call, billions: float) -> Finding | None:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="a 4-bit base in fp4 because no format is named, or with float32 scales",
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from memlint.rule import (
     MISSING,
     Finding,
-    Level,
     Rule,
     Script,
     Skip,
@@ -64,7 +63,6 @@ def of_run(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="training examples are not truncated",
     check=check,
     of_run=of_run,

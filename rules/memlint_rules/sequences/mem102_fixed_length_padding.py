@@ -105,7 +105,6 @@ def _message(call: Call) -> str:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="training examples padded to a fixed length",
     check=check,
     triggers=(triggers.ROWS, frozenset({"max_length"})),

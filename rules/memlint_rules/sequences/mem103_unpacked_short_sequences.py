@@ -32,7 +32,6 @@ def _message(rows: int | None) -> str:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="supervised fine-tuning with neither packing nor padding-free",
     of_run=check,
     triggers=(triggers.LIBRARIES, frozenset({"SFTTrainer"})),

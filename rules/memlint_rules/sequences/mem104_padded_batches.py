@@ -6,7 +6,6 @@ from memlint.rule import (
     Call,
     Finding,
     Fix,
-    Level,
     Rule,
     Script,
     Skip,
@@ -125,7 +124,6 @@ def _needs_rows(script: Script, trainer: Trainer) -> bool:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="batches padded to their longest row where the model could do without",
     check=check,
     triggers=(triggers.LIBRARIES, frozenset({"DataCollator", "DPOTrainer", "RewardTrainer"})),

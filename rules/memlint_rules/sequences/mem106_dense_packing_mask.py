@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import Config, Finding, Level, Rule, Script, Skip, call_after_trainer, triggers
+from memlint.rule import Config, Finding, Rule, Script, Skip, call_after_trainer, triggers
 
 _CALL = "memlint_runtime.use_variable_length_attention"
 
@@ -39,7 +39,6 @@ def _message(config: Config) -> str:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="packed or padding-free rows on attention that needs a T x T mask",
     check=check,
     triggers=(triggers.LIBRARIES, frozenset({"packing", "padding_free"})),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Rule, Script, Skip, Trainer, triggers
+from memlint.rule import Finding, Rule, Script, Skip, Trainer, triggers
 from memlint_rules.online.shared_prompts import share_prompts
 
 
@@ -35,7 +35,6 @@ def _micro_batches(trainer: Trainer) -> int | None:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="micro-batches padded to the longest row of the generation batch",
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA),

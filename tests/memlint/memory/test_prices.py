@@ -93,7 +93,7 @@ def test_a_finding_has_the_price_of_what_its_fix_or_its_rule_says() -> None:
     edit = SetKeyword(Span(0, 1), "x", "1")
     by_fix = fix("Set it", (edit,), effect={"optimizer": "paged_adamw_8bit"})
     by_rule = advise("Train adapters")
-    rule = Rule(Level.WASTE, "summary", effect={"method": "lora"}, code="MEM999")
+    rule = Rule("summary", effect={"method": "lora"}, code="MEM999")
     found = [_of_rule(rule, Finding(Span(0, 1), "message", one)) for one in (by_fix, by_rule)]
     first, second = (price(RUN, [each], Pricing()).findings[0].saving for each in found)
     assert first is not None
