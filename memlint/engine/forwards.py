@@ -17,16 +17,7 @@ from memlint.engine import modes
 from memlint.engine.nodes import walk
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Output, Positions, Role, Tensor, Width
-from memlint.engine.values import (
-    Constant,
-    Object,
-    OneOf,
-    Opaque,
-    Symbol,
-    Unknown,
-    Value,
-    options,
-)
+from memlint.engine.values import Constant, Object, OneOf, Opaque, Symbol, Unknown, Value, options
 
 if TYPE_CHECKING:
     from memlint.engine.interpreter import Interpreter

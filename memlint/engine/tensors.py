@@ -15,14 +15,7 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from memlint.engine.values import (
-    Absent,
-    Object,
-    Sequence,
-    Unknown,
-    Value,
-    options,
-)
+from memlint.engine.values import Absent, Object, Sequence, Unknown, Value, options
 from memlint.source.record import slotted
 
 if TYPE_CHECKING:

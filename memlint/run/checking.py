@@ -28,15 +28,7 @@ from memlint.run.cache import Cache
 from memlint.run.engine import Prefilter
 from memlint.run.jobs import Job
 from memlint.run.results import FileResult, FixResult
-from memlint.run.session import (
-    CheckWork,
-    Doing,
-    FixWork,
-    Work,
-    failed_fix,
-    is_wanted,
-    not_fixed,
-)
+from memlint.run.session import CheckWork, Doing, FixWork, Work, failed_fix, is_wanted, not_fixed
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import FileError, ReadError
 from memlint.source.reading import Stamp, read_file

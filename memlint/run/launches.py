@@ -30,13 +30,7 @@ from memlint.run.command_lines import (
     paths_of,
     place_of_fix,
 )
-from memlint.run.engine import (
-    Asked,
-    Prefilter,
-    check_program,
-    script_of,
-    unsuppressed,
-)
+from memlint.run.engine import Asked, Prefilter, check_program, script_of, unsuppressed
 from memlint.run.pricing import settings_or_none
 from memlint.run.runs import Runs
 from memlint.run.trl_recipes import edits_where_written, settings_of_trl

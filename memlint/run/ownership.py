@@ -27,15 +27,7 @@ from memlint.recipes.commands import kind_of_command
 from memlint.recipes.document import MappingNode, merged
 from memlint.recipes.kinds import Kind, Reader, is_option, looks_like_training, reader_by_keys
 from memlint.recipes.launch import Command, Flag
-from memlint.run.parsings import (
-    Class,
-    Parser,
-    Parsing,
-    read_parser,
-    relative,
-    typed,
-    words_of,
-)
+from memlint.run.parsings import Class, Parser, Parsing, read_parser, relative, typed, words_of
 from memlint.source import Source
 from memlint.source.asking import Asking
 from memlint.source.diagnostics import ReadError

@@ -4,14 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from memlint.engine.values import ABSENT, Object, OneOf, Provenance, Symbol, merge
-from memlint.script.call_settings import (
-    MISSING,
-    UNSURE,
-    Setting,
-    python_value,
-    setting_of,
-    unified,
-)
+from memlint.script.call_settings import MISSING, UNSURE, Setting, python_value, setting_of, unified
 from memlint.script.called import Call, Called
 from memlint.source.record import NamedTuple
 

@@ -16,15 +16,7 @@ from memlint.recipes.recipe_training import is_sharded
 from memlint.runs.devices import by_deepspeed, by_file_name, by_fsdp, by_sizes, launched
 from memlint.runs.loadings import format_by_name
 from memlint.runs.optimizer_names import named_optimizer
-from memlint.runs.plain_options import (
-    OPEN,
-    Options,
-    Rows,
-    by_rows,
-    count_in,
-    flag_in,
-    names_in,
-)
+from memlint.runs.plain_options import OPEN, Options, Rows, by_rows, count_in, flag_in, names_in
 from memlint.script.launcher import Launcher
 from memlint.source.record import NamedTuple
 

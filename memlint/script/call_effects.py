@@ -8,13 +8,7 @@ call".
 
 import ast
 
-from memlint.engine.binding import (
-    about_first,
-    about_receiver,
-    drop_item,
-    set_bindings,
-    wrapped,
-)
+from memlint.engine.binding import about_first, about_receiver, drop_item, set_bindings, wrapped
 from memlint.engine.forwards import is_module
 from memlint.engine.functions import call_function
 from memlint.engine.interpreter import CallEffect, Interpreter

@@ -19,20 +19,9 @@ from memlint.script.call_settings import unified
 from memlint.script.calls import Host
 from memlint.script.datasets import datasets_of, streams_data
 from memlint.script.evaluation import frozen_modules_of
-from memlint.script.forward_passes import (
-    all_forwards_of,
-    forwards_of,
-    handwritten_loops,
-    steps_of,
-)
-from memlint.script.gradients import (
-    accumulation_of,
-    loss_divisor_of,
-    needs_gradients_in_place,
-)
-from memlint.script.graphs import (
-    graph_of,
-)
+from memlint.script.forward_passes import all_forwards_of, forwards_of, handwritten_loops, steps_of
+from memlint.script.gradients import accumulation_of, loss_divisor_of, needs_gradients_in_place
+from memlint.script.graphs import graph_of
 from memlint.script.guesses import matches, may_checkpoint, may_use, words_of
 from memlint.script.handwritten_losses import token_losses
 from memlint.script.launcher import Launcher
@@ -53,14 +42,8 @@ from memlint.script.owners import (
     sets_attention,
     uses_unsloth,
 )
-from memlint.script.prompts import (
-    prompt_limit,
-    repeating_trainers,
-)
-from memlint.script.reads import (
-    fields_read,
-    is_sometimes_tensor,
-)
+from memlint.script.prompts import prompt_limit, repeating_trainers
+from memlint.script.reads import fields_read, is_sometimes_tensor
 from memlint.script.script_kind import (
     off_cuda,
     on_gpu,
@@ -85,10 +68,7 @@ from memlint.script.setups import (
 )
 from memlint.script.tokenization import lengths_may_differ, tokenizations_of
 from memlint.script.torchtune import torchtune_model
-from memlint.script.trained import (
-    is_sharded,
-    trained_models,
-)
+from memlint.script.trained import is_sharded, trained_models
 from memlint.script.weight_precision import (
     casts_of,
     dtype_name,

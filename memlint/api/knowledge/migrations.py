@@ -2,15 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.api.successors import (
-    Advice,
-    Build,
-    Environment,
-    Remove,
-    Rename,
-    Replace,
-    Successor,
-)
+from memlint.api.successors import Advice, Build, Environment, Remove, Rename, Replace, Successor
 from memlint.source.record import NamedTuple
 
 

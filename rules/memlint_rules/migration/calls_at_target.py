@@ -2,16 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from memlint.rule import (
-    Call,
-    Finding,
-    Script,
-    Setting,
-    facts,
-    is_guarded,
-    successors,
-    triggers,
-)
+from memlint.rule import Call, Finding, Script, Setting, facts, is_guarded, successors, triggers
 
 
 def calls_at_target(script: Script) -> Iterator[Call]:

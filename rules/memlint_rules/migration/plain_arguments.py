@@ -2,18 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import (
-    Config,
-    Fix,
-    How,
-    Object,
-    Script,
-    Trainer,
-    advise,
-    edits,
-    fix,
-    is_elsewhere,
-)
+from memlint.rule import Config, Fix, How, Object, Script, Trainer, advise, edits, fix, is_elsewhere
 from memlint_rules.migration.relocation import needs_own_arguments
 
 # Where the two classes' defaults differ, these keep what the script trained with. Checkpointing and
