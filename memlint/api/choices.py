@@ -1,7 +1,5 @@
 """The strings that an option may be at the target, as far as the libraries' code says."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from memlint.api.knowledge.enumerated import (

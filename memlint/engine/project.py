@@ -11,8 +11,6 @@ there, and no place in one file is compared with a place in another. Settings th
 launch commands give have nodes, too, which know their places.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import os

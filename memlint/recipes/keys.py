@@ -5,8 +5,6 @@ deprecates it, where it went with a release, or where it is none of any release'
 that one's: a slip of the pen, not a key of a program of the user's own.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from enum import StrEnum

@@ -5,8 +5,6 @@ switches. What is asked here is what checks of several faults, or of several pro
 Source: the recipes and the configuration schemas of the three programs.
 """
 
-from __future__ import annotations
-
 from memlint.recipes.keys import component_takes
 from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import UNKNOWN, Recipe

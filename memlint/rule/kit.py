@@ -4,8 +4,6 @@ A rule says what is wrong. Every rule has two more questions: can its edits be m
 script one that it says nothing of (Unsloth, no GPU, images)? They are answered here once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from enum import Enum
 

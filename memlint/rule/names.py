@@ -6,6 +6,7 @@ docstrings of what that offers. A test compares the page with the code.
 
 import enum
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -116,7 +117,9 @@ def _entry(name: str, value: object) -> Iterator[str]:
 
 def _signature(value: object) -> str:
     if inspect.isfunction(value):
-        text = str(inspect.signature(value)).replace("'", "")
+        header = re.search(r"def \w+(\(.*?\)[^()]*?):\n", inspect.getsource(value), re.S)
+        assert header is not None
+        text = re.sub(r"\s+", " ", header[1]).replace("( ", "(").replace(", )", ")")
         return text if len(text) < 90 else "(...)"
     return ""
 

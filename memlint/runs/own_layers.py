@@ -5,8 +5,6 @@ a stack in one ``Sequential`` goes through ``checkpoint_sequential``. Both keep 
 and do nothing where no gradient is wanted.
 """
 
-from __future__ import annotations
-
 from memlint.engine.definitions import keeps_state
 from memlint.engine.growth import binds_as_target
 from memlint.engine.modes import module_root

@@ -4,8 +4,6 @@ A policy and its reference are put in another precision together or not at all: 
 their log-probabilities is what is learned from, and it starts at 0 only where they round alike.
 """
 
-from __future__ import annotations
-
 import ast
 import itertools
 from collections.abc import Sequence

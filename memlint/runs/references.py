@@ -1,7 +1,5 @@
 """How a script can speak of a library name: through what it imports already, or a new import."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 

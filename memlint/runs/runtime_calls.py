@@ -1,7 +1,5 @@
 """Changes that call the runtime on a trainer, or on its model."""
 
-from __future__ import annotations
-
 import ast
 from typing import Literal
 

@@ -5,8 +5,6 @@ element an ``Encoding``, and it has no operators and no methods of tensors. Sour
 ``transformers/tokenization_utils_base.py``, tried with ids and tensors of transformers 5.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.engine.nodes import CallNode, Expression, holder_of

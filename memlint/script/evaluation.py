@@ -4,8 +4,6 @@ A forward pass evaluates where its model was last put in evaluation mode, no tra
 and no backward pass or other derivative follows before training mode comes back.
 """
 
-from __future__ import annotations
-
 from memlint.engine.forwards import ForwardRun
 from memlint.engine.growth import binds_as_target, root_of
 from memlint.engine.guards import asserts, blocks_around, calls_of_plain

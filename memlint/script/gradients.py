@@ -1,7 +1,5 @@
 """What a script does with gradients beside the optimizer, and how many it adds up before a step."""
 
-from __future__ import annotations
-
 import builtins
 from collections.abc import Iterable, Iterator
 

@@ -6,8 +6,6 @@ tensor is known in two ways: it was computed from a forward pass that is known, 
 of the same turn starts from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 

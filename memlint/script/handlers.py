@@ -1,7 +1,5 @@
 """Where a script minds errors: it goes on after one of a training step, or looks for versions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """What code does to the lengths of rows: tokenize, truncate, pad, cut into blocks."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Iterator
 from enum import StrEnum

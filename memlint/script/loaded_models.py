@@ -1,7 +1,5 @@
 """What a script says of a model: which checkpoint, what loads and wraps it, what is done to it."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 

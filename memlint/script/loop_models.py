@@ -1,7 +1,5 @@
 """Language models that the script's own loops train: what trainers know of theirs, for loops."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

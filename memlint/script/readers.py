@@ -4,8 +4,6 @@ Without padding, or without logits, a trainer learns the same; code of the scrip
 batches or calls the model itself then sees something else. What goes out of sight may be read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.engine.growth import ConfigAssignment, bound_names, config_assignments_in, own_object

@@ -1,7 +1,5 @@
 """Where ``torch.load`` puts what it reads, and what becomes of it."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from memlint.engine.nodes import CallNode, Expression, Node, called_name, holder_of

@@ -1,7 +1,5 @@
 """What kind of script it is: its libraries, its devices, and what it trains."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Configurations and trainers: which a script makes, which gets which, and whether they train."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """What a script spells out: functions by name, strings, attributes, the keys that it reads."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import sys

@@ -1,7 +1,5 @@
 """What a script trains: one answer for trainers and for hand-written loops."""
 
-from __future__ import annotations
-
 import ast
 
 from memlint.engine.forwards import Certainty
