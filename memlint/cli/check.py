@@ -17,6 +17,7 @@ from memlint.cli.inputs import (
     make_cache,
     progress_bar,
     stdin_work,
+    tell_pins,
     warn_if_empty,
 )
 from memlint.cli.options import Adoption, Common
@@ -101,6 +102,8 @@ def _check_paths(
     results += [FileResult(each.path, diagnostics=(each,)) for each in inputs.diagnostics]
     if options.verbose:
         _tell_targets(inputs.jobs)
+    else:
+        tell_pins(inputs.jobs, {each.path for each in results if each.findings})
     return chosen.results(results), chosen, inputs.jobs
 
 

@@ -16,6 +16,7 @@ from memlint.cli.inputs import (
     make_cache,
     progress_bar,
     stdin_work,
+    tell_pins,
     warn_if_empty,
 )
 from memlint.cli.interrupts import Interrupted, end_cleanly
@@ -96,6 +97,8 @@ def fix_command(
             if mode.writes:
                 raise Interrupted from None
             raise
+    found = {result.path for result in tally.changed} | {finding.path for finding in tally.left}
+    tell_pins(jobs, found)
     _report_what_remains(mode.output_format, inputs, cache)
     return tally.close(paths, unsafe)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -21,6 +23,7 @@ from memlint.project.config import (
 )
 from memlint.project.discover import Found, Skipped, discover, is_excluded
 from memlint.project.ignores import Patterns
+from memlint.project.targets import Targets
 from memlint.recipes.files import is_recipe_file
 from memlint.reports.style import visible
 from memlint.run.checking import Progress, is_maybe_recipe
@@ -58,7 +61,14 @@ class Usage(click.ClickException):
     exit_code = 2
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"memlint: {visible(self.message)}", err=True, file=file)
+        click.echo(f"error: {visible(self.message)}", err=True, file=file)
+
+
+def show_error(error: click.ClickException) -> None:
+    """Print a wrong use of the command line as all errors are: ``error: ...``."""
+    shown = io.StringIO()
+    error.show(shown)
+    click.echo(re.sub("^Error: ", "error: ", shown.getvalue(), flags=re.M), err=True, nl=False)
 
 
 def settings_here(options: Common, folder: str = ".") -> Settings:
@@ -172,6 +182,15 @@ def check_targets(
         if tell and meant.others:
             versions = f"{len(meant.others) + 1} versions, {meant.others[0].label} to {meant.label}"
             click.echo(f"memlint: {versions}, each with the other libraries of its day", err=True)
+
+
+def tell_pins(jobs: Iterable[Job], found: Collection[str]) -> None:
+    """Print a line for each version that a project of the files in ``found`` pins and no table has:
+    for a target of the user's own, `check_targets` has."""
+    targets = Targets()
+    asked = [job.place for job in jobs if job.path in found and not job.target]
+    for line in dict.fromkeys(one for place in asked for one in targets.of(place).unknown):
+        click.echo(f"memlint: {visible(line)}", err=True)
 
 
 def check_prices(all_settings: Iterable[Settings], options: Common, *, tell: bool = True) -> None:

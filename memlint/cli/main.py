@@ -116,12 +116,14 @@ def _failed(error: Exception) -> int:
 
 def _show(error: click.ClickException) -> None:
     """Print a usage error, with advice for common mistakes."""
+    from memlint.cli.inputs import show_error
+
     context = getattr(error, "ctx", None)
     command = context.info_name if context is not None else None
     tried = error.option_name if isinstance(error, click.NoSuchOption) else ""
     if command == "check" and tried in ("--diff", "--unsafe-fixes"):
         error = click.UsageError(f"`check` changes nothing; use `memlint fix {tried}`.", context)
-    error.show()
+    show_error(error)
 
 
 class _Commands(click.Group):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import click
 
-from memlint.cli.inputs import Usage, gather
+from memlint.cli.inputs import Usage, gather, show_error
 from memlint.cli.options import Common
 
 _SECONDS = 0.5
@@ -21,7 +21,7 @@ def watch(check: Callable[[], object], paths: Sequence[str], options: Common) ->
             try:
                 check()
             except click.ClickException as error:  # a configuration that is being edited
-                error.show()
+                show_error(error)
             click.echo("Watching; Ctrl-C ends.", err=True)
             while _stamps(_files(paths, options)) == seen:
                 time.sleep(_SECONDS)

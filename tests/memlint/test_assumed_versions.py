@@ -273,3 +273,19 @@ def test_a_target_that_no_table_has_is_told(
     Path("memlint.toml").write_text(f'target = "{target}"')
     assert run([command, "-q"]) == 0
     assert ("(memlint.toml): " in capsys.readouterr().err) is bool(note)
+
+
+@pytest.mark.parametrize("command", ["check", "fix"])
+def test_a_pin_that_no_table_has_is_told_where_something_is_found(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("requirements.txt").write_text("trl==1.61.0\n")
+    Path("a.py").write_text("x = 1\n")
+    assert run([command, "-q"]) == 0
+    assert not capsys.readouterr().err
+    Path("b.py").write_text("from trl import SFTConfig\nSFTConfig('o', max_seq_length=8)\n")
+    assert run([command, "--exit-zero"]) == 0
+    line = f"memlint: trl 1.61.0 ({Path('requirements.txt').absolute()}): newer than the tables: "
+    assert capsys.readouterr().err.count(line) == 1
+    assert run([command, "--exit-zero", "--target", "trl=1.16"]) == 0
+    assert "1.61.0" not in capsys.readouterr().err

@@ -114,11 +114,11 @@ def assigned(source: str) -> str:
 
 
 def renamed_options(script: Script, call: Call) -> frozenset[str]:
-    """The options that the call gives by names which the target no longer knows."""
+    """The options that the call gives by names which the target no longer knows or deprecates."""
     replacements = (
         script.api.successor(call.name, name)
         for name in call.keywords
-        if script.api.accepts(call.name, name) is False
+        if script.api.accepts(call.name, name) is False or script.api.warns(call.name, name)
     )
     return frozenset(
         replacement.parameter

@@ -81,7 +81,7 @@ def test_a_baseline_that_cannot_be_used_is_an_error(
         write("base.json", text)
     assert check("--baseline", "base.json", "a.py") == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("memlint: base.json: ")
+    assert line.startswith("error: base.json: ")
     assert words in line
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -164,5 +165,25 @@ def test_estimates_name_what_they_take(name: str, capsys: pytest.CaptureFixture[
         assert run(command) == 2
         (line,) = capsys.readouterr().err.splitlines()
         reasons = ("describe the run with --settings FILE.json", "broken JSON")
-        assert f"Error: {name} " in line
+        assert line.startswith(f"error: {name} ")
         assert any(reason in line for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", "--nope"],
+        ["checks"],
+        ["estimate", "missing.py"],
+        ["compare", "a", "b"],
+        ["rule", "MEM999"],
+        ["check", "--isolated", "--config", "a.toml"],
+        ["check", "missing.py"],
+    ],
+)
+def test_all_errors_begin_alike(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 2
+    captured = capsys.readouterr()
+    said = (captured.out + captured.err).splitlines()
+    (line,) = (line for line in said if re.match("(?i)(error|memlint): ", line))
+    assert line.startswith("error: ")
