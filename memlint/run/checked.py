@@ -78,7 +78,7 @@ def _broken(source: Source | None, error: FileError) -> Rendered:
     code, name, level, _, why, _ = BROKEN_FILE
     row = error.row or 1
     is_there = source is not None and error.cell is None and row <= len(source.line_starts)
-    line = source.line_text(row - 1) if source is not None and is_there else ""
+    line = source.line_shown(row - 1) if source is not None and is_there else ""
     start = Location(row, error.column or 1, error.cell)
     why = first_sentence(why)
     return Rendered(error.path, code, name, level, error.message, start, start, line, why=why)

@@ -61,7 +61,7 @@ def _rendered(
 
 def _place(source: Source, offset: int) -> tuple[Location, str]:
     """Where ``offset`` is for people, and its line."""
-    text = source.line_text(source.line(offset))
+    text = source.line_shown(source.line(offset))
     if not (source.is_notebook or source.masked) or "memlint" not in text:
         return source.location(offset), text
     from memlint.source.notebook import place_shown

@@ -38,6 +38,8 @@ class Span(NamedTuple):
         return Span(self.start, self.start + len(text.encode()))
 
 
+# Bytes of a line that a report shows.
+_LONGEST_SHOWN = 1000
 # Characters between two offsets that are kept.
 _STEP = 4096
 
@@ -173,6 +175,12 @@ class Source:
         start = self.line_starts[line]
         end = self.line_starts[line + 1] if line + 1 < len(self.line_starts) else len(self.data)
         return self.data[start:end].decode("utf-8", "surrogatepass").rstrip("\r\n")
+
+    def line_shown(self, line: int) -> str:
+        """Line ``line`` (0-based) as reports show it: empty where nobody reads it, as in a file of
+        one line. Thousands of findings there would each hold the whole file."""
+        ends = (*self.line_starts[line + 1 : line + 2], len(self.data))
+        return self.line_text(line) if ends[0] - self.line_starts[line] <= _LONGEST_SHOWN else ""
 
     def cell_at(self, offset: int) -> Cell | None:
         """Return the notebook cell that holds ``offset``; None in a Python file."""

@@ -192,3 +192,14 @@ def test_a_loop_of_links_beside_a_script_is_no_file_of_commands(
     printed = capsys.readouterr()
     assert "MEM" in printed.out
     assert "defect" not in printed.out + printed.err
+
+
+def test_findings_in_a_file_of_one_line_do_not_each_hold_it() -> None:
+    repeated = '{"zero_optimization": {' + '"stage": 3, ' * 4000 + '"stage": 2}}'
+    statement = "TrainingArguments('o', evaluation_strategy='no'); "
+    script = "from transformers import TrainingArguments; " + statement * 400
+    for name, text, code in (("ds.json", repeated, "MEM002"), ("a.py", script, "MEM901")):
+        job = Job(name, frozenset({code}), TARGET, named=True)
+        findings = Session().check(job, text.encode()).findings
+        assert len(findings) >= 400
+        assert sum(len(finding.line) for finding in findings) < 1000
