@@ -4,9 +4,9 @@ For each library by itself, the first that says it:
 
 1. the script's own pins (see ``own_pins``);
 2. the library's own source tree, where the script stands in it;
-3. the file nearest to the script, going up to the root of its repository (in one folder: lock
-   files, requirement files, ``environment.yml``, ``pyproject.toml``, ``setup.cfg``, ``setup.py``,
-   Dockerfiles, shell scripts that agree);
+3. the file nearest to the script, going up to the root of its repository, or without one to the
+   working folder (in one folder: lock files, requirement files, ``environment.yml``,
+   ``pyproject.toml``, ``setup.cfg``, ``setup.py``, Dockerfiles, shell scripts that agree);
 4. the user's environment: ``.venv`` or ``venv`` on the same way up, ``VIRTUAL_ENV``,
    ``CONDA_PREFIX``, what is installed beside this program, the ``python`` on ``PATH``. Environments
    of hooks are not the user's, and one without trl, transformers and torch says nothing;
@@ -225,7 +225,7 @@ class Resolver:
 
     def _way_up(self, start: str) -> list[str]:
         """Folders from ``start`` to the root of the repository; without one, to that of the
-        project; without that, ``start`` alone, so that no stranger's file decides."""
+        project; without that, to the working folder; above that a stranger's file would decide."""
         folders = [start]
         while (parent := os.path.dirname(folders[-1])) != folders[-1]:
             folders.append(parent)
@@ -233,7 +233,9 @@ class Resolver:
             for position, folder in enumerate(folders):
                 if markers & self._names(folder):
                     return folders[: position + 1]
-        return [start]
+        here = os.path.abspath(os.curdir)
+        known = here in folders and here != os.path.expanduser("~")
+        return folders[: folders.index(here) + 1] if known else [start]
 
     def _names(self, folder: str) -> frozenset[str]:
         if folder not in self._listed:

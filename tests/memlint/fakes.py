@@ -81,7 +81,7 @@ def install(monkeypatch: Any, rules: tuple[Rule, ...] = RULES) -> None:
     )
     monkeypatch.setattr("memlint.script.model.build_script", build_script)
     monkeypatch.setattr(
-        "memlint.project.targets.Targets.of", lambda self, path, said="", source=None: said
+        "memlint.project.targets.Targets.of", lambda self, path, said="", source=None: Target()
     )
     monkeypatch.setattr(
         "memlint.project.targets.Targets.api", lambda self, path, said="", source=None: TABLES

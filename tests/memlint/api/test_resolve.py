@@ -153,11 +153,17 @@ def test_files_above_the_repository_are_strangers(tmp_path: Path) -> None:
     assert _version(inner).assumed
 
 
-def test_without_a_repository_only_the_scripts_folder_counts(tmp_path: Path) -> None:
+def test_without_a_repository_the_working_folder_is_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "requirements.txt").write_text("trl==0.9.6\n")
-    (tmp_path / "loose").mkdir()
+    (tmp_path / "loose" / "recipes").mkdir(parents=True)
     assert _version(tmp_path / "loose").assumed
     assert _version(tmp_path).version == "0.9.6"
+    monkeypatch.chdir(tmp_path / "loose")
+    assert _version(tmp_path / "loose" / "recipes").assumed
+    monkeypatch.chdir(tmp_path)
+    assert _version(tmp_path / "loose" / "recipes").version == "0.9.6"
 
 
 def test_the_projects_environment_is_read_as_files(project: Path) -> None:
