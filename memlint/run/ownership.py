@@ -122,7 +122,7 @@ class Readers:
         not known, or not ours.
         """
         keys = frozenset(key for key in merged(root) if isinstance(key, str))
-        named = [self._of_command(use, place, keys) for use in uses]
+        named = [self._of_command(use, place, keys) for use in uses if not _checks(use.command)]
         if named:
             return _agreed(named)
         by_keys = reader_by_keys(root)
@@ -301,6 +301,12 @@ class Readers:
         for parsing in typed(fitting):
             if _may_take(parsing, all_keys) and _reader(parsing, "", "").kind is None:
                 yield from ((key, parser.path) for key in keys)
+
+
+def _checks(command: Command) -> bool:
+    """True for a command of memlint itself, which looks at a file and trains with nothing."""
+    target = command.target
+    return target is not None and target.kind == "module" and target.text == "memlint"
 
 
 def _agreed(readers: Sequence[Reader]) -> Reader | None:

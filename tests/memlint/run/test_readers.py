@@ -617,3 +617,16 @@ def test_recipes_of_two_scripts_whose_classes_moved(capsys: pytest.CaptureFixtur
     after = Path("x.yaml").read_text()
     assert "warmup_steps: 0.1" in after
     assert "activation_checkpointing: true" in after
+
+
+def test_memlint_itself_is_no_reader(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("requirements.txt").write_text(VERSIONS)
+    Path("run.yaml").write_text(KEYS)
+    Path("Makefile").write_text("train:\n\ttrl sft --config run.yaml\n")
+    run(["check", "--no-cache", "run.yaml"])
+    alone = capsys.readouterr().out
+    assert "MEM901" in alone
+    with Path("Makefile").open("a") as makefile:
+        makefile.write("lint:\n\tpython -m memlint check run.yaml\n")
+    run(["check", "--no-cache", "run.yaml"])
+    assert capsys.readouterr().out == alone
