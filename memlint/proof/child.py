@@ -59,8 +59,9 @@ def begin(job: dict[str, Any]) -> Overlay:
     overlay = Overlay(job["folder"], job["copy"], job.get("files", {}), lays=_RANK == 0)
     os.chdir(overlay.of(job["working_folder"]))
     seen = overlay.of(job["script"])
-    sys.argv = [seen, *map(overlay.of, job["arguments"])]
-    sys.path[0] = os.path.dirname(seen)
+    # What a launcher adds (DeepSpeed's ``--local_rank``) stands before the job.
+    sys.argv = [seen, *sys.argv[1:-1], *map(overlay.of, job["arguments"])]
+    sys.path[0] = os.getcwd() if job.get("module") else os.path.dirname(seen)
     os.environ |= stand_ins.QUIET
     overlay.guard()
     return overlay
@@ -75,10 +76,11 @@ def seed(number: int) -> None:
     torch.manual_seed(number)
 
 
-def execute(text: str) -> None:
-    """Run the script's text as the main program."""
+def execute(text: str, module: str = "") -> None:
+    """Run the script's text as the main program. module: its name, where it is started by it."""
     main_module = ModuleType("__main__")
-    vars(main_module).update(__file__=sys.argv[0], __builtins__=__builtins__)
+    package = module.rpartition(".")[0] or None
+    vars(main_module).update(__file__=sys.argv[0], __builtins__=__builtins__, __package__=package)
     sys.modules["__main__"] = main_module
     exec(compile(text, sys.argv[0], "exec"), vars(main_module))
 
@@ -94,7 +96,7 @@ def _compared(job: dict[str, Any], told: dict[str, Any]) -> None:
         seed(job["seed"])
         watch.begin()
         overlay.guard_writers()
-        execute(job["text"])
+        execute(job["text"], job["module"])
     finally:
         told |= {**watch.seen(), "processes": int(os.environ.get("WORLD_SIZE", 1))}
 
@@ -124,4 +126,4 @@ def _said(error: BaseException, folder: str) -> str:
 
 
 if __name__ == "__main__":
-    carry_out(sys.argv[1], _compared)
+    carry_out(sys.argv[-1], _compared)

@@ -41,8 +41,9 @@ _PATIENCE = 5.0  # seconds: a launcher ends its own processes in them
 class Job(NamedTuple):
     """What is run. script: its path. folder: its project's. text: the script's. files: the texts of
     others that change, by path. launcher, environment: of a launch command; in the place of its
-    script it starts a module. tiny: the rows of each data set, where models and data are replaced
-    by tiny ones; None: they are the script's own."""
+    script it starts a module of ours. module: the name of a script that is started by it. tiny: the
+    rows of each data set, where models and data are replaced by tiny ones; None: they are the
+    script's own."""
 
     script: str
     folder: str
@@ -50,8 +51,9 @@ class Job(NamedTuple):
     text: str
     arguments: tuple[str, ...] = ()
     files: Mapping[str, str] = {}
-    launcher: tuple[str, ...] = ()
+    launcher: tuple[str, ...] = (sys.executable, "-m")
     environment: Mapping[str, str] = {}
+    module: str = ""
     steps: int = 3
     seed: int = 0
     seconds: float = 600.0
@@ -182,10 +184,10 @@ def run_apart(
     outside = {name: value for name, value in os.environ.items() if name not in _OF_LAUNCHERS}
     environment = {**outside, "TMPDIR": folder, "PYTHONHASHSEED": "0",
                    "PYTHONDONTWRITEBYTECODE": "1", **order.get("environment", {})}  # fmt: skip
-    launcher = order.get("launcher") or (sys.executable,)
+    launcher = order.get("launcher", (sys.executable, "-m"))
     with open(log, "wb") as out:
         process = subprocess.Popen(
-            [*launcher, "-m", module, path],
+            [*launcher, module, path],
             stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
             start_new_session=True, env=environment,
         )  # fmt: skip

@@ -20,12 +20,22 @@ from memlint.source import Source, Span
 from memlint.source.diagnostics import ReadError
 from memlint.source.reading import read_source
 
-# Of each launcher: the module that it is, how many words it has, what finds it a free port.
-_ACCELERATE = ("-m", "accelerate.commands.launch"), 2, ("--main_process_port", "0")
-_LAUNCHERS: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
-    "python": ((), 1, ()), "torchrun": (("-m", "torch.distributed.run"), 1, ("--standalone",)),
-    "accelerate": _ACCELERATE, "trl": _ACCELERATE,
+# Of each launcher: how it is started, and what finds it a free port.
+_LAUNCHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "python": ((), ()), "torchrun": (("-m", "torch.distributed.run"), ("--standalone",)),
+    "accelerate": (("-m", "accelerate.commands.launch"), ("--main_process_port", "0")),
+    "deepspeed": (("-m", "deepspeed.launcher.runner"), ()),
 }  # fmt: skip
+# Of programs that start a file of their own: which, among the installed packages, and by what.
+_PROGRAMS = {
+    "trl": ("trl/scripts/{}.py", "accelerate"), "axolotl": ("axolotl/cli/train.py", "accelerate"),
+    "tune": ("recipes/{}.py", "torchrun"), "llamafactory": ("llamafactory/launcher.py", "torchrun"),
+}  # fmt: skip
+_COUNTS = {"accelerate": "--num_processes", "torchrun": "--nproc_per_node"}
+_RUN = (
+    "python, torchrun, accelerate launch, deepspeed, trl, tune run, axolotl train and "
+    "llamafactory-cli train are run"
+)
 _PORTS = ("--main_process_port", "--master", "--rdzv", "--nnodes", "--standalone")
 _GPUS = ("/dev/nvidiactl", "/dev/kfd")
 _ON_CPU = {True: {"ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": ""}, False: {}}
@@ -89,27 +99,58 @@ def _as_run(source: Source, command: Command, on_cpu: bool, job: Job) -> Job:
     """Return the job with what a command's words say."""
     target, program = command.target, command.program
     assert target is not None
-    module, own, port = _LAUNCHERS[program]
     words = _split(source, command.span.start, target.span.start)
-    if "-m" in words[-2:]:
+    if words[-1:] == ["-m"] or (program not in _PROGRAMS and command.starts in _PROGRAMS):
         del words[-1 - words[::-1].index("-m") :]
     while words and not os.path.basename(words[0]).startswith((program, "python")):
         words.pop(0)  # what runs the launcher, as ``uv run`` does
-    by_python = program != "python" and "python" in os.path.basename(words[0])
-    options = words[words.index("-m") + 2 if by_python else own :]
     processes = _processes(command)
-    if program == "trl":
-        options = ["--num_processes", str(processes)]
-    if module == _ACCELERATE[0] and on_cpu and processes > 1:
+    program, options = _launcher(command, words, processes)
+    start, port = _LAUNCHERS[program]
+    if program == "accelerate" and on_cpu and processes > 1:
         options.append("--multi_gpu")  # or it starts one process where there is no GPU
     if not any(word.startswith(_PORTS) for word in options):
         options += port
     said = {each.name: each.value for each in command.environment if isinstance(each.value, str)}
+    module = target.text or "" if target.kind == "module" else ""
+    if command.starts in ("axolotl", "tune"):
+        path = _PROGRAMS[command.starts][0].format(target.text)
+        module = path.removesuffix(".py").replace("/", ".")
     return job._replace(
-        arguments=tuple(_split(source, target.span.end, command.span.end)),
-        launcher=(sys.executable, *module, *options),
+        arguments=_arguments(source, command),
+        module=module,
+        launcher=(sys.executable, *start, *options, "--module" if program == "deepspeed" else "-m"),
         environment=said | _ON_CPU[on_cpu],
     )
+
+
+def _launcher(command: Command, words: list[str], processes: int) -> tuple[str, list[str]]:
+    """Return the launcher and its options. words: of the command, up to what it starts."""
+    program = command.program
+    if program not in _PROGRAMS:
+        by_python = program != "python" and "python" in os.path.basename(words[0])
+        own = 2 if program == "accelerate" else 1
+        return program, words[words.index("-m") + 2 if by_python else own :]
+    launcher = _PROGRAMS[command.starts][1]
+    options = [f"{_COUNTS[launcher]}={processes}"]
+    if launcher == "torchrun":
+        is_tune = program == "tune"
+        options = words[words.index("run") + 1 :] if is_tune else options * (processes > 1)
+    return launcher if options else "python", options
+
+
+def _arguments(source: Source, command: Command) -> tuple[str, ...]:
+    """Return what a script is given; torchtune's gets the path of a recipe of its own."""
+    target = command.target
+    assert target is not None
+    is_recipe = target.kind == "recipe"
+    start = target.span.start if is_recipe else target.span.end
+    words = _split(source, start, command.span.end)
+    recipe = command.recipe
+    if command.starts == "tune" and recipe is not None and not os.path.isfile(recipe):
+        path = _installed(f"recipes/configs/{recipe}.yaml") or recipe
+        words = [path if each == recipe else each for each in words]
+    return tuple(words)
 
 
 def _split(source: Source, start: int, end: int) -> list[str]:
@@ -123,17 +164,30 @@ def _split(source: Source, start: int, end: int) -> list[str]:
 def _script(command: Command) -> str:
     """Return the path of what a command starts."""
     name = (command.target.text if command.target is not None else None) or ""
-    if command.program not in _LAUNCHERS:
-        raise LaunchError("only python, torchrun, accelerate launch and trl are run")
-    if command.starts == "trl":
-        found = importlib.util.find_spec(f"trl.scripts.{name}")
-        path = found.origin if found is not None else None
+    if command.program not in (*_LAUNCHERS, *_PROGRAMS):
+        raise LaunchError(f"only {_RUN}")
+    if command.starts in _PROGRAMS:
+        own = _PROGRAMS[command.starts][0].format(name)
+        is_recipe = command.target is not None and command.target.kind == "recipe"
+        path = name if os.path.isfile(name) and not is_recipe else _installed(own)
+        name = own
     else:
         paths = (os.path.join(command.folder or "", path) for path in command.scripts)
         path = next(filter(os.path.isfile, paths), None)
     if path is None:
         raise LaunchError(f"{name or 'what it starts'} is not here")
     return path
+
+
+def _installed(path: str) -> str | None:
+    """Return a file of an installed package by its path from where packages lie."""
+    top = path.partition("/")[0]
+    # torchtune installs its recipes beside it, as no package.
+    found = importlib.util.find_spec("torchtune" if top == "recipes" else top)
+    if found is None or found.origin is None:
+        return None
+    whole = os.path.join(os.path.dirname(found.origin), os.pardir, path)
+    return os.path.realpath(whole) if os.path.isfile(whole) else None
 
 
 def _processes(command: Command) -> int:

@@ -1,9 +1,9 @@
 """A folder that looks like the user's and takes what a run writes, so that theirs stays as it is.
 
-Folders are real, files are links. A file that is opened to be written is copied first. What a run
-would write into the user's folder by its absolute path is refused: that is an audit hook of
-Python's, which sees ``open``, ``os`` and ``shutil``; torch's and safetensors' own writers are
-guarded besides.
+Folders are real, code is copied (it may ask where it lies), other files are links. A file that is
+opened to be written is copied first. What a run would write into the user's folder by its absolute
+path is refused: that is an audit hook of Python's, which sees ``open``, ``os`` and ``shutil``;
+torch's and safetensors' own writers are guarded besides.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ class Overlay:
                 to = os.path.join(copy, entry.name)
                 if entry.is_dir(follow_symlinks=False) and self._left > 0:
                     self._lay(entry.path, to)
+                elif entry.name.endswith(".py") and entry.is_file():
+                    shutil.copyfile(entry.path, to)
                 else:
                     os.symlink(entry.path, to)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -46,6 +47,13 @@ def move_to_cpu() -> None:
     for cls in (torch.nn.Module, torch.Tensor, transformers.BatchEncoding):
         cls.to = moved(cls.to)
     torch.nn.Module.cuda = torch.Tensor.cuda = lambda self, *a, **k: self
+    real_accelerator = torch.accelerator.current_accelerator
+
+    def accelerator(check_available: bool = False) -> Any:
+        by_torch = sys._getframe(1).f_globals.get("__name__", "").startswith("torch.")
+        return real_accelerator(check_available) if by_torch else torch.device("cpu")
+
+    torch.accelerator.current_accelerator = accelerator
     torch.cuda.get_device_capability = lambda *a: (8, 0)
     torch.cuda.get_device_name = lambda *a: "stand-in"
     torch.cuda.empty_cache = lambda: None

@@ -48,18 +48,30 @@ def replace_data_sets(data: dict[str, str], count: int) -> None:
     def load_from_disk(path: str, *args: Any, **kw: Any) -> Any:
         return made(str(path), None if data.get("disk") == "dict" else "train")
 
-    original_map = datasets.Dataset.map
+    real_map, real_select = datasets.Dataset.map, datasets.Dataset.select
+    real_split = datasets.Dataset.train_test_split
 
     def map_(self: Any, *args: Any, **kw: Any) -> Any:
         kw.pop("num_proc", None)
-        return original_map(self, *args, **kw)
+        return real_map(self, *args, **kw)
+
+    # Scripts count on more rows than these.
+    def select(self: Any, indices: Any, *args: Any, **kw: Any) -> Any:
+        kept = [each for each in indices if each < len(self)]
+        return real_select(self, kept or [0], *args, **kw)
+
+    def split(self: Any, *sizes: Any, **kw: Any) -> Any:
+        kw |= dict(zip(("test_size", "train_size"), sizes, strict=False))
+        few = {name: 0.5 for name in ("test_size", "train_size") if (kw.get(name) or 0) >= 1}
+        return real_split(self, **{**kw, **few})
 
     for module in (datasets, datasets.load):
         module.load_dataset = load_dataset
         module.load_from_disk = load_from_disk
     datasets.Dataset.load_from_disk = staticmethod(lambda path, *a, **k: made(str(path), "train"))
     datasets.DatasetDict.load_from_disk = staticmethod(lambda path, *a, **k: made(str(path), None))
-    datasets.Dataset.map = map_
+    datasets.Dataset.map, datasets.Dataset.select = map_, select
+    datasets.Dataset.train_test_split = split
     datasets.disable_progress_bars()
 
 

@@ -70,6 +70,10 @@ def run(words: list[str], job: Job, **texts: str) -> tuple[Job, Job]:
           "--main_process_port", "0"], ["--rate", "1"]),
         ("python -m torch.distributed.run --nproc_per_node 2 --master_port 3 learn.py",
          ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "3"], []),
+        ("python -m torch.distributed.run learn.py",
+         ["-m", "torch.distributed.run", "--standalone"], []),
+        ("deepspeed --num_gpus 2 learn.py --deepspeed z.json",
+         ["-m", "deepspeed.launcher.runner", "--num_gpus", "2"], ["--deepspeed", "z.json"]),
     ],
 )  # fmt: skip
 def test_a_launcher_keeps_its_words(
@@ -78,11 +82,58 @@ def test_a_launcher_keeps_its_words(
     (tmp_path / "project" / "start.sh").write_text(f"set -e\n{words}\npython learn.py\n")
     before, after = run(["start.sh:2"], job)
     assert before.launcher[0] == sys.executable
-    assert list(before.launcher[1:]) == launcher
+    assert list(before.launcher[1:]) == [*launcher, "--module" if "deepspeed" in words else "-m"]
     assert list(before.arguments) == arguments
     assert before.script == os.path.realpath("part/other.py" if "other" in words else "learn.py")
     assert before.environment["ACCELERATE_USE_CPU"] == "true"
     assert after.text == before.text == LOOP
+
+
+_TORCHRUN = ["-m", "torch.distributed.run"]
+
+
+@pytest.mark.parametrize(
+    ("words", "launcher", "arguments", "module"),
+    [
+        ("tune run recipe_a --config small lr=1", [], ["--config", "CONFIGS/small.yaml", "lr=1"],
+         "recipes.recipe_a"),
+        ("uv run tune run --nproc_per_node 2 recipe_a --config rates.yaml",
+         [*_TORCHRUN, "--nproc_per_node", "2", "--standalone"], ["--config", "rates.yaml"],
+         "recipes.recipe_a"),
+        ("axolotl train rates.yaml --debug",
+         ["-m", "accelerate.commands.launch", "--num_processes=1", "--main_process_port", "0"],
+         ["rates.yaml", "--debug"], "axolotl.cli.train"),
+        ("accelerate launch --num_processes 2 -m axolotl.cli.train rates.yaml",
+         ["-m", "accelerate.commands.launch", "--num_processes", "2", "--multi_gpu",
+          "--main_process_port", "0"], ["rates.yaml"], "axolotl.cli.train"),
+        ("llamafactory-cli train rates.yaml rate=2", [], ["rates.yaml", "rate=2"], ""),
+        ("NPROC_PER_NODE=2 llamafactory-cli train rates.yaml",
+         [*_TORCHRUN, "--nproc_per_node=2", "--standalone"], ["rates.yaml"], ""),
+    ],
+)  # fmt: skip
+def test_a_program_starts_a_file_of_its_own(
+    words: str, launcher: list[str], arguments: list[str], module: str, job: Job,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    packages = tmp_path / "packages"
+    for name in ("torchtune/__init__.py", "recipes/recipe_a.py", "recipes/configs/small.yaml",
+                 "axolotl/__init__.py", "axolotl/cli/train.py", "llamafactory/__init__.py",
+                 "llamafactory/launcher.py"):  # fmt: skip
+        (packages / name).parent.mkdir(parents=True, exist_ok=True)
+        (packages / name).write_text(LOOP if name.endswith(".py") else "rate: 1\n")
+    monkeypatch.syspath_prepend(packages)
+    Path("start.sh").write_text(words)
+    before, after = run(["start.sh"], job, rates="rate: 2\n")
+    assert list(before.launcher[1:]) == [*launcher, "-m"]
+    configs = str(packages / "recipes" / "configs")
+    assert list(before.arguments) == [each.replace("CONFIGS", configs) for each in arguments]
+    assert before.module == module
+    assert before.text == LOOP
+    assert before.script.startswith(str(packages))
+    has_recipe = "rates.yaml" in words
+    assert dict(after.files) == (
+        {os.path.realpath("rates.yaml"): "rate: 2\n"} if has_recipe else {}
+    )
 
 
 def test_what_is_fixed_goes_to_its_place(job: Job) -> None:
@@ -98,7 +149,8 @@ def test_what_is_fixed_goes_to_its_place(job: Job) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("deepspeed --num_gpus 2 learn.py", "only python, torchrun"),
+        ("composer learn.py", "expected a command such as"),
+        ("axolotl train rates.yaml", "axolotl/cli/train.py is not here"),
         ("python gone.py", "gone.py is not here"),
         ("python learn.py $RATE", "the shell's to say"),
         ("echo learn.py", "expected a command such as"),

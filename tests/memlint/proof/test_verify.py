@@ -149,6 +149,7 @@ import os, shutil, torch
 from pathlib import Path
 assert Path("data/rows.txt").read_text() == "mine"
 assert Path(__file__).with_name("log.txt").read_text() == "mine"
+(Path(__file__).resolve().parent / "beside").mkdir()
 Path("log.txt").write_text("theirs")
 with open("data/rows.txt", "a") as file:
     file.write("more")
@@ -292,6 +293,20 @@ def test_packages_that_are_not_installed(text: str, error: str, tmp_path: Path) 
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (error in done.stderr) if error else not done.stderr, done.stderr
+
+
+def test_scripts_count_on_more_rows_than_there_are() -> None:
+    code = (
+        "import datasets\n"
+        "from memlint.proof.stand_ins.sample_data import replace_data_sets\n"
+        "replace_data_sets({'*': 'text'}, 16)\n"
+        "rows = datasets.load_dataset('any/rows', split='train')\n"
+        "parts = rows.train_test_split(test_size=2000, seed=1)\n"
+        "print(len(rows.select(range(500))), len(rows.select(range(90, 99))), len(parts['test']))\n"
+        "print(len(rows.select([3, 4])), len(rows.train_test_split(0.25)['test']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["16", "1", "8", "2", "4"], done.stderr
 
 
 @pytest.mark.matrix
