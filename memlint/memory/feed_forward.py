@@ -73,6 +73,9 @@ def _dense(
 def _activation(tape: Tape, x: Value, name: str, work: Work) -> Value:
     """The activation; those written in Python keep their intermediate tensors."""
     extra = 0 if work.fused_activations else _UNFUSED.get(name, 0)
+    if name == "gelu_new" and extra and work.autocast:
+        # Autocast takes ``torch.pow`` in float32, and so is what follows from it.
+        return tape.op("activation", (x,), x.elements, 4, keeps=x.bytes + 12 * x.elements)
     if name == "relu":
         return tape.op("activation", (x,), x.elements, x.width, saves_output=True)
     return tape.op("activation", (x,), x.elements, x.width, saves=(x,), keeps=extra * x.bytes)

@@ -87,11 +87,7 @@ def runs_of_results(
     of_path = {job.path: job for job in jobs}
     ranked = sorted(
         (result for result in results if result.path in of_path and not result.diagnostics),
-        key=lambda result: (
-            -wasted(result),
-            -needed(result),
-            result.path,
-        ),
+        key=lambda result: (-wasted(result), -needed(result), result.path),
     )
     reader = _Reader(target)
     found: dict[str, list[ShownRun]] = {}

@@ -92,10 +92,8 @@ def _summary(results: Sequence[FileResult], omitted: int) -> Iterator[str]:
     every = sum(map(wasted, results))
     unread = sum(bool(result.diagnostics) for result in results)
     yield '<section aria-labelledby="summary"><h2 id="summary">Summary</h2>'
-    said = f"{plural(len(results), 'file')} checked"
-    if unread:
-        said += f", {unread:,} with parts that could not be read"
-    said += "."
+    parts = f", {unread:,} with parts that could not be read" if unread else ""
+    said = f"{plural(len(results), 'file')} checked{parts}."
     if every:
         runs = plural(sum(wasted(each) > 0 for each in results), "run")
         said += f" Fixes take <strong>{gib(every)}</strong> from the peaks of {runs}"

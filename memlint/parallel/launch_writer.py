@@ -94,22 +94,18 @@ def write_files(folder: str, files: Mapping[str, str]) -> tuple[str, ...]:
     there = [path for path in paths if os.path.lexists(path)]
     if there:
         raise CannotWriteError(f"{there[0]} is there already: nothing is written")
-    done: list[str] = []
     fresh = not os.path.isdir(folder)
     try:
-        os.makedirs(folder, exist_ok=True)
-        for path, text in paths.items():
-            with open(path, "x", encoding="utf-8", newline="\n") as file:
-                done.append(path)
-                file.write(text)
-    except BaseException as error:  # an interrupt, too, leaves nothing behind
-        with contextlib.suppress(OSError):
-            for path in done:
-                os.unlink(path)
+        with contextlib.ExitStack() as undo:  # an interrupt, too, leaves nothing behind
+            os.makedirs(folder, exist_ok=True)
             if fresh:
-                os.rmdir(folder)
-        if not isinstance(error, OSError):
-            raise
+                undo.callback(os.rmdir, folder)
+            for path, text in paths.items():
+                with open(path, "x", encoding="utf-8", newline="\n") as file:
+                    undo.callback(os.unlink, path)
+                    file.write(text)
+            undo.pop_all()
+    except OSError as error:
         reason = error.strerror or str(error)
         raise CannotWriteError(f"{folder} takes no files: {reason}") from None
     return tuple(paths)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from memlint.memory.oom_log import read_frames
 from memlint.profile.snapshot import ACTIONS, Block, Snapshot, Trace
-from memlint.source.record import Record
+from memlint.source.record import NamedTuple, Record
 
 _ALLOC, _FREE = ACTIONS.index("alloc"), ACTIONS.index("free_requested")
 _OOM = ACTIONS.index("oom")
@@ -32,7 +32,7 @@ class Moment(Record):
     refused: int
 
 
-class Group(Record):
+class Group(NamedTuple):
     """Memory of one kind and place that was alive at the peak. bytes: of all its tensors."""
 
     kind: str
@@ -41,7 +41,7 @@ class Group(Record):
     tensors: int
 
 
-class DevicePeak(Record):
+class DevicePeak(NamedTuple):
     """What a snapshot says of one GPU. groups: the largest first."""
 
     device: int
@@ -51,10 +51,10 @@ class DevicePeak(Record):
 
     @property
     def by_kind(self) -> dict[str, int]:
-        sizes: dict[str, int] = {}
+        sizes: Counter[str] = Counter()
         for group in self.groups:
-            sizes[group.kind] = sizes.get(group.kind, 0) + group.bytes
-        return dict(sorted(sizes.items(), key=lambda pair: -pair[1]))
+            sizes[group.kind] += group.bytes
+        return dict(sizes.most_common())
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -62,9 +62,7 @@ class DevicePeak(Record):
             "events": self.events,
             "peak": {name: getattr(self.moment, name) for name in Moment._fields},
             "by_kind": self.by_kind,
-            "groups": [
-                {name: getattr(group, name) for name in Group._fields} for group in self.groups
-            ],
+            "groups": [group._asdict() for group in self.groups],
         }
 
 
@@ -116,16 +114,34 @@ class _Alive:
         self.blocks = blocks
         self.moment = moment
         self._kinds: dict[int, tuple[str, bool]] = {}
+        # By address: the event that allocated what was held at the peak, the stack that freed it,
+        # and the events that allocated what they hold at last.
+        self._at_peak: dict[int, int] = {}
+        self._freed: dict[int, int] = {}
+        self._recorded: dict[int, int] = {}
+        self._replay()
+
+    def _replay(self) -> None:
+        trace, held = self.trace, self._recorded
+        for index, (action, address) in enumerate(zip(trace.actions, trace.addresses, strict=True)):
+            if action == _ALLOC:
+                held[address] = index
+            elif action == _FREE:
+                held.pop(address, None)
+                if address in self._at_peak:
+                    self._freed.setdefault(address, trace.stacks[index])
+            if index == self.moment.index:
+                self._at_peak = dict(held)
 
     def groups(self) -> Iterator[Group]:
         """Yield memory by kind and place, the largest first."""
-        sizes: dict[tuple[str, str], list[int]] = {}
+        sizes: Counter[tuple[str, str]] = Counter()
+        counts: Counter[tuple[str, str]] = Counter()
         for kind, stack, size in self._tensors():
-            total = sizes.setdefault((kind, self._place(stack)), [0, 0])
-            total[0] += size
-            total[1] += 1
-        for (kind, place), (size, count) in sorted(sizes.items(), key=lambda pair: -pair[1][0]):
-            yield Group(kind, place, size, count)
+            sizes[kind, self._place(stack)] += size
+            counts[kind, self._place(stack)] += 1
+        for (kind, place), size in sizes.most_common():
+            yield Group(kind, place, size, counts[kind, place])
 
     def _tensors(self) -> Iterator[tuple[str, int, int]]:
         """Yield kind, stack and bytes of each tensor; what is older than the events as one."""
@@ -141,42 +157,6 @@ class _Alive:
                 yield kind, block.stack, block.size
         if sizes < self.moment.allocated:
             yield EARLIER, 0, self.moment.allocated - sizes
-
-    @cached_property
-    def _at_peak(self) -> dict[int, int]:
-        """The event that allocated each address that was held at the peak."""
-        held: dict[int, int] = {}
-        actions, addresses = self.trace.actions, self.trace.addresses
-        for index in range(self.moment.index + 1):
-            if actions[index] == _ALLOC:
-                held[addresses[index]] = index
-            elif actions[index] == _FREE:
-                held.pop(addresses[index], None)
-        return held
-
-    @cached_property
-    def _later(self) -> tuple[dict[int, int], set[int]]:
-        """The stack that freed each address held at the peak, and what the events hold at last."""
-        freed: dict[int, int] = {}
-        held = set(self._at_peak)
-        trace = self.trace
-        for index in range(self.moment.index + 1, len(trace)):
-            address = trace.addresses[index]
-            if trace.actions[index] == _ALLOC:
-                held.add(address)
-            elif trace.actions[index] == _FREE:
-                held.discard(address)
-                if address in self._at_peak:
-                    freed.setdefault(address, trace.stacks[index])
-        return freed, held
-
-    @property
-    def _freed(self) -> Mapping[int, int]:
-        return self._later[0]
-
-    @property
-    def _recorded(self) -> set[int]:
-        return self._later[1]
 
     def _kind(self, stack: int, freed: int | None) -> str:
         """Return the kind of tensor, by its frames and, in backward, by how long it lives."""

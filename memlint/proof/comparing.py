@@ -268,6 +268,8 @@ def sample_columns(text: str) -> str:
     """
     named = [name for name in _COLUMNS if f'"{name}"' in text or f"'{name}'" in text]
     named = list(dict.fromkeys(_read_columns(text))) or named
+    if named == ["text"] and "ForSequenceClassification" in text:
+        return "classes"
     if named and not any(f"{quote}chosen{quote}" in text for quote in "\"'"):
         return ",".join(f"{name}:{_COLUMNS.get(name, '') or 'text'}" for name in named)
     for word, rows in _BY_TRAINER.items():

@@ -97,31 +97,40 @@ def _command(words: Sequence[str]) -> tuple[Source, Command, bool]:
 
 def _as_run(source: Source, command: Command, on_cpu: bool, job: Job) -> Job:
     """Return the job with what a command's words say."""
-    target, program = command.target, command.program
-    assert target is not None
-    words = _split(source, command.span.start, target.span.start)
-    if words[-1:] == ["-m"] or (program not in _PROGRAMS and command.starts in _PROGRAMS):
-        del words[-1 - words[::-1].index("-m") :]
-    while words and not os.path.basename(words[0]).startswith((program, "python")):
-        words.pop(0)  # what runs the launcher, as ``uv run`` does
+    assert command.target is not None
     processes = _processes(command)
-    program, options = _launcher(command, words, processes)
+    program, options = _launcher(command, _words(source, command), processes)
     start, port = _LAUNCHERS[program]
     if program == "accelerate" and on_cpu and processes > 1:
         options.append("--multi_gpu")  # or it starts one process where there is no GPU
     if not any(word.startswith(_PORTS) for word in options):
         options += port
     said = {each.name: each.value for each in command.environment if isinstance(each.value, str)}
-    module = target.text or "" if target.kind == "module" else ""
-    if command.starts in ("axolotl", "tune"):
-        path = _PROGRAMS[command.starts][0].format(target.text)
-        module = path.removesuffix(".py").replace("/", ".")
     return job._replace(
         arguments=_arguments(source, command),
-        module=module,
+        module=_module(command, command.target.text or ""),
         launcher=(sys.executable, *start, *options, "--module" if program == "deepspeed" else "-m"),
         environment=said | _ON_CPU[on_cpu],
     )
+
+
+def _words(source: Source, command: Command) -> list[str]:
+    """Return the words of a launcher, from its program on, up to what it starts."""
+    assert command.target is not None
+    words = _split(source, command.span.start, command.target.span.start)
+    program = command.program
+    if words[-1:] == ["-m"] or (program not in _PROGRAMS and command.starts in _PROGRAMS):
+        del words[-1 - words[::-1].index("-m") :]
+    while words and not os.path.basename(words[0]).startswith((program, "python")):
+        words.pop(0)  # what runs the launcher, as ``uv run`` does
+    return words
+
+
+def _module(command: Command, name: str) -> str:
+    """Return the dotted name of what is started by it, as ``python -m`` does; empty for a path."""
+    if command.starts in ("axolotl", "tune"):
+        return _PROGRAMS[command.starts][0].format(name).removesuffix(".py").replace("/", ".")
+    return name if command.target is not None and command.target.kind == "module" else ""
 
 
 def _launcher(command: Command, words: list[str], processes: int) -> tuple[str, list[str]]:

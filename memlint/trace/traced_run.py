@@ -98,6 +98,13 @@ def _replace(gpu: Any, job: dict[str, Any], assumed: list[str]) -> None:
     except ImportError:
         return
     full_models.replace(gpu, job["length"], assumed)
+    with contextlib.suppress(ImportError):  # in older releases
+        from trl.kernels import chunked_divergence, chunked_logprob
+
+        # A GPU computes in Triton what torch makes tensors for on a CPU.
+        for module in (chunked_divergence, chunked_logprob):
+            for name in [each for each in vars(module) if each.endswith(("_tile", "_fp32"))]:
+                setattr(module, name, lambda *a, **k: None)
     stand_ins.replace_the_rest(job["copy"], {"*": job["columns"]}, job["rows"], exact=True)
     real_post_init = transformers.TrainingArguments.__post_init__
 

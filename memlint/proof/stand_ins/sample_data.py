@@ -76,21 +76,14 @@ def replace_data_sets(data: dict[str, str], count: int) -> None:
 
 
 def _write(path: Path, values: list[dict[str, Any]]) -> None:
+    import datasets
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in values))
-    elif path.suffix == ".json":
+    made = datasets.Dataset.from_list(values)
+    if path.suffix == ".json":
         path.write_text(json.dumps(values))
     elif path.suffix == ".txt":
         path.write_text("\n".join(text(index) for index in range(len(values))))
-    elif path.suffix == ".csv":
-        import csv
-
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=list(values[0]))
-            writer.writeheader()
-            writer.writerows(values)
     else:
-        import datasets
-
-        datasets.Dataset.from_list(values).to_parquet(str(path))
+        writers = {".jsonl": made.to_json, ".csv": made.to_csv, ".parquet": made.to_parquet}
+        writers[path.suffix](str(path))

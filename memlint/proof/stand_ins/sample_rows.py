@@ -5,6 +5,7 @@ Texts differ in length, so that padding, truncation and packing have something t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 _TEXT = """\
@@ -21,50 +22,44 @@ def text(index: int, words: int = 0) -> str:
     return " ".join(_WORDS[(index + step) % len(_WORDS)] for step in range(length))
 
 
-def _messages(index: int) -> list[dict[str, str]]:
-    return [
-        {"role": "user", "content": text(index, 6)},
-        {"role": "assistant", "content": text(index + 3)},
-    ]
+def _says(words: str, role: str = "assistant") -> list[dict[str, str]]:
+    return [{"role": role, "content": words}]
 
 
-def _row(kind: str, index: int) -> dict[str, Any]:
-    answer = [{"role": "assistant", "content": text(index + 1)}]
-    worse = [{"role": "assistant", "content": text(index + 2, 9)}]
-    question = [{"role": "user", "content": text(index, 12)}]
-    match kind:
-        case "text":
-            return {"text": text(index)}
-        case "messages":
-            return {"messages": _messages(index)}
-        case "prompt":
-            return {"prompt": text(index, 12)}
-        case "prompt-conversation":
-            return {"prompt": question}
-        case "prompt-completion":
-            return {"prompt": text(index, 8), "completion": " " + text(index + 1)}
-        case "preference":
-            return {
-                "prompt": text(index, 12),
-                "chosen": " " + text(index + 1),
-                "rejected": " " + text(index + 2, 9),
-            }
-        case "preference-implicit":
-            before = f"Human: {text(index, 8)} Assistant: "
-            return {"chosen": before + text(index + 1), "rejected": before + text(index + 2, 9)}
-        case "preference-conversation":
-            return {"prompt": question, "chosen": answer, "rejected": worse}
-        case "preference-implicit-conversation":
-            return {"chosen": question + answer, "rejected": question + worse}
-        case "kto":
-            return {
-                "prompt": text(index, 8),
-                "completion": " " + text(index + 1),
-                "label": index % 2 == 0,
-            }
-        case "classes":
-            return {"text": text(index), "label": index % 2}
-    raise ValueError(f"no rows are called {kind!r}")
+def _asks(index: int) -> list[dict[str, str]]:
+    return _says(text(index, 12), "user")
+
+
+# What a column holds, by the number of its row.
+_VALUES: dict[str, Callable[[int], Any]] = {
+    "": lambda n: text(n, 0), "text": lambda n: text(n, 0), "short": lambda n: text(n, 12),
+    "int": lambda n: n % 2,
+    "number": lambda n: f"{text(n, 10)} #### {n}", "float": lambda n: n / 2,
+    "bool": lambda n: n % 2 == 0, "ids": lambda n: [3 + (n + step) % 60 for step in range(8 + n)],
+    "list": lambda n: [text(n), text(n + 1)],
+    "comments": lambda n: [{"text": text(n), "score": n % 2}],
+    "messages": lambda n: [*_says(text(n, 6), "user"), *_says(text(n + 3))],
+    "conversations": lambda n: [
+        {"from": "human", "value": text(n, 6)}, {"from": "gpt", "value": text(n + 3)}
+    ],
+    "completion": lambda n: f" {text(n + 1)}", "worse": lambda n: f" {text(n + 2, 9)}",
+    "good_dialogue": lambda n: f"Human: {text(n, 8)} Assistant: {text(n + 1)}",
+    "worse_dialogue": lambda n: f"Human: {text(n, 8)} Assistant: {text(n + 2, 9)}",
+    "question": _asks, "good_answer": lambda n: _says(text(n + 1)),
+    "worse_answer": lambda n: _says(text(n + 2, 9)),
+    "good_chat": lambda n: _asks(n) + _says(text(n + 1)),
+    "worse_chat": lambda n: _asks(n) + _says(text(n + 2, 9)),
+}  # fmt: skip
+_SHAPES = {
+    "text": "text:", "messages": "messages:messages", "prompt": "prompt:short",
+    "prompt-conversation": "prompt:question", "classes": "text:text,label:int",
+    "prompt-completion": "prompt:short,completion:completion",
+    "preference": "prompt:short,chosen:completion,rejected:worse",
+    "preference-implicit": "chosen:good_dialogue,rejected:worse_dialogue",
+    "preference-conversation": "prompt:question,chosen:good_answer,rejected:worse_answer",
+    "preference-implicit-conversation": "chosen:good_chat,rejected:worse_chat",
+    "kto": "prompt:short,completion:completion,label:bool",
+}  # fmt: skip
 
 
 def rows(kind: str, count: int = COUNT) -> list[dict[str, Any]]:
@@ -73,40 +68,11 @@ def rows(kind: str, count: int = COUNT) -> list[dict[str, Any]]:
     A column is text unless it says more: ``:int``, ``:float``, ``:bool``, ``:number``
     (a text that ends in one), ``:list`` (of text), ``:ids``, ``:messages`` or ``:conversations``.
     """
-    if "," not in kind and ":" not in kind:
-        return [_row(kind, index) for index in range(count)]
-    return [
-        {
-            name: _value(of, index)
-            for name, _, of in (column.strip().partition(":") for column in kind.split(","))
-        }
-        for index in range(count)
-    ]
-
-
-def _value(of: str, index: int) -> Any:
-    match of:
-        case "" | "text":
-            return text(index)
-        case "number":
-            return f"{text(index, 10)} #### {index}"
-        case "int":
-            return index % 2
-        case "float":
-            return index / 2
-        case "bool":
-            return index % 2 == 0
-        case "ids":
-            return [3 + (index + step) % 60 for step in range(8 + index)]
-        case "list":
-            return [text(index), text(index + 1)]
-        case "comments":
-            return [{"text": text(index), "score": index % 2}]
-        case "messages":
-            return _messages(index)
-        case "conversations":
-            return [
-                {"from": "human", "value": text(index, 6)},
-                {"from": "gpt", "value": text(index + 3)},
-            ]
-    raise ValueError(f"no column is of kind {of!r}")
+    shape = kind if "," in kind or ":" in kind else _SHAPES.get(kind)
+    if shape is None:
+        raise ValueError(f"no rows are called {kind!r}")
+    columns = [column.strip().partition(":") for column in shape.split(",")]
+    unknown = [of for _, _, of in columns if of not in _VALUES]
+    if unknown:
+        raise ValueError(f"no column is of kind {unknown[0]!r}")
+    return [{name: _VALUES[of](index) for name, _, of in columns} for index in range(count)]

@@ -40,18 +40,12 @@ _SMALL = {
 }  # fmt: skip
 
 
-def _small_config(config_class: Any) -> Any:
-    """A configuration of some ten thousand parameters, with the class that a hub's would name."""
-    made = with_architecture(_shrunk(config_class))
-    if made.is_encoder_decoder:
-        made.decoder_start_token_id = 0
-    return made
-
-
 def with_architecture(config: Any) -> Any:
-    """Return a configuration with the class that a hub's would name."""
+    """Return a configuration with the class and the first token that a hub's would name."""
     import transformers
 
+    if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
+        config.decoder_start_token_id = 0
     for mapping in (
         transformers.MODEL_FOR_CAUSAL_LM_MAPPING,
         transformers.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
@@ -62,6 +56,7 @@ def with_architecture(config: Any) -> Any:
 
 
 def _shrunk(config_class: Any) -> Any:
+    """Return a configuration of some ten thousand parameters."""
     config = config_class()
     takes = {
         name: value
@@ -155,7 +150,7 @@ def replace_loaders(
         if kw.get("attn_implementation") in ("eager", "sdpa"):
             config._attn_implementation = kw["attn_implementation"]
         model = build(make, config, kw)
-        model.name_or_path = name
+        model.name_or_path = model.config.name_or_path = name
         return model.eval()
 
     def auto(cls: Any, name: Any = None, *args: Any, **kw: Any) -> Any:
@@ -190,7 +185,7 @@ def replace_models(fp32: bool, *, quantize: bool) -> None:
     real_load = transformers.PreTrainedModel.from_pretrained.__func__
 
     def config_of(name: str, loader: str, config_class: Any) -> Any:
-        return _small_config(config_class or _config_class(name, loader))
+        return with_architecture(_shrunk(config_class or _config_class(name, loader)))
 
     def build(make: Any, config: Any, kw: dict[str, Any]) -> Any:
         quantized = kw.get("quantization_config") is not None
