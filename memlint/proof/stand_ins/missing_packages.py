@@ -8,7 +8,6 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from ast import literal_eval
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -26,26 +25,12 @@ class _Anything(ModuleType):
             raise AttributeError(name)
         if self.__name__ == "modelscope" and name.startswith("Auto"):
             return getattr(importlib.import_module("transformers"), name)
-        if self.__name__ == "fire" and name == "Fire":
-            return _fire
         if name[0].isupper():
             value: Any = type(name, (_Mock,), {})
         else:
             value = _Mock(name=f"{self.__name__}.{name}")
         setattr(self, name, value)
         return value
-
-
-def _fire(function: Any) -> Any:
-    """Call ``function`` with the ``--name value`` pairs of the command line."""
-    words = sys.argv[1:]
-    given = {}
-    for name, value in zip(words[::2], words[1::2], strict=True):
-        try:
-            given[name.lstrip("-")] = literal_eval(value)
-        except (SyntaxError, ValueError):
-            given[name.lstrip("-")] = value
-    return function(**given)
 
 
 class _Mock(MagicMock):
