@@ -56,8 +56,7 @@ def peak_with(settings: Settings, architecture: Architecture, **changes: Any) ->
 def on_gpus(
     given: Settings, architecture: Architecture, known: Known, gpu: Gpu | None
 ) -> tuple[OnGpus, ...]:
-    """Return the run on 1, 2, 4 and 8 GPUs, by strategy where that is in doubt; empty where both
-    are known."""
+    """Return the run on 1, 2, 4 and 8 GPUs, by strategy if that is open; empty if both are set."""
     open_count = any(one.name == "world_size" for one in known.assumptions)
     doubted = "sharding" in given.notes
     if not (open_count or doubted):

@@ -182,8 +182,7 @@ def _key(finding: Finding) -> tuple[Span, str, str]:
 def _settings_of(
     recipes: Sequence[Recipe], api: Api, runs: Runs, owners: set[Span]
 ) -> dict[Span, Mapping[str, Any]]:
-    """The settings of the runs of a document, or of commands, at ``owners``, whose models are
-    known."""
+    """The settings of the runs at ``owners``, documents or commands, whose models are known."""
     found: dict[Span, Mapping[str, Any]] = {}
     for recipe in recipes:
         place = recipe.document.root.span

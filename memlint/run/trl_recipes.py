@@ -64,8 +64,7 @@ def check_trl_recipe(recipe: Recipe, api: Api, check: Check, around: Around) -> 
 
 
 def settings_of_trl(recipe: Recipe, api: Api, around: Around) -> Options | None:
-    """Return the settings of a recipe's training by the method that is the likeliest, as JSON has
-    them."""
+    """Return the settings of a recipe's training by the likeliest method, as JSON has them."""
     from memlint.runs.run_settings import settings_of
 
     settings = settings_of(next(_programs(recipe, api, around))[2])
@@ -182,8 +181,7 @@ def _at_target(name: str, api: Api) -> str:
 
 
 def edits_where_written(edits: Sequence[Edit]) -> tuple[Edit, ...] | None:
-    """The edits of a recipe, or of a command, that edits of the script amount to; None where one
-    of them amounts to none."""
+    """The edits of a recipe or a command that a script's edits amount to; else None."""
     made = tuple(edit for edit in map(_edit, edits) if edit is not None)
     return made if len(made) == len(edits) else None
 

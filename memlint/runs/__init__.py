@@ -48,8 +48,7 @@ def _read(script: Script) -> Iterator[TrainingRun]:
 
 
 def run_of_recipe(recipe: Recipe) -> TrainingRun | None:
-    """Return the run that a recipe describes, or a file of a launcher; None where it trains nothing
-    on a GPU."""
+    """Return the run that a recipe or a launcher's file describes; None where it trains nothing."""
     from memlint.recipes.kinds import Kind
     from memlint.recipes.recipe_training import trains
     from memlint.runs.by_recipe import RecipeRun, TorchtuneRecipe

@@ -198,8 +198,7 @@ def is_explained(script: Script, option: str, node: ast.AST | None) -> bool:
 
 
 def is_explained_key(source: Source, key: Span, value: Span) -> bool:
-    """True if a comment says why a key of a document has its value: one behind it, or one above
-    that speaks of it."""
+    """True if a comment says why a key of a document has its value: behind it, or above it."""
     written, behind = source.slice(value).lower(), _behind(source, value)
     # ``compile: false  # true is faster`` says what the option does.
     other = {"true": "false", "false": "true"}.get(written)

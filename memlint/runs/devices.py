@@ -81,8 +81,7 @@ def _configured(script: Script, config: Config, given: str) -> Options:
 
 
 def by_deepspeed(options: Mapping[str, Any], given: str) -> Options:
-    """DeepSpeed casts weights, and keeps float32 copies of what it trains. given: the dtype of the
-    trainer's mixed precision."""
+    """DeepSpeed casts weights, and keeps float32 copies. given: the dtype of mixed precision."""
     zero = options.get("zero_optimization")
     zero = zero if isinstance(zero, Mapping) else {}
     stage = zero.get("stage", 0)
@@ -131,8 +130,7 @@ def _fsdp(script: Script, config: Config) -> Options:
 
 
 def by_fsdp(given: object, options: Mapping[str, Any], newest: int) -> Options:
-    """FSDP by a trainer's words (``full_shard auto_wrap``). newest: its version where none is
-    named."""
+    """FSDP by a trainer's words (``full_shard auto_wrap``). newest: its version if it is open."""
     words: object = "full_shard" if given is True else given or ""
     words = words.split() if isinstance(words, str) else words
     if not isinstance(words, (list, tuple)) or not words or read.OPEN in words:
@@ -196,8 +194,7 @@ def of_lightning(script: Script) -> Options:
 
 
 def _by_engine(script: Script, options: Options) -> Options:
-    """By the options of DeepSpeed's engine or plugin: a configuration, the parsed arguments that
-    name its file, or a stage."""
+    """By DeepSpeed's engine or plugin: a configuration, arguments with its file, or a stage."""
     given, parsed = options.get("hf_ds_config", options.get("config")), options.get("args")
     if given is None and isinstance(parsed, Object):
         given = script.item(parsed, "deepspeed_config")
@@ -273,8 +270,7 @@ def accelerated(script: Script) -> str:
 
 
 def _parallel(script: Script) -> Options:
-    """How Accelerate divides sequences, layers and weights over GPUs, where all sizes are numbers:
-    contexts and weights with FSDP 2."""
+    """How Accelerate divides sequences, layers and weights over GPUs, if all sizes are numbers."""
     sizes: dict[str, int] = {}
     for call in calls_anywhere(script, "ParallelismConfig"):
         given = options_of(call)

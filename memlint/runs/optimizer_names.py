@@ -89,8 +89,7 @@ def optimizer_of_trainer(script: Script, trainer: Trainer, config: Config | None
 
 
 def _option(script: Script, config: Config) -> str | None:
-    """Return what names a trainer's optimizer; None where that is a default of a class that the
-    target lacks."""
+    """Return what names a trainer's optimizer; None for a default that the target lacks."""
     name = settled(script, config.settled("optim"))
     is_open = name == OPEN and config.setting("optim").given is False
     return name if isinstance(name, str) and not is_open else None

@@ -118,8 +118,7 @@ class TrainingRun:
         return None
 
     def has_billions(self, least: float, most: float) -> bool:
-        """True if its model has so many billions of parameters, as far as its program trains
-        others."""
+        """True if its model has so many billions of parameters, or its program trains no others."""
         return True
 
     def __getattr__(self, name: str) -> Field:
