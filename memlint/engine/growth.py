@@ -1,7 +1,5 @@
 """What sums add up and what statements bind, as it is written; what expressions are made of."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator

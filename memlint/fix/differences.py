@@ -4,8 +4,6 @@ Lines that stand once in each text split them into parts; ``difflib``, which com
 gets parts alone of which few lines are alike.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Patches, as ``git apply`` and ``patch -p1`` read them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

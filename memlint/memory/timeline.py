@@ -6,8 +6,6 @@ backward pass trades them for gradients, and the optimizer's step needs its own 
 peak is the maximum over phases, never their sum.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from memlint.api.knowledge.model_types import model_type

@@ -4,8 +4,6 @@ Copies the shortest rule of the folder that the code selects, with its page and 
 checkout that one stands in: a rule that works, to be changed part by part.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -19,14 +19,7 @@ from memlint.rule.savings import Pricing
 from memlint.run.advice import hints_as_advice
 from memlint.run.checked import Asking, Checked, Faults
 from memlint.run.command_lines import commands_of
-from memlint.run.engine import (
-    Asked,
-    Examined,
-    check_program,
-    findings_of,
-    once,
-    unsuppressed,
-)
+from memlint.run.engine import Asked, Examined, check_program, findings_of, once, unsuppressed
 from memlint.run.launches import (
     LIBRARIES,
     NO_COMMANDS,

@@ -1,7 +1,5 @@
 """The record of a script's own steps, and of a loop of plain torch, accelerate and PEFT."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -14,13 +12,7 @@ from memlint.runs.changes import add_option, set_option, together
 from memlint.runs.companions import copies_of, engine_beside, runs_copy
 from memlint.runs.devices import LIGHTNING
 from memlint.runs.model_names import namings_of_loads
-from memlint.runs.precision import (
-    FLOAT32,
-    may_lack_bf16,
-    read_load,
-    under_autocast,
-    write_load,
-)
+from memlint.runs.precision import FLOAT32, may_lack_bf16, read_load, under_autocast, write_load
 from memlint.runs.references import replace_callee
 from memlint.runs.run import Change, Field, span_in
 from memlint.script.call_settings import UNSURE, Setting

@@ -6,8 +6,6 @@ themselves, less their ``logsumexp``; a log-softmax that meets another model's d
 are followed through names, helpers, methods, tuples and wrappers, as the tensors of the model are.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -17,13 +15,7 @@ from memlint.engine.growth import contents_of
 from memlint.engine.nodes import CallNode, Expression, Node, call_itself, key_of
 from memlint.engine.operations import MEASURES, PICKS, TOKEN_LOGPROBS
 from memlint.engine.project import is_elsewhere
-from memlint.engine.tensors import (
-    Positions,
-    Role,
-    Tensor,
-    Use,
-    Width,
-)
+from memlint.engine.tensors import Positions, Role, Tensor, Use, Width
 from memlint.engine.usage import Way
 from memlint.engine.values import Object, options
 from memlint.flow.callables import PASSES_NUMBERS

@@ -4,8 +4,6 @@ Where the one loss is a sum or a mean of theirs, a backward pass in each turn ad
 gradients, and frees the turn's graph.
 """
 
-from __future__ import annotations
-
 from memlint.engine.growth import Store, names_in, scaled_terms, starts_of
 from memlint.engine.name_uses import Loop
 from memlint.engine.nodes import CallNode, Definition, Expression, Node

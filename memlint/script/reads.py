@@ -1,7 +1,5 @@
 """What a script reads of a forward pass: which fields, and the logits of which positions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.engine.forwards import ForwardRun

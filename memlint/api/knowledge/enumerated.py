@@ -1,7 +1,5 @@
 """Options whose values are those of an enumeration of another library, or of a register of one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 # Option -> the enumeration, in the tables of values.

@@ -1,7 +1,5 @@
 """Attention of PyTorch whose fused kernels a script switches off."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import MISSING, Call, Finding, Level, Script, advise

@@ -1,7 +1,5 @@
 """Attention that writes out the score of every pair of tokens."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 
@@ -133,7 +131,6 @@ def of_run(run: TrainingRun) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="attention that writes out the score of every pair of tokens",
     check=check,
     of_run=of_run,

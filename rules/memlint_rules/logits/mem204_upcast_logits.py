@@ -1,10 +1,8 @@
 """A hand-written loss that copies the logits of every token and word to use one of each row."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Rule, Script, Skip, by_change, edits, facts
+from memlint.rule import Finding, Rule, Script, Skip, by_change, edits, facts
 
 _UPCAST = (
     "a cross entropy over a float32 copy of all logits: twice their size, and their gradient in "
@@ -58,7 +56,6 @@ def _said_of(loss: facts.TokenLoss) -> tuple[str, str]:
 
 
 RULE = Rule(
-    level=Level.WASTE,
     summary="copies of all logits in a hand-written loss",
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),

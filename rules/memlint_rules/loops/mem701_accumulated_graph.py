@@ -1,7 +1,5 @@
 """A sum of losses that keeps the graph of every step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import (

@@ -1,7 +1,5 @@
 """Tensors of every batch kept in a list, with their graphs or as large as the logits."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

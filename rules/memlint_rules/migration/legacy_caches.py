@@ -1,7 +1,5 @@
 """Caches of keys and values that were tuples, and are objects at the target."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Script, advise, facts

@@ -1,7 +1,5 @@
 """An option, class, function, attribute or value that the target version does not have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Script, triggers

@@ -1,7 +1,5 @@
 """Options, and values of options, that the target does not know and no successor is known for."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A prompt's keys and values made without autograd, and completions trained on them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from memlint.rule import Finding, Level, Rule, Script, Skip, advise, facts, triggers
