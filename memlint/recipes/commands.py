@@ -108,6 +108,8 @@ def recipe_of(source: Source, command: Command, base: Recipe | None) -> Recipe |
     document = document_of(command, kind)
     if not document.root.entries:
         return None
-    complete = command.recipe is None and not command.has_unknown_arguments
-    config = command.recipe or "" if base is None else ""
+    # A recipe by a name that is not known may say anything.
+    named = command.recipe or ("?.yaml" if command.setting("config") is not None else "")
+    complete = not named and not command.has_unknown_arguments
+    config = named if base is None else ""
     return Recipe(source, document, kind, base, complete, name_of(command), config, command)

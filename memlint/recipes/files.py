@@ -22,6 +22,7 @@ _SUFFIXES = {
     "sbatch": "shell",
     "mk": "makefile",
     "ipynb": "notebook",
+    "py": "python",
 }
 _NAMES = {
     "makefile": "makefile",
@@ -40,7 +41,7 @@ def kind_of(path: str) -> str | None:
 
 def is_launch_file(path: str) -> bool:
     """True if a file of this name holds commands and nothing else."""
-    return kind_of(path) not in (None, "notebook")
+    return kind_of(path) not in (None, "notebook", "python")
 
 
 def may_launch(data: bytes) -> bool:
@@ -66,10 +67,11 @@ _OPTIONS = (
 )
 # Programs whose commands are recipes of their own; words are apart by blanks or as JSON strings.
 _PROGRAMS = (
-    rb"\b(?:tune[\s\",]+run|llamafactory-cli|lmf|axolotl"
-    rb"|trl(?:[\s\",]+|\.scripts\.)(?:sft|dpo|grpo|kto|orpo|cpo|reward|rloo))\b"
+    rb"\b(?:tune[\s\"',]+run|llamafactory-cli|lmf|axolotl"
+    rb"|trl(?:[\s\"',]+|\.scripts\.)(?:sft|dpo|grpo|kto|orpo|cpo|reward|rloo))\b"
 )
 # All notebooks speak of Python, and most of a file of it.
+_STARTING = lazy_pattern(rb"\b(?:os\.system|subprocess\.\w{3,12})\(")
 _CELL_SCRIPT = lazy_pattern(rb"(?:!|%%)[^!]{1,4000}\.py\b")
 
 
@@ -101,7 +103,10 @@ def may_hold_recipe(path: str, data: bytes) -> bool:
 
 
 def is_notebook_of_commands(path: str, data: bytes) -> bool:
-    """True if it is a notebook whose cells may start a script or a program with settings."""
+    """True if it is a notebook whose cells may start a script or a program with settings, or a
+    script that may start such a program."""
+    if path.endswith(".py"):
+        return _STARTING.search(data) is not None and may_run_recipe(data)
     return path.endswith(".ipynb") and (
         _CELL_SCRIPT.search(data) is not None or may_run_recipe(data)
     )

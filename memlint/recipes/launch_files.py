@@ -5,8 +5,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from memlint.recipes.shell import Shell, Simple
-from memlint.recipes.words import Piece, Uses, Variable
+from memlint.recipes.words import Piece, Uses, Variable, Word
 from memlint.source.notebook import magic_lines
+from memlint.source.patterns import lazy_pattern
 from memlint.source.text import ByteOffsets, Source, Span
 
 _LINE = re.compile(r"(?:[^\\\n]|\\\r?\n|\\)*+(?:\n|$)")
@@ -120,6 +121,32 @@ def _make_value(text: str, match: re.Match[str], end: int, uses: Uses) -> Variab
     return ((Piece(value, match.end()),),)
 
 
+_STARTING = lazy_pattern(
+    r"(?m)^[ \t]{0,40}(?:[\w.]{1,80}[ ]=[ ])?"
+    r"(?:os\.system|subprocess\.(?:run|call|check_call|check_output|Popen))\(\s{0,200}"
+    r"(?:f?([\"'])(?P<line>(?:(?!\1)[^\\\n]){1,4000})\1|(?P<words>\[[^\[\]\\#]{1,4000}\]))"
+)
+_WORD = lazy_pattern(r"\"([^\"\n]*)\"(?=[\s,\]])|'([^'\n]*)'(?=[\s,\]])|[^\s,\[\]]+")
+
+
+def _python(text: str) -> Iterator[tuple[Simple, Place]]:
+    """The commands that a script of Python starts: ``subprocess.run(["trl", "sft"])``."""
+    place = Place(text)
+    for call in _STARTING.finditer(text):
+        if call["words"] is None:
+            # Braces are those of a formatted string, as in a notebook.
+            shell = Shell(text, *call.span("line"), "notebook", {}, frozenset(), _NONE)
+            yield from ((simple, place) for simple in shell.read())
+            continue
+        words = []
+        for one in _WORD.finditer(text, *call.span("words")):
+            start, end = one.span(one.lastindex or 0)
+            known = text[start:end] if one.lastindex else None
+            words.append(Word((Piece(known, start if known else -1, quoted=True),), start, end))
+        if words:
+            yield Simple(tuple(words), (), ""), place
+
+
 def read_cells(source: Source) -> Iterator[tuple[Simple, Place]]:
     """The same for a notebook: places are those of its joined cells."""
     place = Place(source.text)
@@ -171,4 +198,5 @@ def _behind(text: str, start: int, end: int, marks: str) -> int:
 READERS: Mapping[str, Reader] = {
     "shell": _shell,
     "makefile": _makefile,
+    "python": _python,
 }

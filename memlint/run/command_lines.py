@@ -169,7 +169,7 @@ class Launches:
                 ordered = []
             inner = [each for each in ordered if each.name[:1] != "."]
             self._known[folder] = (
-                [each.path for each in ordered if kind_of(each.name) and os.path.isfile(each.path)],
+                [one.path for one in ordered if _holds_commands(one.name) and os.path.isfile(one)],
                 [each.path for each in inner if each.is_dir(follow_symlinks=False)],
             )
         return self._known[folder]
@@ -184,6 +184,10 @@ class Launches:
             except (OSError, ReadError):
                 pass
         return self._commands[path]
+
+
+def _holds_commands(name: str) -> bool:
+    return kind_of(name) not in (None, "python")
 
 
 def _settings(command: Command, beside: str, runs: Runs) -> dict[str, Given]:

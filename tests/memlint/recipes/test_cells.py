@@ -1,4 +1,4 @@
-"""Launch commands in the cells of notebooks."""
+"""Launch commands in the cells of notebooks, and those that scripts of Python start."""
 
 from __future__ import annotations
 
@@ -100,3 +100,54 @@ def test_a_fix_is_advice(here: Path, capsys: pytest.CaptureFixture[str]) -> None
     shown = capsys.readouterr().out
     assert f"1 | !{TRL} --max_seq_length 512\n" in shown
     assert "advice: Write `max_length` instead" in shown
+
+
+TUNE = "tune run full_finetune_single_device --config"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        f"os.system('{TUNE} x dtype=fp32')",
+        f'done = subprocess.run(f"{TUNE} {{name}} dtype=fp32", shell=True)',
+        f'subprocess.check_call(\n    "cd b && {TUNE} x.yaml dtype=fp32", shell=True\n)',
+        'subprocess.Popen(["tune", "run", RECIPE, "--config", "x", "dtype=fp32"])',
+        "subprocess.run(\n    [\n        'trl', 'sft', '--model_name_or_path', 'a/b',\n"
+        "        '--dataset_name', str(data), '--dtype', 'float32',\n    ]\n)",
+    ],
+)
+def test_a_command_that_a_script_of_python_starts_is_found(
+    here: Path, capsys: pytest.CaptureFixture[str], call: str
+) -> None:
+    (here / "go.py").write_text(f"import os, subprocess\n\nRECIPE = 'lora_finetune_dpo'\n{call}\n")
+    lines = found(capsys, "MEM401")
+    wanted = [] if "RECIPE" in call else ["MEM401"]
+    assert [line.split()[1] for line in lines] == wanted
+    assert run(["fix", "--no-cache", "--unsafe-fixes", "--select", "MEM401", "go.py"]) in (0, 1)
+    assert call in (here / "go.py").read_text(), "nothing of it is rewritten"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"# os.system('{TUNE} x dtype=fp32')\n",
+        f'command = "{TUNE} x dtype=fp32"\nprint(command)\n',
+        f"import os\n\nos.system('echo {TUNE} x dtype=fp32')\n",
+        "import subprocess\n\nsubprocess.run(command + ['dtype=fp32'])  # tune run x\n",
+    ],
+)
+def test_what_a_script_does_not_start_is_passed_over(
+    here: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    (here / "go.py").write_text(text)
+    assert found(capsys, "MEM401") == []
+
+
+@pytest.mark.parametrize("recipe", ['"$1"', "$RECIPE", "configs/$SIZE.yaml"])
+def test_a_recipe_of_an_unknown_name_may_say_anything(
+    here: Path, capsys: pytest.CaptureFixture[str], recipe: str
+) -> None:
+    (here / "go.sh").write_text(f"{TRL} --config {recipe}\n")
+    assert found(capsys, "MEM401", "MEM103", "MEM501") == []
+    (here / "go.sh").write_text(f"{TRL}\n")
+    assert {line.split()[1] for line in found(capsys, "MEM401", "MEM103")} == {"MEM401", "MEM103"}
