@@ -89,3 +89,29 @@ def test_a_notebook_notes_the_gpu_that_it_was_run_on(
     (finding,) = check_source(source, load(["MEM402"]), Api(newest()))
     assert finding.fix is not None
     assert f"`{precision}=True`" in finding.fix.message
+
+
+@pytest.mark.parametrize(
+    ("given", "context", "size"),
+    [
+        (", dtype=torch.float32", "torch.autocast('cuda')", "29.8 GiB in float32"),
+        (", dtype=torch.bfloat16", "torch.autocast('cuda')", "14.9 GiB at 2 bytes each"),
+        ("", "torch.autocast('cuda', dtype=torch.float16)", "14.9 GiB at 2 bytes each"),
+    ],
+)
+def test_temporaries_of_a_step_have_the_precision_of_the_weights(
+    given: str, context: str, size: str
+) -> None:
+    loop = f"""
+model = AutoModelForCausalLM.from_pretrained(name{given}).cuda()
+model.train()
+optimizer = torch.optim.AdamW(model.parameters())
+for batch in batches:
+    with {context}:
+        loss = model(**batch).loss
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+    (message,) = messages(loop, "MEM507")
+    assert f"{size} for 8 billion" in message

@@ -17,7 +17,7 @@ def check(run: TrainingRun) -> Iterator[Finding]:
     yield Finding(
         step.span,
         f"{step.said} steps all weights at once: its temporaries are as large as the weights, "
-        f"{size:.1f} GiB in {'float32' if wide else 'bf16'} for {billions:g} billion",
+        f"{size:.1f} GiB {'in float32' if wide else 'at 2 bytes each'} for {billions:g} billion",
         by_change(run.set(at_once=False)),
     )
 
