@@ -29,7 +29,7 @@ from torch.utils.checkpoint import get_device_states, set_device_states
 
 from memlint_runtime.integrations import Patch, require_model
 from memlint_runtime.quantities import whole_number
-from memlint_runtime.single_backward import SingleBackward
+from memlint_runtime.single_backward import SingleBackward, within_transform
 
 __all__ = ["TiledForward", "TiledModules", "tile_mlp"]
 
@@ -124,7 +124,8 @@ class TiledForward:
     def __call__(self, hidden: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         tokens = hidden.shape[-2] if hidden.dim() > 1 else 1
         tile = self.tile_tokens or max(1024, hidden.shape[-1])
-        if args or kwargs or tokens <= tile or not torch.is_grad_enabled():
+        tiles = tokens > tile and torch.is_grad_enabled() and not within_transform()
+        if args or kwargs or not tiles:
             return self.untiled(hidden, *args, **kwargs)
         result: Tensor = self._tiled(hidden, tile)
         return result

@@ -18,6 +18,7 @@ from memlint_runtime import (
     orpo_loss,
     policy_loss,
     simpo_loss,
+    tile_mlp,
     token_logprobs,
 )
 from torch import Tensor, func, nn
@@ -115,6 +116,16 @@ def test_functional_call_reaches_the_loss_module() -> None:
     model(hidden, target).backward()
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(found[name], parameter.grad)
+
+
+def test_a_tiled_mlp_is_whole_in_transforms() -> None:
+    model = nn.Sequential()
+    model.mlp = nn.Sequential(nn.Linear(WIDTH, 30), nn.Tanh(), nn.Linear(30, WIDTH))
+    hidden, _, _ = inputs()
+    expected = func.grad(lambda states: model.mlp(states).square().sum())(hidden)
+    with tile_mlp(model, tile_tokens=5):
+        found = func.grad(lambda states: model.mlp(states).square().sum())(hidden)
+    torch.testing.assert_close(found, expected)
 
 
 def test_what_tiles_alone_serve_is_refused_by_name() -> None:

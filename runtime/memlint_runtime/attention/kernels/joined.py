@@ -69,14 +69,14 @@ def joined_attention(
     Exact: equal to one softmax over all of them, values and gradients. Parts that do not join come
     first and hold every token once.
     """
-    result: Tensor = _Joined.apply(
+    result: Tensor = _JoinedAttention.apply(
         query_THD, key_TKD, value_TKD, prefix_key_PKD, prefix_value_PKD, sinks_H,
         tuple(parts), scale,
     )  # fmt: skip
     return result
 
 
-class _Joined(SingleBackward):
+class _JoinedAttention(SingleBackward):
     @staticmethod
     def forward(
         ctx: Any,
