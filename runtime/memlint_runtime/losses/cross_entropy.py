@@ -24,7 +24,12 @@ from memlint_runtime.losses.checks import (
     check_reduction,
 )
 from memlint_runtime.losses.in_forward import summed_loss
-from memlint_runtime.losses.token_logprobs import TokenStatistics, read_inputs, statistics_of
+from memlint_runtime.losses.token_logprobs import (
+    TokenStatistics,
+    read_inputs,
+    statistics_of,
+    summed_plainly,
+)
 
 # The arguments of `token_logprobs` that a loss hands on.
 _OF_HEAD = frozenset({"logit_scale", "low_rank", "softcap", "temperature", "workspace_bytes"})
@@ -140,6 +145,10 @@ def cross_entropy(
         )
 
     inputs = read_inputs(input, linear_weight, target, bias=linear_bias, **head)
+    plain = not (label_smoothing or z_loss or dynamic) and token_weights is None
+    if inputs.is_whole and plain and reduction != "none":
+        loss = summed_plainly(inputs)
+        return loss if reduction == "sum" else loss / _divisor(counted, None, num_items_in_batch)
     if reduction != "none":
         weights = None if token_weights is None else token_weights.reshape(-1)
         if reduction == "mean":

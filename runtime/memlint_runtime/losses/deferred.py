@@ -39,7 +39,7 @@ def _computed(operate: Callable[[Any, Any], Any], *, reflected: bool = False) ->
     """An operator of deferred logits that computes them for real."""
 
     def method(self: DeferredLogits, other: Any) -> Any:
-        logits, other = self.materialize(), _real(other)
+        logits, other = self.materialize(), real(other)
         return operate(other, logits) if reflected else operate(logits, other)
 
     return method
@@ -113,11 +113,11 @@ class DeferredLogits:
     def __truediv__(self, divisor: Any) -> Any:
         if isinstance(divisor, (int, float)) and divisor != 0:
             return self * (1.0 / divisor)
-        return self.materialize() / _real(divisor)
+        return self.materialize() / real(divisor)
 
     def __mul__(self, factor: Any) -> Any:
         if not isinstance(factor, (int, float)) or not 0 < factor < math.inf:
-            return self.materialize() * _real(factor)
+            return self.materialize() * real(factor)
         if self.transform.softcap is None:
             changed = replace(self.transform, scale=self.transform.scale * factor)
         else:
@@ -261,7 +261,7 @@ class DeferredLogits:
             result = handler(*args, **kwargs)
             if result is not NotImplemented:
                 return result
-        return function(*map(_real, args), **{name: _real(value) for name, value in kwargs.items()})
+        return function(*map(real, args), **{name: real(value) for name, value in kwargs.items()})
 
 
 @dataclass(eq=False)
@@ -299,19 +299,20 @@ class DeferredLogProbs:
     ) -> Any:
         if function in (torch.gather, Tensor.gather) and isinstance(args[0], DeferredLogProbs):
             return args[0].gather(*args[1:], **(kwargs or {}))
-        named = {name: _real(value) for name, value in (kwargs or {}).items()}
-        return function(*map(_real, args), **named)
+        named = {name: real(value) for name, value in (kwargs or {}).items()}
+        return function(*map(real, args), **named)
 
 
 def _plain(parts: tuple[Any, ...]) -> list[Any]:
     return [part for part in parts if not isinstance(part, Tensor)]
 
 
-def _real(value: Any) -> Any:
+def real(value: Any) -> Any:
+    """A value with deferred logits in it computed."""
     if isinstance(value, (DeferredLogits, DeferredLogProbs)):
         return value.materialize()
     if isinstance(value, (list, tuple)):
-        return type(value)(map(_real, value))
+        return type(value)(map(real, value))
     return value
 
 

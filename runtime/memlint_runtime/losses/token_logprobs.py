@@ -290,6 +290,14 @@ def _whole(
     return TokenStatistics(placed(logarithm.gather(-1, place)[:, 0]), placed(is_top), *others)
 
 
+def summed_plainly(given: Inputs) -> Tensor:
+    """The sum of all tokens' cross entropies, by PyTorch's own of all logits."""
+    check_range(given.target, int(given.weights[0].shape[0]))
+    with torch.autocast(given.target.device.type, enabled=False):
+        logits = given.transform(_raw_logits(given, None))
+        return functional.cross_entropy(logits, given.target, reduction="sum")
+
+
 def _raw_logits(given: Inputs, rows: Tensor | None) -> Tensor:
     dtype, bias = given.compute_dtype, given.bias
     working = torch.promote_types(dtype, torch.float32)

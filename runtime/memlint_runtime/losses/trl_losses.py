@@ -1,10 +1,10 @@
 """TRL's trainers without full logits, and below TRL's own chunks where it has them.
 
 What: `fuse_trl_losses(trainer)` gives a constructed trainer the tiled losses until undone.
-Trainers whose models carry TRL's fused head (SFT, DPO, KTO, GRPO, RLOO since 1.15) get the tiles
-in place of its chunks, which hold 4,096 x 32,768 logits and recompute them in backward. Trainers
-that ask for full logits (CPO and ORPO; DPO, KTO and GRPO before 1.14) get `DeferredLogits`, for the
-policy and for the reference, whose log-probabilities are computed without a graph.
+Trainers whose models carry TRL's fused head (SFT, DPO, KTO, GRPO, RLOO) get the tiles in place of
+its chunks, which hold 4,096 x 32,768 logits and recompute them in backward. Trainers that ask for
+full logits (CPO, ORPO) get `DeferredLogits`, for the policy and for the reference, whose
+log-probabilities are computed without a graph.
 Tested with trl 1.16; another layout is refused when this is called, not in the middle of training.
 Cost: functions of TRL's modules are replaced until undone, and pass other trainers' calls through.
 """
@@ -23,10 +23,10 @@ from torch import Tensor
 
 from memlint_runtime.integrations import Patch
 from memlint_runtime.integrations.patching import bound_to
-from memlint_runtime.losses.deferred import DeferredLogits, defer_logits
+from memlint_runtime.losses.deferred import DeferredLogits, defer_logits, real
 from memlint_runtime.losses.token_logprobs import token_statistics
 
-# What TRL 1.15 and 1.16 pass to their chunked function, in order.
+# What TRL 1.16 passes to their chunked function, in order.
 _CHUNKED_ARGUMENTS = (
     "hidden", "weight", "bias", "targets", "temperature", "chunk_size", "final_logit_softcapping",
     "logit_scale", "outputs",
@@ -202,10 +202,9 @@ def _selective_log_softmax(own: Callable[..., Tensor]) -> Callable[..., Tensor]:
         index: Tensor,
         temperature: float = 1.0,
         row_mask: Tensor | None = None,
-        **options: Any,
     ) -> Tensor:
-        if not isinstance(logits, DeferredLogits) or index.ndim != logits.ndim - 1 or options:
-            return own(_real(logits), index, **_given(temperature, row_mask), **options)
+        if not isinstance(logits, DeferredLogits) or index.ndim != logits.ndim - 1:
+            return own(real(logits), index, temperature, row_mask)
         scaled: DeferredLogits = logits / temperature
         return scaled.statistics(_masked(index, row_mask)).logprob
 
@@ -221,7 +220,7 @@ def _selective_log_softmax_and_entropy(own: Callable[..., Any]) -> Callable[...,
         row_mask: Tensor | None = None,
     ) -> Any:
         if not isinstance(logits, DeferredLogits):
-            return own(logits, index, entropy_requires_grad, **_given(temperature, row_mask))
+            return own(logits, index, entropy_requires_grad, temperature, row_mask)
         found = (logits / temperature).statistics(
             _masked(index, row_mask), entropy=True, extras_differentiable=entropy_requires_grad
         )
@@ -251,17 +250,3 @@ _LOG_PROBABILITY_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 
 def _masked(index: Tensor, row_mask: Tensor | None) -> Tensor:
     return index if row_mask is None else index.masked_fill(row_mask == 0, -100)
-
-
-def _given(temperature: float, row_mask: Tensor | None) -> dict[str, Any]:
-    """Keywords that older versions of TRL's functions do not take are left out at their default."""
-    options: dict[str, Any] = {}
-    if temperature != 1.0:
-        options["temperature"] = temperature
-    if row_mask is not None:
-        options["row_mask"] = row_mask
-    return options
-
-
-def _real(logits: Any) -> Any:
-    return logits.materialize() if isinstance(logits, DeferredLogits) else logits
