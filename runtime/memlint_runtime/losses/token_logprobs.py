@@ -295,7 +295,7 @@ def summed_plainly(given: Inputs) -> Tensor:
     check_range(given.target, int(given.weights[0].shape[0]))
     with torch.autocast(given.target.device.type, enabled=False):
         logits = given.transform(_raw_logits(given, None))
-        return functional.cross_entropy(logits, given.target, reduction="sum")
+        return functional.cross_entropy(logits, given.target.long(), reduction="sum")
 
 
 def _raw_logits(given: Inputs, rows: Tensor | None) -> Tensor:

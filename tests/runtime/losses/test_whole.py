@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from memlint_runtime import fuse_causal_lm_loss
+from memlint_runtime import cross_entropy, fuse_causal_lm_loss
 from memlint_runtime.losses import causal_lm, planning, token_logprobs
 from memlint_runtime.losses.planning import whole_fits
 from torch import nn
@@ -138,3 +138,13 @@ def test_weights_of_another_kind_go_by_tiles() -> None:
     assert not is_whole(Kept(torch.randn(5, 8)))
     with FakeTensorMode():
         assert not is_whole(torch.randn(5, 8))
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.int32, torch.uint8])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_targets_of_any_whole_numbers(kind: torch.dtype, reduction: Any) -> None:
+    hidden, weight = torch.randn(6, 5), torch.randn(9, 5)
+    target = torch.arange(6)
+    expected = nn.functional.cross_entropy(hidden @ weight.T, target, reduction=reduction)
+    found = cross_entropy(hidden, weight, target.to(kind), reduction=reduction)
+    torch.testing.assert_close(found, expected)
