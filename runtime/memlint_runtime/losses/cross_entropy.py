@@ -96,6 +96,11 @@ def _divisor(
     return torch.where(total == 0, 1.0, total)
 
 
+def _refuse_unknown(head: dict[str, Any]) -> None:
+    for name in (name for name in head if name not in _OF_HEAD):
+        raise TypeError(f"cross_entropy() got an unexpected keyword argument {name!r}")
+
+
 @takes_former_names(LOSS_NAMES)
 def cross_entropy(
     input: Tensor,  # noqa: A002 (torch's name)
@@ -127,8 +132,7 @@ def cross_entropy(
     Raises ValueError for options out of their range, and for other negative targets, before
     anything is computed; TypeError for unknown arguments.
     """
-    for name in (name for name in head if name not in _OF_HEAD):
-        raise TypeError(f"cross_entropy() got an unexpected keyword argument {name!r}")
+    _refuse_unknown(head)
     check_penalties(label_smoothing, z_loss)
     check_reduction(reduction)
     check_ignore_index(ignore_index)
