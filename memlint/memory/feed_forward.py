@@ -54,14 +54,7 @@ def _dense(
         half = both.elements // 2
         gate = tape.view(both, half)
         active = tape.op("activation", (gate,), half, both.width, saves=(gate,))
-        product = tape.op(
-            "gated product",
-            (active, both),
-            half,
-            both.width,
-            saves=(active, both),
-            backward_scratch=both.bytes,
-        )
+        product = tape.op("gated product", (active, both), half, both.width, saves=(active, both))
         tape.touch(both)
     else:
         inner = linear(tape, x, maps[0], weights.of(maps[0]), work)

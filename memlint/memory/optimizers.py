@@ -51,7 +51,7 @@ def _bnb(name: str, states: int, bits: int, paged: bool = False) -> Optimizer:
     return Optimizer(name, moments=states, fixed=4, paged=paged)
 
 
-_BNB = {"adamw": 2, "ademamix": 3, "lion": 1, "rmsprop_bnb": 1}
+_BNB = {"adamw": 2, "ademamix": 3, "lion": 1, "rmsprop_bnb": 1, "adagrad": 1, "sgd": 1, "lamb": 2}
 _PAGED = ("adamw", "ademamix", "lion")
 _GALORE = (
     Optimizer("galore_adamw", moments=2, rank=128, single=3.0),
@@ -80,6 +80,8 @@ _TABLE: dict[str, Optimizer] = {
         Optimizer("lion_pytorch", moments=1, single=1.0),
         Optimizer("optimi_adamw", moments=2, compensated=True, foreach=1.0),
         Optimizer("optimi_lion", moments=1, compensated=True, foreach=1.0),
+        Optimizer("flash_adamw", moments=2, bits=8, block=64, least=0),  # scales of 32, in 16 bits
+        Optimizer("flash_lion", moments=1, bits=8, block=64, least=0),
         Optimizer("ademamix", moments=3, fixed=4),
         Optimizer("sgd"),
         Optimizer("sgd_momentum", moments=1),
@@ -121,7 +123,8 @@ ALIASES = {
     "paged_lion": "paged_lion_32bit",
     "adamw_bnb": "adamw_bnb_8bit",
     "rmsprop_8bit": "rmsprop_bnb_8bit",
-    "adam8bit": "adamw_8bit",
+    "adam_8bit": "adamw_8bit",
+    "flash_adam": "flash_adamw",
     "fused_adam": "adamw_torch_fused",
     "came_pytorch": "came",
     "ao_adamw_4bit": "adamw_torch_4bit",

@@ -5,6 +5,7 @@ Measured: bitsandbytes keeps float32 states whatever the weights' dtype is, torc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ _TORCHAO = {
 }
 _NAMES: Mapping[str, Mapping[str, str]] = {
     "torchao": _TORCHAO,
-    "bitsandbytes": dict.fromkeys(("Adam", "AdamW", "Adam32bit", "AdamW32bit"), "adamw_bnb_32bit"),
+    "bitsandbytes": dict.fromkeys(("AdamW", "AdamW32bit"), "adamw_bnb_32bit"),
     "lion_pytorch": {"Lion": "lion_pytorch"},
     "peft": {"create_lorafa_optimizer": "adamw_torch_one_by_one"},
     # A compensation for the rounding of 16-bit weights comes on top of its states.
@@ -56,8 +57,9 @@ _TABLES = ("embed", "lm_head")  # what Muon leaves to another optimizer, where a
 def named_optimizer(path: str, options: Mapping[str, Any]) -> str:
     """Return the memory model's name of a class by its qualified name and its options."""
     package, name = path.partition(".")[0], path.rpartition(".")[2]
-    if package == "bitsandbytes" and options.get("optim_bits") == 8:
-        name = name.removesuffix("8bit") + "8bit"
+    if package == "bitsandbytes":
+        name = re.sub("Adam(?!W)", "AdamW", name)
+        name = name.removesuffix("8bit") + "8bit" if options.get("optim_bits") == 8 else name
     name = _NAMES.get(package, {}).get(name, name.replace("DeepSpeedCPU", ""))
     if options.get("fused") is True:
         name += "_fused"

@@ -171,10 +171,11 @@ def _holds_outputs(script: Script) -> bool:
 def _recomputed(script: Script, facts: ModelFacts) -> Options:
     """What a script's calls compute again; torch's own means may keep some of it."""
     owner, on, _ = script.owner_of_checkpointing(facts)
+    selects = "selective" if script.may_use(*_SELECTS[on is True :]) else "full"
     if owner is not Owner.SCRIPT or on is True or _recomputes_losses(script):
-        return {"checkpointing": "full" if on else "none"}
+        return {"checkpointing": selects if on else "none"}
     notes = {"checkpointing": "the script itself chooses what is computed again"}
-    return {"checkpointing": "selective" if script.may_use(*_SELECTS) else "full", "notes": notes}
+    return {"checkpointing": selects, "notes": notes}
 
 
 def _recomputes_losses(script: Script) -> bool:
@@ -198,7 +199,7 @@ def _finished(
 ) -> Options:
     """The settings with what is decided beside a trainer or a loop, in other files too."""
     config = _config(script, trainer) if trainer is not None else None
-    if any(calls_anywhere(script, *ENABLERS)):
+    if values.get("checkpointing") != "selective" and any(calls_anywhere(script, *ENABLERS)):
         values["checkpointing"] = "full"
     if script.matches(_GROWING):
         values["expandable"] = True

@@ -105,6 +105,13 @@ def test_what_a_script_recomputes_itself_is_not_kept(top: str, after: str, wante
     assert ("checkpointing" in doubted) == (wanted != "none" and bool(top))
 
 
+def test_what_a_models_own_checkpointing_keeps_is_kept() -> None:
+    top = "from torch.utils.checkpoint import create_selective_checkpoint_contexts as contexts"
+    call = 'model.gradient_checkpointing_enable({"use_reentrant": False%s})'
+    assert loop(top, after=call % ', "context_fn": contexts')["checkpointing"] == "selective"
+    assert loop(after=call % "")["checkpointing"] == "full"
+
+
 OF_THE_LOSS = """\
 from torch.utils.checkpoint import checkpoint
 

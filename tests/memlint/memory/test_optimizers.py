@@ -52,6 +52,16 @@ CLASSES = {
         2.03,
     ),
     "8 bits": ("import bitsandbytes as bnb", ALL.format("bnb.optim.AdamW8bit"), 2.03, 2.03),
+    "8 bits of Adam without decay": (
+        "import bitsandbytes as bnb", ALL.format("bnb.optim.Adam8bit"), 2.03, 2.03
+    ),
+    "8 bits of momentum": (
+        "import bitsandbytes as bnb", ALL.format("bnb.optim.SGD8bit"), 1.02, 1.02
+    ),
+    # By its source: a scale of 16 bits for 32 numbers of 8 bits.
+    "FlashOptim's": (
+        "from flashoptim import FlashAdamW", ALL.format("FlashAdamW"), 2.125, 2.125
+    ),
     "Lion": ("from lion_pytorch import Lion", ALL.format("Lion"), 4.0, 2.0),
     "Lion of bitsandbytes": ("from bitsandbytes.optim import Lion", ALL.format("Lion"), 4.0, 4.0),
     "schedule-free": ("import schedulefree as sf", ALL.format("sf.AdamWScheduleFree"), 8.0, 4.0),
@@ -87,8 +97,11 @@ def test_states_are_as_large_as_the_class_makes_them(name: str) -> None:
     for width, wanted in ((4, wide), (2, narrow)):
         optimizer = find_optimizer(settings(written(imports, make))["optimizer"])
         assert optimizer is not None
-        size = state_bytes(optimizer, 1024 * 512, width, rows=1024, columns=512)
+        shape = {"rows": 1024, "columns": 512}
+        size = state_bytes(optimizer, 1024 * 512, width, **shape)
         assert size / (1024 * 512) == pytest.approx(wanted, rel=0.01)
+        # The Trainer alone keeps those of embeddings in 32 bits.
+        assert state_bytes(optimizer, 1024 * 512, width, embedding=True, **shape) == size
 
 
 MUON = "torch.optim.Muon([p for p in model.parameters() if p.ndim == 2])"
@@ -111,6 +124,13 @@ def test_an_optimizer_of_the_vectors_has_no_states_for_the_matrices() -> None:
     assert gib_of_states(pair) == pytest.approx(4 * 3.086e9 / 2**30, rel=0.01)
     with_tables = written("from muon import Muon", GROUPS)
     assert gib_of_states(with_tables) == pytest.approx(4 * 3.397e9 / 2**30, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["PagedAdam", "PagedAdam32bit", "PagedAdam8bit", "PagedAdamW"])
+def test_pages_of_states_are_not_torchs(name: str) -> None:
+    text = written("import bitsandbytes as bnb", ALL.format(f"bnb.optim.{name}"))
+    assert settings(text)["optimizer"].startswith("Paged")
+    assert gib_of_states(text) == 0
 
 
 def test_states_on_the_host_are_not_on_the_gpu() -> None:
