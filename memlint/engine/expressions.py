@@ -123,7 +123,9 @@ def _subscript(run: Interpreter, node: ast.Subscript) -> Value:
         if value is not None:
             return value
     if not isinstance(key, Constant):
-        return UNKNOWN
+        # A part of a list that is filled elsewhere.
+        part = isinstance(node.slice, ast.Slice) and _is_filled(inner)
+        return inner if part else UNKNOWN
     found = []
     for one in options(inner):
         if isinstance(one, Object) and isinstance(key.value, str):
@@ -138,6 +140,12 @@ def _subscript(run: Interpreter, node: ast.Subscript) -> Value:
         else:
             found.append(UNKNOWN)
     return merge(found)
+
+
+def _is_filled(value: Value) -> bool:
+    """True for a list of which it is not known what it holds in the end."""
+    lists = [one for one in options(value) if isinstance(one, Sequence)]
+    return len(lists) == len(options(value)) and any(one.open for one in lists)
 
 
 def _sequence(run: Interpreter, node: ast.List | ast.Tuple | ast.Set) -> Value:
@@ -327,7 +335,7 @@ def _lambda(run: Interpreter, node: ast.Lambda) -> Value:
 
 
 def _comprehension(run: Interpreter, node: Any) -> Value:
-    outer = run.scope
+    outer, first = run.scope, run._order
     run.scope = run.new_scope(outer)
     run.loops += 1
     nest, run.loop_nest = run.loop_nest, (*run.loop_nest, node)
@@ -350,6 +358,9 @@ def _comprehension(run: Interpreter, node: Any) -> Value:
     run.loops -= 1
     run.loop_nest = nest
     run.scope = outer
+    if isinstance(node, ast.ListComp):
+        run.lists.setdefault(node, []).append((first, run._order))
+        return Sequence((), "list", node, open=True)
     if not isinstance(node, ast.DictComp):
         return UNKNOWN
     made = run.new_dict(node)

@@ -7,6 +7,7 @@ where a function is out of sight, or calls one that is, the effect is unknown.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -129,7 +130,7 @@ class Dataset(Record):
             # Another program may have cut them.
             return False
         others = self._chain[1]
-        if not all(isinstance(one, Sequence) or _is_own(one) for one in others):
+        if not all(_is_written_list(one) or _is_own(one) for one in others):
             return False
         return not self.does(Lengths.PADDED, Lengths.CUT, Lengths.UNKNOWN)
 
@@ -156,18 +157,31 @@ class Dataset(Record):
 
     @property
     def invocations(self) -> Iterator[Invocation]:
-        """Yield the calls that make its rows: of functions that are mapped, and of the methods of a
-        class of the script. What the defaults switch off makes none."""
+        """Yield the calls that make its rows: of functions that are mapped or fill a list, and of
+        the methods of a class of the script. What the defaults switch off makes none."""
+        script = self.script
         for rows in self._chain[0]:
-            if rows.made_by is not None and self.script.is_off_by_default(rows.made_by.node):
+            if rows.made_by is not None and script.is_off_by_default(rows.made_by.node):
                 continue
             for part in (rows, *rows.applied):
-                yield from self.script._invocations_between(part.first, part.last)
+                yield from script._invocations_between(part.first, part.last)
         for value in options(self.value):
             if isinstance(value, Object) and value.cls is not None and not isinstance(value, Rows):
                 for method in methods_of(value.cls):
                     if method.name in _MAKE_ITEMS:
-                        yield from self.script._invocations_in(method)
+                        yield from script._invocations_in(method)
+        for first, last in self._fillings():
+            yield from script._invocations_between(first, last)
+
+    def _fillings(self) -> Iterator[tuple[int, int]]:
+        """Yield between which calls the lists were filled that it is, or is made of."""
+        made_by = [one.made_by for one in options(self.value) if isinstance(one, Object)]
+        made_by += [one.made_by for one in self.rows]
+        given = [value for one in made_by if one is not None for value in one.arguments]
+        for value in (self.value, *given):
+            for one in options(value):
+                if isinstance(one, Sequence) and one.node is not None:
+                    yield from self.script._run.lists.get(one.node, ())
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -203,6 +217,11 @@ class Dataset(Record):
             return None
         training = self.purpose is Purpose.TRAINING
         return config.effective(f"per_device_{'train' if training else 'eval'}_batch_size")
+
+
+def _is_written_list(value: Value) -> bool:
+    """True for a list that is written out; how long items are that are computed is not seen."""
+    return isinstance(value, Sequence) and not isinstance(value.node, ast.ListComp)
 
 
 def _is_own(value: Value) -> bool:
