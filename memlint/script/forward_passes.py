@@ -172,8 +172,11 @@ class Forward:
             return True
         values = [one for one in options(self.module) if isinstance(one, Object)]
         made = any(one.type is not None or one.cls is not None for one in values)
-        if self.facts.loads and made:
-            return agreed(gives_vocabulary(load) for load in self.facts.loads)
+        # One caller may be known and another not: a fault of the first is one.
+        each = (model_facts(self.script, run.module) for run in self.runs)
+        loads = self.facts.loads or [load for facts in each for load in facts.loads]
+        if loads and made:
+            return agreed(map(gives_vocabulary, loads))
         if self.own or made:
             return None
         return True if loads_language_models_only(self.script) else None
@@ -250,8 +253,8 @@ class Forward:
 
 
 def gives_vocabulary(load: Call) -> bool | None:
-    """``is_language_model``; None for classes of which nothing is known."""
-    if is_language_model(load):
+    """True for language models, masked ones too; None for classes of which nothing is known."""
+    if is_language_model(load) or "MaskedLM" in load.name:
         return True
     return False if load.name.startswith("transformers.") else None
 

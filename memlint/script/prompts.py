@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from memlint.engine.growth import products_in
-from memlint.engine.nodes import CallNode, Expression, called_name, holder_of
+from memlint.engine.growth import names_in, products_in
+from memlint.engine.nodes import CallNode, Expression, Node, called_name, holder_of
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Positions, Role
 from memlint.engine.usage import Way
@@ -84,7 +85,7 @@ def completions_together(script: Host) -> Group | None:
     """The completions that a loop draws for each prompt; None where nothing says more than one."""
     counts = [*_drawn_together(script)]
     if script.method_calls_anywhere("generate"):
-        counts += [*_repeated_tensors(script), *_repeated_lists(script)]
+        counts += [*_repeated_tensors(script), *_repeated_lists(script), *_drawn_in_turn(script)]
     if not counts:
         return None
     known = set(counts)
@@ -121,6 +122,39 @@ def _more_than_one(script: Host, call: Call, name: str) -> Iterator[int | None]:
             # ``num_return_sequences=args.group_size``; a variable of the keyword's own name, whose
             # default is one, says nothing.
             yield None
+
+
+def _drawn_in_turn(script: Host) -> Iterator[int | None]:
+    """The number of turns of a loop in which ``generate`` draws from the same prompt again:
+    ``for _ in range(group_size)``."""
+    steps = {loop for step in all_steps_of(script) for loop in (step.node, *step.epochs)}
+    for call in _in_steps(script, script.method_calls_anywhere("generate")):
+        for loop in {one.loops[-1] for one in call.invocations if one.loops} - steps:
+            times = _turns_alike(loop)
+            value = script.python(times) if times is not None else None
+            if type(value) is int and value > 1:
+                yield value
+            elif times is not None and type(value) is not int:
+                if re.search(_COUNTS, ast.unparse(times)):
+                    yield None
+
+
+def _turns_alike(loop: Node) -> Expression | None:
+    """How often a loop over a ``range`` turns, where no turn knows which it is."""
+    match loop:
+        case ast.For(target=ast.Name(id=turn), iter=ast.Call(func=func, args=[times]), body=inner):
+            pass
+        case ast.ListComp(
+            elt=item,
+            generators=[
+                ast.comprehension(target=ast.Name(id=turn), iter=ast.Call(func=func, args=[times]))
+            ],
+        ):
+            inner = [item]
+        case _:
+            return None
+    known = any(one.id == turn for one in names_in(*inner))
+    return None if known or getattr(func, "id", "") != "range" else times
 
 
 def _repeated_tensors(script: Host) -> Iterator[int | None]:
