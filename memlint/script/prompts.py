@@ -134,9 +134,12 @@ def _drawn_in_turn(script: Host) -> Iterator[int | None]:
             value = script.python(times) if times is not None else None
             if type(value) is int and value > 1:
                 yield value
-            elif times is not None and type(value) is not int:
-                if re.search(_COUNTS, ast.unparse(times)):
-                    yield None
+            elif times is not None and value is UNSURE and _is_count(ast.unparse(times)):
+                yield None
+
+
+def _is_count(name: str) -> bool:
+    return re.search(_COUNTS, name) is not None
 
 
 def _turns_alike(loop: Node) -> Expression | None:
