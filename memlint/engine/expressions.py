@@ -70,6 +70,9 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.IsNot: operator.is_not,
 }
 
+# Of a dict from which an unknown key takes something.
+_MOST_CHOICES = 4
+
 _BUILTIN_NAMES = frozenset(
     dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__
 )
@@ -125,7 +128,7 @@ def _subscript(run: Interpreter, node: ast.Subscript) -> Value:
     if not isinstance(key, Constant):
         # A part of a list that is filled elsewhere.
         part = isinstance(node.slice, ast.Slice) and _is_filled(inner)
-        return inner if part else UNKNOWN
+        return inner if part else _any_callable(run, inner)
     found = []
     for one in options(inner):
         if isinstance(one, Object) and isinstance(key.value, str):
@@ -140,6 +143,15 @@ def _subscript(run: Interpreter, node: ast.Subscript) -> Value:
         else:
             found.append(UNKNOWN)
     return merge(found)
+
+
+def _any_callable(run: Interpreter, table: Value) -> Value:
+    """What a key that is not known takes from a dict of functions or classes: one of them."""
+    if not isinstance(table, Object) or table.type != "dict" or table.open:
+        return UNKNOWN
+    values = [one.value for one in run.bindings(table).values()]
+    named = all(isinstance(one, Function | Class | Symbol) for one in values)
+    return merge(values) if named and len(values) <= _MOST_CHOICES else UNKNOWN
 
 
 def _is_filled(value: Value) -> bool:

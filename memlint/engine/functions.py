@@ -132,6 +132,8 @@ def _call_one_of(run: Interpreter, callees: list[Value], invocation: Invocation)
         return _call_own_modules(run, callees, invocation)
     results: list[Value] = []
     for one in callees[:3]:
+        if isinstance(one, Symbol) and run.project is not None:
+            one = project_value(run, one.name) or one
         if isinstance(one, Function) and can_follow(run, one):
             run.branches += 1
             results.append(call_function(run, one, invocation))
