@@ -175,8 +175,9 @@ class Forward:
         # One caller may be known and another not: a fault of the first is one.
         each = (model_facts(self.script, run.module) for run in self.runs)
         loads = self.facts.loads or [load for facts in each for load in facts.loads]
-        if loads and made:
-            return agreed(map(gives_vocabulary, loads))
+        answer = agreed(map(gives_vocabulary, loads)) if loads else None
+        if answer or (loads and made):
+            return answer
         if self.own or made:
             return None
         return True if loads_language_models_only(self.script) else None
@@ -254,7 +255,7 @@ class Forward:
 
 def gives_vocabulary(load: Call) -> bool | None:
     """True for language models, masked ones too; None for classes of which nothing is known."""
-    if is_language_model(load) or "MaskedLM" in load.name:
+    if is_language_model(load) or "MaskedLM" in load.name or load.name == "whisper.load_model":
         return True
     return False if load.name.startswith("transformers.") else None
 
