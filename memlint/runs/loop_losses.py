@@ -14,7 +14,7 @@ from memlint.runs.trainer_batches import doubt_of_load
 from memlint.script.called import Call
 from memlint.script.forward_passes import Forward, all_forwards_of, are_of_one_model
 from memlint.script.handwritten_losses import LossForm, TokenLoss, are_read_alone
-from memlint.script.loaded_models import ModelFacts
+from memlint.script.loaded_models import ModelFacts, is_language_model
 from memlint.script.model import Script
 from memlint.script.readers import leaves_logits, reads_unknown_logits
 from memlint.script.reads import fields_read, forward_of
@@ -104,7 +104,7 @@ def _is_deferrable(script: Script, loads: list[Call]) -> bool:
     if script.imports_package("deepspeed", "apex"):
         # The first takes the head's weights away, the other puts functions into other precisions.
         return False
-    return all(one.method == "from_pretrained" for one in loads)
+    return all(one.method == "from_pretrained" and is_language_model(one) for one in loads)
 
 
 def _read_deferred(script: Script, losses: list[TokenLoss]) -> bool:
