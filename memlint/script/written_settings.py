@@ -149,9 +149,10 @@ def _composed(run: Interpreter, folder: str, name: str, depth: int = 0) -> dict[
         chosen = one.items() if isinstance(one, Mapping) else [("", one)]
         for group, choice in chosen:
             part = own if choice == "_self_" else _of_group(run, folder, group, choice, depth)
-            if part is None:
+            if part is None and (not group or "@" in group):
                 return None
-            _merge(result, part)
+            # Nothing is known of a group whose file is not there.
+            _merge(result, part if part is not None else {group: "???"})
     if not isinstance(defaults, list) or "_self_" not in defaults:
         _merge(result, own)
     return result
