@@ -175,6 +175,7 @@ def _sequence(run: Interpreter, node: ast.List | ast.Tuple | ast.Set) -> Value:
         else:
             items.append(run.eval(element))
     kind = {ast.List: "list", ast.Tuple: "tuple"}.get(type(node), "set")
+    run.filled[node] = run._order, run._order
     return Sequence(tuple(items), kind, node, is_open)
 
 
@@ -371,7 +372,7 @@ def _comprehension(run: Interpreter, node: Any) -> Value:
     run.loop_nest = nest
     run.scope = outer
     if isinstance(node, ast.ListComp):
-        run.lists.setdefault(node, []).append((first, run._order))
+        run.filled[node] = first, run._order
         return Sequence((), "list", node, open=True)
     if not isinstance(node, ast.DictComp):
         return UNKNOWN

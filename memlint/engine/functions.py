@@ -35,14 +35,12 @@ from memlint.engine.values import (
     Object,
     OneOf,
     Partial,
-    Sequence,
     Symbol,
     Unknown,
     Value,
     library_base,
     merge,
     merge_bindings,
-    options,
 )
 
 if TYPE_CHECKING:
@@ -480,10 +478,6 @@ def call_function(run: Interpreter, function: Function, invocation: Invocation |
     if not isinstance(value, Function):  # which is for the caller to run
         run.run_uncalled(start)
     run.extents.setdefault(node, []).append((first, run._order))
-    for one in options(value):
-        for part in (one, *(one.items if isinstance(one, Sequence) else ())):
-            if isinstance(part, Sequence) and part.open and part.node is not None:
-                run.lists.setdefault(part.node, []).append((first, run._order))
     run.active.discard((node, function.scope))
     run.depth -= 1
     return_to(run, frame)

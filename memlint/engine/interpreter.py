@@ -167,8 +167,8 @@ class Interpreter:
         self.modules: dict[int | str, Value] = {}
         # For each loop, the names that a step leaves bound to outputs or tensors, once a run.
         self.loop_ends: dict[ast.AST, list[dict[str, Binding]]] = {}
-        # Between which calls the lists were made that comprehensions and functions return.
-        self.lists: dict[ast.AST, list[tuple[int, int]]] = {}
+        # Between which calls lists were filled.
+        self.filled: dict[ast.AST, tuple[int, int]] = {}
 
     # -- the run ---------------------------------------------------------------------------------
 

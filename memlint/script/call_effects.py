@@ -116,6 +116,8 @@ def _change(run: Interpreter, invocation: Invocation) -> Value | None:
     if adds and not before.open and run.loops == 0 and run.has_room(before.size):
         items, is_open = (*items, invocation.arguments[0]), False
     changed = run.bounded(Sequence(items, before.kind, before.node, is_open))
+    if before.node in run.filled:
+        run.filled[before.node] = run.filled[before.node][0], run._order
     if isinstance(func.value, ast.Name):
         rebind(run, func.value.id, changed)
     elif isinstance(func.value, ast.Attribute):

@@ -180,8 +180,8 @@ class Dataset(Record):
         given = [value for one in made_by if one is not None for value in one.arguments]
         for value in (self.value, *given):
             for one in options(value):
-                if isinstance(one, Sequence) and one.node is not None:
-                    yield from self.script._run.lists.get(one.node, ())
+                if isinstance(one, Sequence) and one.node in self.script._run.filled:
+                    yield self.script._run.filled[one.node]
 
     @property
     def effects(self) -> tuple[Effect, ...]:
