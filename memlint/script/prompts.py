@@ -131,15 +131,7 @@ def _drawn_in_turn(script: Host) -> Iterator[int | None]:
     for call in _in_steps(script, script.method_calls_anywhere("generate")):
         for loop in {one.loops[-1] for one in call.invocations if one.loops} - steps:
             times = _turns_alike(loop)
-            value = script.python(times) if times is not None else None
-            if type(value) is int and value > 1:
-                yield value
-            elif times is not None and value is UNSURE and _is_count(ast.unparse(times)):
-                yield None
-
-
-def _is_count(name: str) -> bool:
-    return re.search(_COUNTS, name) is not None
+            yield from _count(script, times) if times is not None else ()
 
 
 def _turns_alike(loop: Node) -> Expression | None:
@@ -217,7 +209,7 @@ def _count(script: Host, times: Expression) -> Iterator[int | None]:
     value = script.python(times)
     if type(value) is int and value > 1:
         yield value
-    elif type(value) is not int and re.search(_COUNTS, script.text(times)):
+    elif type(value) is not int and re.search(_COUNTS, ast.unparse(times)):
         yield None
 
 
