@@ -136,9 +136,10 @@ def _drawn_in_turn(script: Host) -> Iterator[int | None]:
 
 def _turns_alike(loop: Node) -> Expression | None:
     """How often a loop over a ``range`` turns, where no turn knows which it is."""
+    inner: list[ast.AST]
     match loop:
-        case ast.For(target=ast.Name(id=turn), iter=ast.Call(func=func, args=[times]), body=inner):
-            pass
+        case ast.For(target=ast.Name(id=turn), iter=ast.Call(func=func, args=[times]), body=body):
+            inner = [*body]
         case ast.ListComp(
             elt=item,
             generators=[
