@@ -157,8 +157,8 @@ class Dataset(Record):
 
     @property
     def invocations(self) -> Iterator[Invocation]:
-        """Yield the calls that make its rows: of functions that are mapped or fill a list, and of
-        the methods of a class of the script. What the defaults switch off makes none."""
+        """Yield the calls that make its rows: of functions that are mapped, and of the methods of a
+        class of the script. What the defaults switch off makes none."""
         script = self.script
         for rows in self._chain[0]:
             if rows.made_by is not None and script.is_off_by_default(rows.made_by.node):
@@ -170,18 +170,17 @@ class Dataset(Record):
                 for method in methods_of(value.cls):
                     if method.name in _MAKE_ITEMS:
                         yield from script._invocations_in(method)
-        for first, last in self._fillings():
-            yield from script._invocations_between(first, last)
 
-    def _fillings(self) -> Iterator[tuple[int, int]]:
-        """Yield between which calls the lists were filled that it is, or is made of."""
+    @property
+    def fillings(self) -> Iterator[Invocation]:
+        """Yield the calls between which the lists were filled that it is, or is made of."""
         made_by = [one.made_by for one in options(self.value) if isinstance(one, Object)]
         made_by += [one.made_by for one in self.rows]
         given = [value for one in made_by if one is not None for value in one.arguments]
         for value in (self.value, *given):
             for one in options(value):
                 if isinstance(one, Sequence) and one.node in self.script._run.filled:
-                    yield self.script._run.filled[one.node]
+                    yield from self.script._invocations_between(*self.script._run.filled[one.node])
 
     @property
     def effects(self) -> tuple[Effect, ...]:

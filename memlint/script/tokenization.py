@@ -81,6 +81,8 @@ class Tokenization(Record):
             return False
         if self.call.node in _rows_trained_on(script):
             return True
+        if self.call.node in _lists_trained_on(script) and _becomes_row(script, self.call.node):
+            return True
         if self.from_text and are_trained_on(script, self.call.node):
             return True
         if function is None:
@@ -198,6 +200,21 @@ def _rows_trained_on(script: Host) -> frozenset[CallNode]:
         if dataset.purpose is Purpose.TRAINING
         for invocation in dataset.invocations
     )
+
+
+@query
+def _lists_trained_on(script: Host) -> frozenset[CallNode]:
+    """The calls that are made while lists are filled that are trained on."""
+    data = (one for one in all_datasets_of(script) if one.purpose is Purpose.TRAINING)
+    return frozenset(invocation.node for one in data for invocation in one.fillings)
+
+
+def _becomes_row(script: Host, node: Node) -> bool:
+    """True if what a call makes is returned or put into a list; a prompt goes to a model."""
+    uses = list(uses_of(script, node, _holds_rows))
+    given = {use.name for use in uses if use.way is Way.GIVEN}
+    kept = any(use.way is Way.RETURNED for use in uses) or not given.isdisjoint(_GROWS)
+    return kept and given.isdisjoint(GENERATES)
 
 
 @query

@@ -24,6 +24,12 @@ def encode(tokenizer, rows):
         found.append({"input_ids": ids["input_ids"][0], "labels": ids["input_ids"][0]})
     return found
 """
+ASKED = """
+def encode(tokenizer, row):
+    asked = tokenizer(row["text"], max_length=512, padding="max_length", return_tensors="pt")
+    answer = teacher.generate(**asked)
+    return tokenizer(tokenizer.decode(answer[0]), truncation=True, max_length=512)
+"""
 TRAINER = """
 from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
 from parts.rows import encode
@@ -68,6 +74,7 @@ PADDED = {
 }
 OTHERS = {
     "rows to evaluate": (ONE_ROW, TRAINER, EACH, "ready", "made"),
+    "what a teacher is asked": (ASKED, TRAINER, EACH, "made", "None"),
     "rows that nothing reads": (ONE_ROW, TRAINER, EACH, "ready", "None"),
     "rows that are as long as their text": (
         ONE_ROW.replace('"max_length")', "False)"), TRAINER, EACH, "made", "None",
