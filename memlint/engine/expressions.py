@@ -126,9 +126,7 @@ def _subscript(run: Interpreter, node: ast.Subscript) -> Value:
         if value is not None:
             return value
     if not isinstance(key, Constant):
-        # A part of a list that is filled elsewhere.
-        part = isinstance(node.slice, ast.Slice) and _is_filled(inner)
-        return inner if part else _any_callable(run, inner)
+        return _some_part(run, node, inner)
     found = []
     for one in options(inner):
         if isinstance(one, Object) and isinstance(key.value, str):
@@ -145,8 +143,11 @@ def _subscript(run: Interpreter, node: ast.Subscript) -> Value:
     return merge(found)
 
 
-def _any_callable(run: Interpreter, table: Value) -> Value:
-    """What a key that is not known takes from a dict of functions or classes: one of them."""
+def _some_part(run: Interpreter, node: ast.Subscript, table: Value) -> Value:
+    """A part of a list that is filled elsewhere; what a key that is not known takes from a dict of
+    functions or classes: one of them."""
+    if isinstance(node.slice, ast.Slice) and _is_filled(table):
+        return table
     if not isinstance(table, Object) or table.type != "dict" or table.open:
         return UNKNOWN
     values = [one.value for one in run.bindings(table).values()]
@@ -156,8 +157,8 @@ def _any_callable(run: Interpreter, table: Value) -> Value:
 
 def _is_filled(value: Value) -> bool:
     """True for a list of which it is not known what it holds in the end."""
-    lists = [one for one in options(value) if isinstance(one, Sequence)]
-    return len(lists) == len(options(value)) and any(one.open for one in lists)
+    lists = [one.open for one in options(value) if isinstance(one, Sequence)]
+    return len(lists) == len(options(value)) and any(lists)
 
 
 def _sequence(run: Interpreter, node: ast.List | ast.Tuple | ast.Set) -> Value:
@@ -296,8 +297,7 @@ def _compare(run: Interpreter, node: ast.Compare) -> Value:
     right, op = rights[0], type(node.ops[0])
     if isinstance(left, Constant) and isinstance(right, Constant) and op in _COMPARE:
         compared = _compared(node.ops[0], left, right, node)
-        literal = compared is not None and compared.origin is Provenance.LITERAL
-        return compared if compared is not None and literal else UNKNOWN
+        return compared if compared and compared.origin is Provenance.LITERAL else UNKNOWN
     against_none = isinstance(right, Constant) and right.value is None
     is_something = _is_passed(run, node.left, left) or _is_something(run, node.left, left)
     if op in (ast.Is, ast.IsNot) and against_none and is_something:

@@ -128,20 +128,23 @@ def _call_one_of(run: Interpreter, callees: list[Value], invocation: Invocation)
     roots = [one.root if isinstance(one, Object) else one for one in callees]
     if all(isinstance(one, Object) and one.cls and is_module(one) for one in roots):
         return _call_own_modules(run, callees, invocation)
-    results: list[Value] = []
-    for one in callees[:3]:
-        if isinstance(one, Symbol) and run.project is not None:
-            one = project_value(run, one.name) or one
-        if isinstance(one, Function) and can_follow(run, one):
-            run.branches += 1
-            results.append(call_function(run, one, invocation))
-            run.branches -= 1
-        else:
-            results.append(UNKNOWN)
+    results = [_followed(run, one, invocation) for one in callees[:3]]
     module = one_of_modules(run, invocation, callees)
     if module is not None:
         return forward(run, invocation, *module)
     return merge([*results, UNKNOWN])
+
+
+def _followed(run: Interpreter, callee: Value, invocation: Invocation) -> Value:
+    """What one of several functions returns, of this file or of another."""
+    if isinstance(callee, Symbol) and run.project is not None:
+        callee = project_value(run, callee.name) or callee
+    if not isinstance(callee, Function) or not can_follow(run, callee):
+        return UNKNOWN
+    run.branches += 1
+    value = call_function(run, callee, invocation)
+    run.branches -= 1
+    return value
 
 
 def _call_own_modules(run: Interpreter, callees: list[Value], invocation: Invocation) -> Value:

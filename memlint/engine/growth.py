@@ -315,3 +315,27 @@ def starts_of(call: ast.Call) -> tuple[ast.expr, ...]:
     if call.args:
         return tuple(call.args)
     return (call.func.value,) if isinstance(call.func, ast.Attribute) else ()
+
+
+def written(node: ast.AST) -> str:
+    """An expression of any file as it may be written."""
+    return ast.unparse(node)
+
+
+def turns_alike(loop: ast.AST) -> ast.expr | None:
+    """How often a loop over a ``range`` turns, where no turn knows which it is."""
+    inner: list[ast.AST]
+    match loop:
+        case ast.For(target=ast.Name(id=turn), iter=ast.Call(func=func, args=[times]), body=body):
+            inner = [*body]
+        case ast.ListComp(
+            elt=item,
+            generators=[
+                ast.comprehension(target=ast.Name(id=turn), iter=ast.Call(func=func, args=[times]))
+            ],
+        ):
+            inner = [item]
+        case _:
+            return None
+    known = any(one.id == turn for one in names_in(*inner))
+    return None if known or getattr(func, "id", "") != "range" else times

@@ -132,3 +132,7 @@ def calls_in(*roots: ast.AST) -> list[ast.Call]:
 
 def is_lambda(node: ast.AST) -> bool:
     return isinstance(node, ast.Lambda)
+
+
+def is_comprehension(node: Node | None) -> bool:
+    return isinstance(node, ast.ListComp)

@@ -7,13 +7,12 @@ where a function is out of sight, or calls one that is, the effect is unknown.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from functools import cached_property
 
 from memlint.engine.definitions import methods_of
 from memlint.engine.growth import source_of
-from memlint.engine.nodes import CallNode, Expression, holder_of
+from memlint.engine.nodes import CallNode, Expression, holder_of, is_comprehension
 from memlint.engine.preparing import speaks_of_lengths
 from memlint.engine.project import is_elsewhere
 from memlint.engine.rows import KEEPS_ROWS, Rows
@@ -220,7 +219,7 @@ class Dataset(Record):
 
 def _is_written_list(value: Value) -> bool:
     """True for a list that is written out; how long items are that are computed is not seen."""
-    return isinstance(value, Sequence) and not isinstance(value.node, ast.ListComp)
+    return isinstance(value, Sequence) and not is_comprehension(value.node)
 
 
 def _is_own(value: Value) -> bool:

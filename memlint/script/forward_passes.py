@@ -172,15 +172,19 @@ class Forward:
             return True
         values = [one for one in options(self.module) if isinstance(one, Object)]
         made = any(one.type is not None or one.cls is not None for one in values)
-        # One caller may be known and another not: a fault of the first is one.
-        each = (model_facts(self.script, run.module) for run in self.runs)
-        loads = self.facts.loads or [load for facts in each for load in facts.loads]
-        answer = agreed(map(gives_vocabulary, loads)) if loads else None
-        if answer or (loads and made):
+        answer = agreed(map(gives_vocabulary, self._loads)) if self._loads else None
+        if answer or (self._loads and made):
             return answer
         if self.own or made:
             return None
         return True if loads_language_models_only(self.script) else None
+
+    @cached_property
+    def _loads(self) -> tuple[Call, ...]:
+        """The loads of its model; where one caller is known and another not, those of the first: a
+        fault of the first is one."""
+        each = (model_facts(self.script, run.module) for run in self.runs)
+        return self.facts.loads or tuple(load for facts in each for load in facts.loads)
 
     @cached_property
     def gives_full_logits(self) -> bool | None:

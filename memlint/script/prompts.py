@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from memlint.engine.growth import names_in, products_in
-from memlint.engine.nodes import CallNode, Expression, Node, called_name, holder_of
+from memlint.engine.growth import products_in, turns_alike, written
+from memlint.engine.nodes import CallNode, Expression, called_name, holder_of
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Positions, Role
 from memlint.engine.usage import Way
@@ -130,27 +129,8 @@ def _drawn_in_turn(script: Host) -> Iterator[int | None]:
     steps = {loop for step in all_steps_of(script) for loop in (step.node, *step.epochs)}
     for call in _in_steps(script, script.method_calls_anywhere("generate")):
         for loop in {one.loops[-1] for one in call.invocations if one.loops} - steps:
-            times = _turns_alike(loop)
+            times = turns_alike(loop)
             yield from _count(script, times) if times is not None else ()
-
-
-def _turns_alike(loop: Node) -> Expression | None:
-    """How often a loop over a ``range`` turns, where no turn knows which it is."""
-    inner: list[ast.AST]
-    match loop:
-        case ast.For(target=ast.Name(id=turn), iter=ast.Call(func=func, args=[times]), body=body):
-            inner = [*body]
-        case ast.ListComp(
-            elt=item,
-            generators=[
-                ast.comprehension(target=ast.Name(id=turn), iter=ast.Call(func=func, args=[times]))
-            ],
-        ):
-            inner = [item]
-        case _:
-            return None
-    known = any(one.id == turn for one in names_in(*inner))
-    return None if known or getattr(func, "id", "") != "range" else times
 
 
 def _repeated_tensors(script: Host) -> Iterator[int | None]:
@@ -210,7 +190,7 @@ def _count(script: Host, times: Expression) -> Iterator[int | None]:
     value = script.python(times)
     if type(value) is int and value > 1:
         yield value
-    elif type(value) is not int and re.search(_COUNTS, ast.unparse(times)):
+    elif type(value) is not int and re.search(_COUNTS, written(times)):
         yield None
 
 

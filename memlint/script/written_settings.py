@@ -149,10 +149,9 @@ def _composed(run: Interpreter, folder: str, name: str, depth: int = 0) -> dict[
         chosen = one.items() if isinstance(one, Mapping) else [("", one)]
         for group, choice in chosen:
             part = own if choice == "_self_" else _of_group(run, folder, group, choice, depth)
-            if part is None and (not group or "@" in group):
+            if part is None:
                 return None
-            # Nothing is known of a group whose file is not there.
-            _merge(result, part if part is not None else {group: "???"})
+            _merge(result, part)
     if not isinstance(defaults, list) or "_self_" not in defaults:
         _merge(result, own)
     return result
@@ -166,6 +165,9 @@ def _of_group(
     if not isinstance(chosen, str) or path.startswith(("override ", "optional ")):
         return {}
     inner = _composed(run, folder, f"{path}/{chosen}" if path else chosen, depth + 1)
+    if inner is None and path and not place:
+        # Nothing is known of a group whose file is not there.
+        return {path: "???"}
     if inner is None or not path:
         return inner
     for part in reversed((place or path).replace("/", ".").split(".")):
