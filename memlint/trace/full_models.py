@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from memlint.api.knowledge.model_types import model_type
 from memlint.proof.stand_ins import sample_rows
 from memlint.proof.stand_ins.tiny_models import replace_loaders, with_architecture
 from memlint.proof.stand_ins.tiny_tokens import replace_tokenizers
@@ -63,6 +64,7 @@ def _load_models(gpu: FakeGpu, assumed: list[str]) -> None:
         values = _find(name)
         if values is not None:
             kind = str(values.pop("model_type"))
+            values.setdefault("dtype", model_type(kind).stored or "bfloat16")
             return with_architecture(transformers.AutoConfig.for_model(kind, **values))
         if config_class is None:
             raise ValueError(f"{name}: no model of that name is known, so its size is not")
