@@ -54,6 +54,7 @@ def move_to_cpu() -> None:
         return real_accelerator(check_available) if by_torch else torch.device("cpu")
 
     torch.accelerator.current_accelerator = accelerator
+    torch.cpu.is_bf16_supported = lambda *a: True  # what a script then asks
     torch.cuda.get_device_capability = lambda *a: (8, 0)
     torch.cuda.get_device_name = lambda *a: "stand-in"
     torch.cuda.empty_cache = lambda: None
