@@ -7,7 +7,8 @@ from typing import NamedTuple
 from memlint.api.lookup import Api
 from memlint.api.target_versions import newest
 from memlint.memory.fit import Fitted, Measure, candidates, fit, run_of
-from memlint.memory.prices import Run, with_pricing
+from memlint.memory.prices import Run
+from memlint.memory.settings import with_pricing
 from memlint.rule import registry
 from memlint.rule.findings import Applicability
 from memlint.rule.savings import Pricing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from memlint.memory.fit import Fitted
     from memlint.parallel.sharding_search import Shared
     from memlint.rule.findings import Finding
-    from memlint.run.described import Described
+    from memlint.run.description import Described
 
 
 class Asked(NamedTuple):
@@ -187,7 +188,7 @@ def results(
 def _result(run: Described, asked: Asked) -> Estimate | Fitted | Shared:
     """Raises ``SettingsError``, a ``ValueError``: a setting or the model is not known."""
     from memlint.memory import estimate
-    from memlint.memory.prices import with_pricing
+    from memlint.memory.settings import with_pricing
 
     settings = with_pricing(run.settings, asked.pricing)
     if asked.fit and asked.gpus > 1:
@@ -236,22 +237,28 @@ def _text(
     assumptions: tuple[str, ...],
     several: bool,
 ) -> str:
-    from memlint.memory import Estimate
-    from memlint.memory.fit import Fitted
-    from memlint.reports import fit_report, sharing_report
-    from memlint.reports import memory as report
-
     parts = []
     for run, result in shown:
         head = [f"{run.place}: {run.said}"] if several else []
-        if isinstance(result, Estimate):
-            lines = iter([report.as_text(result)])
-        elif isinstance(result, Fitted):
-            lines = fit_report.lines(result, run.script, assumptions)
-        else:
-            lines = sharing_report.lines(result)
-        parts.append("\n".join((*head, *lines)))
+        parts.append("\n".join((*head, *_lines(run, result, assumptions))))
     return "\n\n".join(parts)
+
+
+def _lines(
+    run: Described, result: Estimate | Fitted | Shared, assumptions: tuple[str, ...]
+) -> Iterable[str]:
+    from memlint.memory import Estimate
+
+    if isinstance(result, Estimate):
+        from memlint.reports import memory as report
+
+        return [report.as_text(result)]
+    from memlint.memory.fit import Fitted
+    from memlint.reports import fit_report, sharing_report
+
+    if isinstance(result, Fitted):
+        return fit_report.lines(result, run.script, assumptions)
+    return sharing_report.lines(result)
 
 
 def _json(

@@ -9,8 +9,7 @@ import click
 from memlint.cli.estimate import Asked, results
 from memlint.cli.runs_of_file import configured, runs_of_file
 from memlint.memory.fit import Fitted, run_of
-from memlint.memory.prices import with_pricing
-from memlint.memory.settings import Settings
+from memlint.memory.settings import Settings, with_pricing
 from memlint.memory.trainer_kinds import kind_of
 from memlint.parallel.sharding_search import Shared
 from memlint.reports.fit_report import gib, range_of

@@ -11,12 +11,13 @@ from memlint.cli.inputs import Usage
 from memlint.cli.options import Machine
 from memlint.memory import SettingsError
 from memlint.memory.fit import Measure, fit, measure_of_batch, run_of
-from memlint.memory.prices import with_pricing
+from memlint.memory.settings import with_pricing
 from memlint.project.targets import Targets
 from memlint.recipes.document import DocumentError
 from memlint.reports import fit_report
 from memlint.rule.findings import Applicability
-from memlint.run.described import Described, NoRunError, runs_in
+from memlint.run.described import NoRunError, runs_in
+from memlint.run.description import Described
 from memlint.run.jobs import Job
 from memlint.run.runs import Runs
 from memlint.source import Source

@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from memlint.memory.oom_candidates import Candidate, Explanation
     from memlint.rule.findings import Finding
-    from memlint.run.described import Described
+    from memlint.run.description import Described
 
 _SHOWN = 5
 _NEAR = 0.03  # of a GPU's memory, which drivers report as a little more or less
@@ -161,7 +161,7 @@ def _placed(fixes: Iterable[str], found: Mapping[str, str]) -> list[str]:
 
 
 def _lines(explanation: Explanation, found: Mapping[str, str]) -> Iterator[str]:
-    from memlint.memory.oom_candidates import format_size
+    from memlint.memory.lifetimes import format_size
 
     message = explanation.message
     where = f" on GPU {message.gpu}" if message.gpu is not None else ""

@@ -13,7 +13,7 @@ import click
 if TYPE_CHECKING:
     from memlint.api.lookup import Api
     from memlint.project.config import Settings
-    from memlint.run.described import Described
+    from memlint.run.description import Described
     from memlint.source import Source
 
 _MOST_TRIED, _MOST_SHOWN = 60, 12  # files of a folder
@@ -26,7 +26,7 @@ def runs_of_file(
 
     ``train.sh:12`` is the run of the command on that line.
     """
-    from memlint.run.described import Described
+    from memlint.run.description import Described
 
     if settings_file is not None and script is None:
         from memlint.memory.settings import SettingsError, check_inner_names

@@ -14,7 +14,7 @@ from typing import Any
 from memlint.memory.checkpoints import architecture_of
 from memlint.memory.prices import Changes, Run, effect_of, merged, without_logits
 from memlint.memory.settings import Quantization, Settings, SettingsError
-from memlint.memory.trades import trade_of
+from memlint.memory.trades import SMALLER, trade_of
 from memlint.memory.trainer_kinds import kind_of
 from memlint.rule.findings import Applicability, Finding
 from memlint.rule.savings import ends
@@ -47,7 +47,6 @@ _BY_HAND, _UNSAFE = 0.35, 0.1  # what a person's work, and a doubt, are worth in
 _TIERS = ("leaves what is learned alone", "changes numerics", "changes the method")
 _NUMERICS = ("optimizer", "weights_dtype", "compute_dtype", "autocast", "packed")
 _STEPS = "gradient_accumulation"
-SMALLER = "FIT"  # the code of findings that are asked for here alone, and have no page
 _METHOD = ("method", "quantization", "lora", "seq_len", "completion_len", "prompt_len")
 _NF4: Changes = (("method", "qlora"), ("quantization", Quantization(bits=4, type="nf4")))
 

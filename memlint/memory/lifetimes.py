@@ -330,3 +330,11 @@ class Best:
 
 def _number(numbers: dict[int, int], storage: Storage) -> int:
     return numbers.setdefault(id(storage), 10 + len(numbers))
+
+
+def format_size(size: int) -> str:
+    """A size as torch shows it."""
+    for power, unit in ((30, "GiB"), (20, "MiB")):
+        if size >= 2**power:
+            return f"{size / 2**power:.2f} {unit}"
+    return f"{size / 2**10:.2f} KiB"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memlint.memory.checkpoints import find_architecture, find_config
+from memlint.memory.lifetimes import format_size
 from memlint.memory.oom_log import DATA, Evidence, Log, Message, read_frames, read_log
 from memlint.memory.oom_tensors import FIXED, LINEAR, SQUARE, Sized, Table, likelihood, table_of
 from memlint.memory.settings import Settings, SettingsError, dtype_width, read_settings, replace
@@ -314,11 +315,3 @@ def _at_rows(unit: float, growth: int, table: Table, low: int, high: int) -> tup
 def _relative(low: int, high: int) -> float:
     """The share of all sizes, spread over their logarithm, that lies in the interval."""
     return max(math.log(high / max(low, 1)), 1e-9) / _NATS
-
-
-def format_size(size: int) -> str:
-    """A size as torch shows it."""
-    for power, unit in ((30, "GiB"), (20, "MiB")):
-        if size >= 2**power:
-            return f"{size / 2**power:.2f} {unit}"
-    return f"{size / 2**10:.2f} KiB"

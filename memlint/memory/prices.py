@@ -21,7 +21,7 @@ from memlint.memory.checkpoints import find_config, with_head
 from memlint.memory.config_values import ConfigError
 from memlint.memory.gpus import Gpu, find_gpu
 from memlint.memory.optimizers import IN_BACKWARD
-from memlint.memory.settings import Settings, SettingsError, read_with, replace
+from memlint.memory.settings import Settings, SettingsError, replace, with_pricing
 from memlint.memory.timeline import Phase, Timeline
 from memlint.memory.trainer_kinds import head_of, kind_of
 from memlint.memory.training_run import TrainingRun
@@ -335,11 +335,6 @@ def read_run(values: Mapping[str, Any], pricing: Pricing) -> Run | None:
 @lru_cache(maxsize=64)
 def _named(model: str, head: str | None, labels: int) -> Architecture:
     return with_head(find_config(model), head, labels)
-
-
-def with_pricing(values: Mapping[str, Any], pricing: Pricing) -> Settings:
-    """The settings of a run with its GPU and what is assumed."""
-    return read_with(values, pricing.gpu, pricing.assumptions)
 
 
 def check_pricing(pricing: Pricing) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from memlint.memory.sharding import SHARDING_OPTIONS, unread
 from memlint.memory.trainer_kinds import KINDS
+from memlint.rule.savings import Pricing
 from memlint.source.record import Record
 
 
@@ -254,6 +255,11 @@ def read_with(values: Mapping[str, Any], gpu: str, assumptions: Iterable[str]) -
     for key, value in extra:
         settings = with_assumption(settings, key, value)
     return settings
+
+
+def with_pricing(values: Mapping[str, Any], pricing: Pricing) -> Settings:
+    """The settings of a run with its GPU and what is assumed."""
+    return read_with(values, pricing.gpu, pricing.assumptions)
 
 
 def dtype_width(name: str) -> int:

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 from memlint.source.record import NamedTuple
 
+SMALLER = "FIT"  # the code of findings that are asked for here alone, and have no page
+
 
 class Trade(NamedTuple):
     """A sentence on what a change costs. setting, part: the setting that it changes, and a part of

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlint.memory import Estimate, estimate
-from memlint.memory.prices import Changes, Run, Step, steps, with_pricing
+from memlint.memory.prices import Changes, Run, Step, steps
+from memlint.memory.settings import with_pricing
 from memlint.page.slider_grid import Bars, Grid, bars_of, grid_of
 from memlint.project.targets import Targets
 from memlint.recipes.document import DocumentError
 from memlint.rule.savings import Pricing
-from memlint.run.described import Described, runs_in
+from memlint.run.described import runs_in
+from memlint.run.description import Described
 from memlint.run.results import FileResult, Rendered
 from memlint.run.runs import Runs
 from memlint.source.diagnostics import ReadError

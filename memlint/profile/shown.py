@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from memlint.memory.oom_candidates import format_size
+from memlint.memory.lifetimes import format_size
 from memlint.memory.oom_log import DATA
 from memlint.profile.peak import DevicePeak
 from memlint.rule.remedies import fixes_against

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from memlint.memory.oom_candidates import format_size
+from memlint.memory.lifetimes import format_size
 
 if TYPE_CHECKING:
     from memlint.memory import Estimate, Interval

@@ -19,6 +19,7 @@ from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.rule import registry
 from memlint.run.checked import deeply
 from memlint.run.command_lines import CommandSettings, Launches, paths_of
+from memlint.run.description import Described
 from memlint.run.engine import Asked, examine, script_of
 from memlint.run.launches import settings_of_run
 from memlint.run.recipes import examine_recipe_source, recipes_of, why_passed_over
@@ -27,7 +28,6 @@ from memlint.runs.run_settings import settings_of
 from memlint.source import Source
 from memlint.source.diagnostics import ReadError
 from memlint.source.reading import read_source
-from memlint.source.record import NamedTuple
 
 if TYPE_CHECKING:
     from memlint.api.lookup import Api
@@ -45,34 +45,6 @@ _Started = tuple[str, Command | None, dict[str, Any]]
 
 class NoRunError(ValueError):
     """A file that describes no run."""
-
-
-class Described(NamedTuple):
-    """A run that a file describes.
-
-    path: of the file. row: the line of its command, in the file at ``launched_in``; 0: none decides
-    what others do not. said: the command's words. settings: the memory model's, as JSON has them.
-    find: what rules of some codes (None: all) find in the file, with fixes that import the runtime
-    package or without; None where the file is one of settings.
-    """
-
-    path: str
-    settings: dict[str, Any]
-    source: Source = Source("", "")
-    find: Callable[[Iterable[str] | None, bool], list[Finding]] | None = None
-    row: int = 0
-    launched_in: str = ""
-    said: str = ""
-
-    @property
-    def script(self) -> str | None:
-        """The file in which fixes are made; None for settings, which have none."""
-        return self.path if self.find is not None else None
-
-    @property
-    def place(self) -> str:
-        """Where the run stands: ``train.sh:4``, or the file alone."""
-        return f"{self.launched_in}:{self.row}" if self.row else self.path
 
 
 def runs_in(path: str, tables: Tables, runs: Runs) -> list[Described]:

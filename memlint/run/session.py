@@ -286,7 +286,7 @@ def _pass_over(rule: Rule, error: Exception) -> None:
 
 def _only(findings: Sequence[Finding], wanted: frozenset[tuple[str, str]]) -> list[Finding]:
     """The findings, those with another fix as advice, smaller batches where they are chosen."""
-    from memlint.memory.fit import SMALLER
+    from memlint.memory.trades import SMALLER
 
     kept = [
         each if each.fix is None or (each.code, each.fix.message) in wanted else each.as_advice()

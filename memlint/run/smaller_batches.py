@@ -6,7 +6,7 @@ No fault: a run that does not fit has no reason to forward its rows at once. The
 
 from collections.abc import Iterator
 
-from memlint.memory.fit import SMALLER
+from memlint.memory.trades import SMALLER
 from memlint.rule import Finding, Level, Rule, TrainingRun
 from memlint.rule.kit import by_change
 from memlint.rule.page import Page

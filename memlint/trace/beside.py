@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from memlint.memory.lifetimes import Tensor
-from memlint.memory.oom_candidates import format_size
+from memlint.memory.lifetimes import Tensor, format_size
 from memlint.memory.timeline import Phase
 from memlint.profile.peak import DevicePeak
 from memlint.profile.shown import SAME, advice

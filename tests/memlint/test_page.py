@@ -15,14 +15,15 @@ import pytest
 
 from memlint.cli.main import run
 from memlint.memory import estimate
-from memlint.memory.prices import with_pricing
+from memlint.memory.settings import with_pricing
 from memlint.page.escaped import data_text
 from memlint.page.finding_parts import detail_for
 from memlint.page.shown_runs import MOST, ShownRun, shown
 from memlint.page.slider_grid import Grid, interpolated
 from memlint.project.targets import Targets
 from memlint.rule.savings import Pricing
-from memlint.run.described import Described, runs_in
+from memlint.run.described import runs_in
+from memlint.run.description import Described
 from memlint.run.runs import Runs
 
 Out = pytest.CaptureFixture[str]

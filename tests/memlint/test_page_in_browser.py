@@ -15,7 +15,7 @@ import pytest
 
 from memlint.memory import estimate
 from memlint.memory.gpus import find_gpu
-from memlint.memory.prices import with_pricing
+from memlint.memory.settings import with_pricing
 from memlint.rule.savings import Pricing
 from tests.memlint.test_page import SCRIPT, report, run_of
 

@@ -11,7 +11,8 @@ import pytest
 
 from memlint.cli.main import run
 from memlint.memory.fit import Fitted, Measure, candidates, fit, run_of
-from memlint.memory.prices import Run, merged, with_pricing
+from memlint.memory.prices import Run, merged
+from memlint.memory.settings import with_pricing
 from memlint.memory.trades import TRADES, Trade, trade_of
 from memlint.reports import fit_report
 from memlint.rule.findings import Applicability, Finding, Fix, Level

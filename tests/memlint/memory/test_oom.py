@@ -13,7 +13,8 @@ import pytest
 
 from memlint.cli.main import run
 from memlint.memory import oom_log
-from memlint.memory.oom_candidates import KINDS, OomError, explain, format_size
+from memlint.memory.lifetimes import format_size
+from memlint.memory.oom_candidates import KINDS, OomError, explain
 from memlint.memory.oom_log import DATA, possible_sizes, read_frames, read_log
 from memlint.memory.oom_tensors import table_of
 from memlint.memory.settings import read_settings

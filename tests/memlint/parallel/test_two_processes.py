@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from memlint.memory.prices import with_pricing
+from memlint.memory.settings import with_pricing
 from memlint.parallel.launch_writer import launch_files, write_files
 from memlint.parallel.sharding_search import share
 from memlint.rule.savings import Pricing
