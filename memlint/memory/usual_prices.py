@@ -24,7 +24,7 @@ _STAND_INS = {
 }
 _SIZE = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d{1,2})?)([bBmM])(?![a-zA-Z])")
 _MODEL = "meta-llama/Llama-3.1-8B"
-_TOKENS = 1000
+_TOKENS = 4096  # of fewer, a loss without logits may need more than one with them
 # Effects of so many bytes for each weight, in float32, and the phase.
 _OF_WEIGHTS = {"bucket_copies": "from the first backward pass on", "checkpoint_on_gpu": "load"}
 # Effects that grow with the tokens of a batch, with what a run has that they change.

@@ -227,13 +227,17 @@ def test_what_may_be_no_language_model_has_no_price() -> None:
 
 
 def test_what_nobody_knows_the_run_of_is_priced_by_a_unit() -> None:
-    by_tokens, by_weights, hint = with_unit_prices(
-        [finding("MEM301"), finding("MEM506", bucket_copies=False), finding("MEM301", Level.HINT)]
+    by_tokens, logits, by_weights, hint = with_unit_prices(
+        [
+            *(finding("MEM301"), finding("MEM201")),
+            *(finding("MEM506", bucket_copies=False), finding("MEM301", Level.HINT)),
+        ]
     )
+    assert logits.saving is not None
     assert by_tokens.saving is not None
-    assert by_tokens.saving.at == "for 1,000 tokens of a Llama-3.1-8B"
+    assert by_tokens.saving.at == "for 4,096 tokens of a Llama-3.1-8B"
     run = {"model": "meta-llama/Llama-3.1-8B", "trainer": "loop", "micro_batch": 1}
-    run |= {"seq_len": 1000, "optimizer": "sgd", "gradient_accumulation": 2}
+    run |= {"seq_len": 4096, "optimizer": "sgd", "gradient_accumulation": 2}
     run |= {"method": "full", "loss": "full_logits", "checkpointing": "none"}
     named = read_run(run, Pricing())
     assert named is not None
