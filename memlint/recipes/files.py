@@ -21,12 +21,15 @@ _SUFFIXES = {
     "slurm": "shell",
     "sbatch": "shell",
     "mk": "makefile",
+    "dockerfile": "dockerfile",
     "ipynb": "notebook",
     "py": "python",
 }
 _NAMES = {
     "makefile": "makefile",
     "gnumakefile": "makefile",
+    "dockerfile": "dockerfile",
+    "containerfile": "dockerfile",
 }
 
 
@@ -35,6 +38,8 @@ def kind_of(path: str) -> str | None:
     name = path.replace("\\", "/").rpartition("/")[2].lower()
     if name in _NAMES:
         return _NAMES[name]
+    if name.startswith(("dockerfile.", "containerfile.")):
+        return "dockerfile"
     stem, _, suffix = name.rpartition(".")
     return _SUFFIXES.get(suffix) if stem.strip(".") else None
 

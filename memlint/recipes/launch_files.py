@@ -14,6 +14,10 @@ _LINE = re.compile(r"(?:[^\\\n]|\\\r?\n|\\)*+(?:\n|$)")
 _MAKE_VARIABLE = re.compile(
     r"[ ]*(?:(?:export|override)[ ]+)?([A-Za-z_]\w*)[ ]*(\?|\+|:{0,3})=[ \t]*", re.ASCII
 )
+_INSTRUCTION = re.compile(r"[ \t]*([A-Za-z]+)(?:[ \t]|\\\r?\n)+")
+_DOCKER_OPTION = re.compile(r"(?:--[\w-]+(?:=\S*)?(?:[ \t]|\\\r?\n)+)*+")
+_DOCKER_SHELL = frozenset({"RUN", "CMD", "ENTRYPOINT"})
+_JSON_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"')
 _MAGIC = re.compile(r"[ \t]*(?:!{1,2}|%(?:sx|system|time[ ]+!|timeit[ ]+!)[ ])")
 _ENV_MAGIC = re.compile(
     r"[ \t]*%(?:env|set_env)[ \t]+([A-Za-z_]\w*)[= \t][ \t]*([^\r\n]*)", re.ASCII
@@ -147,6 +151,64 @@ def _python(text: str) -> Iterator[tuple[Simple, Place]]:
             yield Simple(tuple(words), (), ""), place
 
 
+def _dockerfile(text: str) -> Iterator[tuple[Simple, Place]]:
+    found: list[Simple] = []
+    uses = Uses(text)
+    variables: dict[str, Variable] = {}
+    exported: set[str] = set()
+    for line in _LINE.finditer(text):
+        start, end = line.span()
+        match = _INSTRUCTION.match(text, start, end)
+        if match is None:
+            continue
+        instruction, begin = match[1].upper(), match.end()
+        if instruction in ("ENV", "ARG"):
+            names = _docker_variables(text, begin, end, variables, uses)
+            exported |= names if instruction == "ENV" else set()
+        elif instruction in _DOCKER_SHELL:
+            option = _DOCKER_OPTION.match(text, begin, end)
+            begin = option.end() if option is not None else begin
+            simple = _exec_form(text, begin, end)
+            if simple is not None:
+                environment = tuple(
+                    (name, Word(value[0], begin, begin))
+                    for name in sorted(exported)
+                    if (value := variables.get(name))
+                )
+                found.append(simple._replace(environment=environment))
+                continue
+            shell = Shell(text, begin, end, "shell", variables, frozenset(exported), uses)
+            found += shell.read()
+    yield from _settled(found, uses, Place(text))
+
+
+def _docker_variables(
+    text: str, begin: int, end: int, variables: dict[str, Variable], uses: Uses
+) -> set[str]:
+    """``ENV A=b C=d`` or ``ENV A b``, read as a shell reads assignments."""
+    body = text[begin:end]
+    if "=" not in body.split(None, 1)[0] if body.split() else True:
+        return set()
+    shell = Shell(text, begin, end, "shell", variables, uses=uses)
+    shell.read()
+    after = shell.variables.values
+    names = {name for name in after if after[name] is not variables.get(name)}
+    variables.update(after)
+    return names
+
+
+def _exec_form(text: str, begin: int, end: int) -> Simple | None:
+    """``["torchrun", "train.py"]``: words that no shell reads."""
+    body = text[begin:end].rstrip()
+    if not (body.startswith("[") and body.endswith("]")):
+        return None
+    words = []
+    for match in _JSON_STRING.finditer(text, begin, end):
+        known = None if "\\" in match[1] else match[1]
+        words.append(Word((Piece(known, match.start(1), quoted=True),), *match.span(1)))
+    return Simple(tuple(words), (), "") if words else None
+
+
 def read_cells(source: Source) -> Iterator[tuple[Simple, Place]]:
     """The same for a notebook: places are those of its joined cells."""
     place = Place(source.text)
@@ -199,4 +261,5 @@ READERS: Mapping[str, Reader] = {
     "shell": _shell,
     "makefile": _makefile,
     "python": _python,
+    "dockerfile": _dockerfile,
 }

@@ -568,6 +568,21 @@ def make(rng: Random) -> Text:
     return Text(way, f"{lines(rng, kinds, rng.choice((200, 4_000, 60_000)))}all:\n\t{rules}\n")
 
 
+def docker(rng: Random) -> Text:
+    """A Dockerfile."""
+    way, body = shell(rng)
+    kinds = (
+        "ENV V{i}=$V{j}$V{j}",
+        "ARG V{i}=${V{j}:-$V{j}}",
+        "RUN a{i} \\",
+        "COPY a b",
+        "FROM a AS b{i}",
+        "ENTRYPOINT [",
+    )
+    form = rng.choice(("RUN ", "CMD ", 'CMD ["', "RUN <<E\n", "SHELL ", "ENTRYPOINT "))
+    return Text(way, f"FROM a\n{lines(rng, kinds, rng.choice((200, 4_000, 60_000)))}{form}{body}")
+
+
 def log(rng: Random) -> Text:
     """What a run printed before it was out of memory."""
     size = rng.choice((10_000, 100_000, 1_000_000, 6_000_000))

@@ -251,6 +251,7 @@ READERS: dict[str, Callable[[random.Random], Input]] = {
     "TOML": toml,
     "shell": _launch("shell", "run.sh", growth.shell),
     "Make": _launch("Make", "Makefile", growth.make),
+    "Docker": _launch("Docker", "Dockerfile", growth.docker),
     "log": log,
     "cache": cache,
     "configuration": configuration,

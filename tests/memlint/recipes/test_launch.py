@@ -250,6 +250,7 @@ def test_where_a_value_is_written(text: str, span: str, plain: bool) -> None:
     [
         ("run.sh", "shell"), ("a/job.slurm", "shell"), ("Makefile", "makefile"),
         ("x/GNUmakefile", "makefile"), ("rules.mk", "makefile"),
+        ("Dockerfile.gpu", "dockerfile"), ("train.dockerfile", "dockerfile"),
         ("n.ipynb", "notebook"), ("train.py", None), ("makefile.txt", None),
     ],
 )  # fmt: skip
@@ -269,6 +270,21 @@ def test_a_makefile() -> None:
     }  # fmt: skip
     assert written(text, command.setting("lr")) == "1e-5"
     assert values(command.environment) == {"CUDA_VISIBLE_DEVICES": "0"}
+
+
+def test_a_dockerfile() -> None:
+    text = (
+        "FROM python:3.11\nENV LR=1e-5 \\\n    B=2\nRUN pip install trl\n"
+        "RUN --mount=type=cache,target=/x python a.py --lr $LR\n"
+        'ENTRYPOINT ["torchrun", "t.py", "--bf16", "True"]\nCMD python b.py\n'
+    )
+    first, second, third = read_commands(text, "dockerfile")
+    assert values(first.settings) == {"lr": "1e-5"}
+    assert (second.program, values(second.settings)) == ("torchrun", {"bf16": "True"})
+    assert values(second.environment) == {"LR": "1e-5", "B": "2"}
+    assert written(text, second.setting("bf16")) == "True"
+    assert third.target is not None
+    assert third.target.text == "b.py"
 
 
 def notebook(*cells: str | list[str]) -> str:

@@ -88,6 +88,7 @@ def test_a_removed_flag_is_renamed_where_it_stands(
         ("run.sh", "python t.py --attn eager\n", "run.sh:1:20:", "python t.py --attn sdpa\n"),
         ("run.sh", "A=eager\npython t.py --attn=$A\n", "run.sh:1:3:", "A=sdpa\npython t.py"),
         ("Makefile", "a:\n\tpython t.py --attn eager\n", "Makefile:2:21:", "--attn sdpa\n"),
+        ("Dockerfile", 'CMD ["python", "t.py", "--attn", "eager"]\n', "Dockerfile:1:35:", '"sdpa"'),
     ],
 )
 def test_a_value_is_changed_where_it_stands(
@@ -261,6 +262,13 @@ def test_every_format_knows_which_commands_cannot_be_changed(
 def test_quotes_around_an_option_stay(here: Path, words: str, after: str) -> None:
     (here / "run.sh").write_text(f"trl sft --model_name_or_path a {words} --seed 1\n")
     assert f"a {after} --seed 1" in fixed(here, "run.sh", "--select", "MEM901")
+
+
+def test_a_program_in_exec_form_is_read(here: Path) -> None:
+    text = 'FROM x\nCMD ["trl", "sft", "--model_name_or_path", "a", "--max_seq_length", "5"]\n'
+    (here / "Dockerfile").write_text(text)
+    after = fixed(here, "Dockerfile", "--select", "MEM901")
+    assert after == text.replace("max_seq_length", "max_length")
 
 
 def test_a_quoted_option_that_cannot_go_keeps_no_other_from_going(here: Path) -> None:
