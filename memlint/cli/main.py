@@ -422,7 +422,7 @@ def estimate(
     """Estimate the GPU memory that the run in FILE needs, phase by phase.
 
     FILE is a script, a notebook, a recipe (TRL, alignment-handbook, axolotl, LLaMA-Factory,
-    torchtune), or a file of launch commands (shell, Makefile). Runs with different
+    torchtune), or a file of launch commands (shell, Makefile, justfile). Runs with different
     settings are shown each; FILE:LINE is the one whose command begins on that line. Nothing is run
     or downloaded. Values that the file leaves open are assumed and listed. Exits with 1 if a GPU is
     named and a run does not fit (with --fit: if no set of fixes makes it fit).

@@ -21,6 +21,7 @@ _SUFFIXES = {
     "slurm": "shell",
     "sbatch": "shell",
     "mk": "makefile",
+    "just": "justfile",
     "dockerfile": "dockerfile",
     "ipynb": "notebook",
     "py": "python",
@@ -28,6 +29,8 @@ _SUFFIXES = {
 _NAMES = {
     "makefile": "makefile",
     "gnumakefile": "makefile",
+    "justfile": "justfile",
+    ".justfile": "justfile",
     "dockerfile": "dockerfile",
     "containerfile": "dockerfile",
 }

@@ -1,4 +1,4 @@
-"""Launch commands in shell scripts, Makefiles, Dockerfiles and notebooks."""
+"""Launch commands in shell scripts, Makefiles, justfiles, Dockerfiles and notebooks."""
 
 import posixpath
 import re
@@ -166,7 +166,7 @@ class Command(Record):
 def read_commands(text: str, kind: str) -> tuple[Command, ...]:
     """The launch commands of a file, in its order.
 
-    kind: ``shell``, ``makefile`` or ``dockerfile``.
+    kind: ``shell``, ``makefile``, ``justfile`` or ``dockerfile``.
     Spans count bytes of ``text`` in UTF-8. Never raises for what ``text`` holds.
     """
     is_read = len(text) <= _LONGEST and STARTS.search(text)

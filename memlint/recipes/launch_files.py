@@ -14,6 +14,11 @@ _LINE = re.compile(r"(?:[^\\\n]|\\\r?\n|\\)*+(?:\n|$)")
 _MAKE_VARIABLE = re.compile(
     r"[ ]*(?:(?:export|override)[ ]+)?([A-Za-z_]\w*)[ ]*(\?|\+|:{0,3})=[ \t]*", re.ASCII
 )
+_JUST_VARIABLE = re.compile(
+    r"(?:(export)[ \t]+)?([A-Za-z_][\w-]*)[ \t]*:=[ \t]*+(?:'([^'\n]*)'|\"([^\"\\\n]*)\")?[ \t]*"
+    r"(?:\#[^\n]*+)?(\r?\n|$)?",
+    re.ASCII,
+)
 _INSTRUCTION = re.compile(r"[ \t]*([A-Za-z]+)(?:[ \t]|\\\r?\n)+")
 _DOCKER_OPTION = re.compile(r"(?:--[\w-]+(?:=\S*)?(?:[ \t]|\\\r?\n)+)*+")
 _DOCKER_SHELL = frozenset({"RUN", "CMD", "ENTRYPOINT"})
@@ -151,6 +156,51 @@ def _python(text: str) -> Iterator[tuple[Simple, Place]]:
             yield Simple(tuple(words), (), ""), place
 
 
+# Each line of a justfile is a shell of its own, with all its variables.
+_MOST_VARIABLES, _MOST_BODIES = 500, 1_000
+
+
+def _justfile(text: str) -> Iterator[tuple[Simple, Place]]:
+    uses = Uses(text)
+    variables: dict[str, Variable] = {}
+    exported: set[str] = set()
+    bodies: list[tuple[int, int, bool]] = []
+    own_shell = False  # the body begins with ``#!``: it is one script
+    fresh = True
+    for line in _LINE.finditer(text):
+        start, end = line.span()
+        if text.startswith((" ", "\t"), start):
+            begin = _behind(text, start, end, " \t")
+            if fresh:
+                own_shell = text.startswith("#!", begin)
+                bodies.append((begin, end, own_shell))
+            elif own_shell:
+                bodies[-1] = (bodies[-1][0], end, True)
+            else:
+                bodies.append((_behind(text, begin, end, "@-"), end, False))
+            fresh = False
+            continue
+        if line[0].strip():
+            fresh = True
+        match = _JUST_VARIABLE.match(text, start, end)
+        if match is not None and len(variables) < _MOST_VARIABLES:
+            variables[match[2]] = _just_value(match)
+            if match[1]:
+                exported.add(match[2])
+    found: list[Simple] = []
+    for start, end, _ in bodies[:_MOST_BODIES]:
+        begin = _behind(text, start, end, "@-")
+        found += Shell(text, begin, end, "just", variables, frozenset(exported), uses).read()
+    yield from _settled(found, uses, Place(text))
+
+
+def _just_value(match: re.Match[str]) -> Variable:
+    for group in (3, 4):
+        if match[group] is not None and match[5] is not None:
+            return ((Piece(match[group], match.start(group)),),)
+    return None
+
+
 def _dockerfile(text: str) -> Iterator[tuple[Simple, Place]]:
     found: list[Simple] = []
     uses = Uses(text)
@@ -261,5 +311,6 @@ READERS: Mapping[str, Reader] = {
     "shell": _shell,
     "makefile": _makefile,
     "python": _python,
+    "justfile": _justfile,
     "dockerfile": _dockerfile,
 }

@@ -71,7 +71,7 @@ class _Array(NamedTuple):
 class Shell:
     """One reading of ``text[start:end]``.
 
-    dialect: ``shell``; ``make`` (``$(NAME)``, ``$$NAME``); ``notebook``
+    dialect: ``shell``; ``make`` (``$(NAME)``, ``$$NAME``); ``just`` (``{{name}}``); ``notebook``
     (``{name}`` and ``$name`` are Python's).
     """
 

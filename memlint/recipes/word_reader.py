@@ -113,8 +113,13 @@ class WordReader:
         self.add(Piece(None, quoted=quoted), self.at)
 
     def brace(self, start: int, *, quoted: bool = False) -> None:
-        """``{name}`` of a notebook; otherwise a character."""
-        if self._dialect == "notebook" and self.text[start] == "{":
+        """``{{name}}`` of just, ``{name}`` of a notebook; otherwise a character."""
+        if self._dialect == "just" and self.text.startswith("{{", start):
+            close = self.text.find("}}", start, self.end)
+            self.at = self.end if close < 0 else close + 2
+            name = self.text[start + 2 : max(close, start + 2)].strip()
+            self._expand(name if NAME.fullmatch(name) else "", start, quoted=quoted)
+        elif self._dialect == "notebook" and self.text[start] == "{":
             self.add(Piece(None, quoted=quoted), start)
             self.skip_to_closing("{")
         else:

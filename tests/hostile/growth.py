@@ -568,6 +568,24 @@ def make(rng: Random) -> Text:
     return Text(way, f"{lines(rng, kinds, rng.choice((200, 4_000, 60_000)))}all:\n\t{rules}\n")
 
 
+def just(rng: Random) -> Text:
+    """A justfile."""
+    way, body = shell(rng)
+    kinds = (
+        "v{i} := v{j} + v{j}",
+        "v{i} := '{i}'",
+        "export v{i} := ''",
+        "v{i} := `a`",
+        "set a := true",
+        "t{i}: t{j}",
+    )
+    return Text(
+        way,
+        f"{lines(rng, kinds, rng.choice((200, 4_000, 60_000)))}all:\n  "
+        + body.replace("\n", "\n  "),
+    )
+
+
 def docker(rng: Random) -> Text:
     """A Dockerfile."""
     way, body = shell(rng)

@@ -215,6 +215,7 @@ def special(rng: random.Random) -> Input:
                 "ds.json",
                 "run.sh",
                 "Makefile",
+                "justfile",
                 "Dockerfile",
             ),
             *(
@@ -251,6 +252,7 @@ READERS: dict[str, Callable[[random.Random], Input]] = {
     "TOML": toml,
     "shell": _launch("shell", "run.sh", growth.shell),
     "Make": _launch("Make", "Makefile", growth.make),
+    "just": _launch("just", "justfile", growth.just),
     "Docker": _launch("Docker", "Dockerfile", growth.docker),
     "log": log,
     "cache": cache,

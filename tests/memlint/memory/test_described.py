@@ -355,6 +355,7 @@ def test_a_deepspeed_file_beside_a_recipe_is_read(tmp_path: Path) -> None:
     [
         ("start.sh", "{}\n"),
         ("Makefile", "train:\n\t{}\n"),
+        ("justfile", "train:\n    {}\n"),
     ],
 )
 def test_a_command_is_estimated_over_its_recipe(name: str, text: str, tmp_path: Path) -> None:

@@ -249,7 +249,7 @@ def test_where_a_value_is_written(text: str, span: str, plain: bool) -> None:
     ("path", "kind"),
     [
         ("run.sh", "shell"), ("a/job.slurm", "shell"), ("Makefile", "makefile"),
-        ("x/GNUmakefile", "makefile"), ("rules.mk", "makefile"),
+        ("x/GNUmakefile", "makefile"), ("rules.mk", "makefile"), ("justfile", "justfile"),
         ("Dockerfile.gpu", "dockerfile"), ("train.dockerfile", "dockerfile"),
         ("n.ipynb", "notebook"), ("train.py", None), ("makefile.txt", None),
     ],
@@ -270,6 +270,19 @@ def test_a_makefile() -> None:
     }  # fmt: skip
     assert written(text, command.setting("lr")) == "1e-5"
     assert values(command.environment) == {"CUDA_VISIBLE_DEVICES": "0"}
+
+
+def test_a_justfile() -> None:
+    text = (
+        'lr := "1e-5"\nexport A := \'x\'\n\ntrain name="x": data\n    @python t.py --lr {{lr}} \\\n'
+        "      --name {{ name }}\n\nother:\n    #!/usr/bin/env bash\n"
+        "    X=1\n    python u.py --x $X\n"
+    )
+    first, second = read_commands(text, "justfile")
+    assert values(first.settings) == {"lr": "1e-5", "name": None}
+    assert values(first.environment) == {"A": "x"}
+    assert written(text, first.setting("lr")) == "1e-5"
+    assert values(second.settings) == {"x": "1"}
 
 
 def test_a_dockerfile() -> None:

@@ -88,6 +88,7 @@ def test_a_removed_flag_is_renamed_where_it_stands(
         ("run.sh", "python t.py --attn eager\n", "run.sh:1:20:", "python t.py --attn sdpa\n"),
         ("run.sh", "A=eager\npython t.py --attn=$A\n", "run.sh:1:3:", "A=sdpa\npython t.py"),
         ("Makefile", "a:\n\tpython t.py --attn eager\n", "Makefile:2:21:", "--attn sdpa\n"),
+        ("justfile", "a:\n  python t.py --attn eager\n", "justfile:2:22:", "--attn sdpa\n"),
         ("Dockerfile", 'CMD ["python", "t.py", "--attn", "eager"]\n', "Dockerfile:1:35:", '"sdpa"'),
     ],
 )

@@ -145,6 +145,7 @@ def test_debug_shows_the_run(project: Path, capsys: pytest.CaptureFixture[str]) 
     [
         ("Dockerfile", 'FROM x\nCMD ["accelerate", "launch", "t.py", "--lr", "1"]\n', 2),
         ("Makefile", "train:\n\taccelerate launch t.py --lr 1\n", 2),
+        ("justfile", "train:\n  accelerate launch t.py --lr 1\n", 2),
         ("run.sh", 'A=(--lr 1)\naccelerate launch t.py "${A[@]}" "$@"\n', 2),
     ],
 )
