@@ -34,14 +34,11 @@ _PACKAGES = (
     "peft.optimizers.",
 )  # fmt: skip
 # Classes whose names mean something else in other packages.
-_TORCHAO = {
-    **{f"{one}8bit": "adamw_torch_8bit" for one in ("Adam", "AdamW")},
-    **{f"{one}4bit": "adamw_torch_4bit" for one in ("Adam", "AdamW")},
-    **{f"{one}Fp8": "adamw_torch_fp8" for one in ("Adam", "AdamW")},
-    **dict.fromkeys(("_Adam", "_AdamW"), "adamw_torch_one_by_one"),
-}
 _NAMES: Mapping[str, Mapping[str, str]] = {
-    "torchao": _TORCHAO,
+    "torchao": {
+        **{f"AdamW{end}": f"adamw_torch_{end.lower()}" for end in ("8bit", "4bit", "Fp8")},
+        "_AdamW": "adamw_torch_one_by_one",
+    },
     "bitsandbytes": dict.fromkeys(("AdamW", "AdamW32bit"), "adamw_bnb_32bit"),
     "lion_pytorch": {"Lion": "lion_pytorch"},
     "peft": {"create_lorafa_optimizer": "adamw_torch_one_by_one"},
@@ -57,7 +54,7 @@ _TABLES = ("embed", "lm_head")  # what Muon leaves to another optimizer, where a
 def named_optimizer(path: str, options: Mapping[str, Any]) -> str:
     """Return the memory model's name of a class by its qualified name and its options."""
     package, name = path.partition(".")[0], path.rpartition(".")[2]
-    if package == "bitsandbytes":
+    if package in ("bitsandbytes", "torchao"):
         name = re.sub("Adam(?!W)", "AdamW", name)
         name = name.removesuffix("8bit") + "8bit" if options.get("optim_bits") == 8 else name
     name = _NAMES.get(package, {}).get(name, name.replace("DeepSpeedCPU", ""))

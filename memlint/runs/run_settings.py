@@ -124,7 +124,6 @@ def settings_of_loop(script: Script) -> Options:
     for one in script.loop_models:
         facts = one.facts if load is not None and one.load.node is load.node else facts
     loss = script.owner_of_loss(facts)
-    compiled = any(calls_anywhere(script, "torch.compile"))
     values = joined(
         {"trainer": "loop"},
         _recomputed(script, facts),
@@ -134,7 +133,7 @@ def settings_of_loop(script: Script) -> Options:
         loading_of(script, facts),
         batches_of_loop(script),
         optimizer_of_loop(script),
-        {"compile": True} if compiled else {},
+        {"compile": True} if any(calls_anywhere(script, "torch.compile")) else {},
         {"loss": "chunked"} if _is_by_pieces(script) else {},
         generation_of_loop(script),
         {} if _holds_outputs(script) else {"held_outputs": False},
