@@ -88,7 +88,15 @@ class Product(NamedTuple):
 
 
 def products_in(tree: Tree) -> Iterator[Product]:
-    """Yield where lists are repeated."""
+    """Yield where lists are repeated. node: of a loop that appends, the list."""
+    for loop in tree.nodes(ast.For):
+        match loop:
+            case ast.For(
+                target=ast.Name(id=turn),
+                iter=ast.Call(func=ast.Name(id="range"), args=[*_, count]),
+                body=[ast.Expr(ast.Call(ast.Attribute(rows, attr="append"), args=[one]))],
+            ) if _is_same(one, turn):
+                yield Product(rows, tree.text(one), count)
     for node in tree.nodes(ast.BinOp):
         match node:
             case ast.BinOp(left=ast.Name(id=name), op=ast.Mult(), right=count):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from memlint.engine.growth import products_in, turns_alike, written
+from memlint.engine.growth import Product, Store, products_in, turns_alike, written
 from memlint.engine.nodes import CallNode, Expression, called_name, holder_of
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Positions, Role
@@ -175,15 +175,21 @@ def _repeats_rows(script: Host, method: str, given: list[Expression]) -> bool:
 def _repeated_lists(script: Host) -> Iterator[int | None]:
     """``[prompt] * G``, ``prompts * G``, ``[p for p in prompts for _ in range(G)]``."""
     for product in products_in(script):
-        if "prompt" in product.repeated or _is_tokenized_then(script, product.node):
+        if "prompt" in product.repeated or _is_taken_for_prompts(script, product):
             yield from _count(script, product.times)
 
 
-def _is_tokenized_then(script: Host, rows: Expression) -> bool:
-    return any(
-        use.way is Way.GIVEN and (call := script.call_at(use.call)) and is_tokenizer_call(call)
-        for use in uses_of(script, rows)
-    )
+def _is_taken_for_prompts(script: Host, product: Product) -> bool:
+    """True if a tokenizer gets what is repeated, or ids are joined to one batch."""
+    stores = [one for one in script.flow.definitions(product.node) if isinstance(one, Store)]
+    made = [product.node, *(one.value for one in stores if one.value is not None)]
+    given = [use for one in made for use in uses_of(script, one) if use.way is Way.GIVEN]
+    calls = [call for use in given if (call := script.call_at(use.call)) is not None]
+    named = re.search(_PROMPTS, product.repeated) is not None
+    return any(is_tokenizer_call(one) or (named and one.name in _BATCHES) for one in calls)
+
+
+_BATCHES = ("torch.cat", "torch.stack", "torch.concat")
 
 
 def _count(script: Host, times: Expression) -> Iterator[int | None]:
