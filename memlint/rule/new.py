@@ -8,6 +8,10 @@ import re
 import sys
 from pathlib import Path
 
+from memlint.source.bounded import read_regular_text
+
+_MOST_BYTES = 1 << 20
+
 
 def begin(root: Path, code: str, name: str) -> list[Path]:
     """Write the files of a new rule below ``root``; the files.
@@ -31,7 +35,7 @@ def begin(root: Path, code: str, name: str) -> list[Path]:
     sources |= {cases / code / one.name: one for one in sorted(cases.glob(f"{old}/*.py"))}
     for path, source in sources.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(source.read_text().replace(old, code))
+        path.write_text(read_regular_text(str(source), _MOST_BYTES).replace(old, code))
     return list(sources)
 
 

@@ -251,7 +251,7 @@ def test_where_a_value_is_written(text: str, span: str, plain: bool) -> None:
         ("run.sh", "shell"), ("a/job.slurm", "shell"), ("Makefile", "makefile"),
         ("x/GNUmakefile", "makefile"), ("rules.mk", "makefile"), ("justfile", "justfile"),
         ("Dockerfile.gpu", "dockerfile"), ("train.dockerfile", "dockerfile"),
-        ("n.ipynb", "notebook"), ("train.py", None), ("makefile.txt", None),
+        ("n.ipynb", "notebook"), ("train.py", "python"), ("makefile.txt", None),
     ],
 )  # fmt: skip
 def test_kinds_of_files(path: str, kind: str | None) -> None:
