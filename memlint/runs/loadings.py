@@ -60,6 +60,15 @@ _LORA: Rows = (
 # Unsloth's defaults: of adapters, and of a base that it quantizes.
 _UNSLOTH_ADAPTER = {"r": 16, "target_modules": "all-linear", "dtype": "float32"}
 _UNSLOTH_BASE = {"bits": 4, "type": "nf4", "double_quant": True, "kbit_preparation": False}
+# The sizes that a configuration's class does not derive from others: its defaults are not known.
+_OF_ALL = frozenset({"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"})
+_SIZES: Mapping[str, frozenset[str]] = {
+    "gpt2": frozenset({"vocab_size", "n_embd", "n_layer", "n_head"}),
+    "gpt_neox": _OF_ALL | {"intermediate_size"},
+    "llama": _OF_ALL | {"intermediate_size"},
+    "mistral": _OF_ALL | {"intermediate_size", "num_key_value_heads"},
+    "qwen2": _OF_ALL | {"intermediate_size", "num_key_value_heads"},
+}
 # What the classes of transformers put on the last layer's states, by the end of their names.
 _HEADS = {
     **dict.fromkeys(("SequenceClassification", "MultipleChoice"), "classes"),
@@ -116,7 +125,8 @@ def _built(config: Call | None) -> Options:
         return {}
     given = options_of(config)
     sizes = {key: one for key, one in given.items() if type(one) in (int, float, bool, str)}
-    return {"model": {"config": {"model_type": kind, **sizes}}} if len(sizes) > 1 else {}
+    is_whole = kind in _SIZES and _SIZES[kind] <= set(sizes)
+    return {"model": {"config": {"model_type": kind, **sizes}}} if is_whole else {}
 
 
 def _head(kind: str, options: Options) -> Options:

@@ -101,18 +101,33 @@ def test_ddp_views_its_buckets_and_a_name_says_when_it_steps() -> None:
     assert found["gradient_accumulation"] == 6
 
 
+SHARED = "hidden_size=512, num_hidden_layers=6, num_attention_heads=8"
+
+
 @pytest.mark.parametrize(
     ("kind", "sizes", "name"),
     [
-        ("Llama", "hidden_size=512, num_hidden_layers=6, num_attention_heads=8", "llama"),
-        ("GPTNeoX", "hidden_size=256, num_hidden_layers=4, num_attention_heads=4", "gpt_neox"),
+        ("Llama", f"{SHARED}, intermediate_size=1376", "llama"),
+        ("GPTNeoX", f"{SHARED}, intermediate_size=2048", "gpt_neox"),
+        ("GPT2", "n_embd=512, n_layer=8, n_head=8", "gpt2"),
     ],
 )
 def test_a_model_is_read_by_the_sizes_that_its_script_gives(
     kind: str, sizes: str, name: str
 ) -> None:
-    config = read(BUILT.format(kind=kind, sizes=sizes))["model"]["config"]
+    text = BUILT.format(kind=kind, sizes=sizes)
+    config = read(text)["model"]["config"]
     assert (config["model_type"], config["vocab_size"]) == (name, 8000)
+    # What the class decides is no size of ours.
+    assert "model" not in read(text.replace("vocab_size=8000, ", ""))
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [("Llama", SHARED), ("Qwen2", f"{SHARED}, intermediate_size=1376"), ("Qwen3", SHARED)],
+)
+def test_a_model_with_a_size_that_its_class_decides_is_unknown(kind: str, sizes: str) -> None:
+    assert "model" not in read(BUILT.format(kind=kind, sizes=sizes))
 
 
 def test_fsdp_that_a_switch_decides_is_said() -> None:
