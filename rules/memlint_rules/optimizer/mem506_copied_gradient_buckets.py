@@ -37,6 +37,10 @@ def check(script: Script) -> Iterator[Finding]:
         around = (getattr(one, "test", one) for one, _ in script.branches_around(call.node))
         if any("deepspeed" in script.text(one) for one in around):
             continue
+        wrapped = [script.text(one) for one in call.node.args[:1]]
+        if any(script.text(module) in wrapped for module in script.frozen_modules):
+            # What little is trained beside frozen weights has small gradients.
+            continue
         yield Finding(
             script.span(view.node if view.node is not None else call.node.func),
             "DDP keeps a second copy of all gradients in its buckets: 4 bytes a trained parameter "
