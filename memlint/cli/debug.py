@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from memlint.engine.project import Modules, line_of, project_of
 from memlint.recipes.files import is_document, is_recipe_file
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ def _script(path: str, target: str | None) -> Iterator[str]:
     from memlint.script.model import build_script
 
     source, api = script_and_tables(path, target)
+    project = project_of(os.path.abspath(path), source.data, Modules())
     try:
-        script = deeply(lambda: build_script(source, api))
+        script = deeply(lambda: build_script(source, api, project))
     except SyntaxError as error:
         raise click.ClickException(f"{path} does not parse: {error}") from None
     yield f"versions: {api.target}"
@@ -125,13 +127,13 @@ def _lines(script: Script) -> Iterator[str]:
         yield from _call(script, load, load.name)
     yield "training loops:"
     for loop in script.loops:
-        backward = ", ".join(str(call.node.lineno) for call in loop.backwards)
-        yield f"    line {loop.node.lineno}: backward at line {backward}"
+        backward = ", ".join(line_of(call.node) for call in loop.backwards)
+        yield f"    {line_of(loop.node)}: backward at {backward}"
 
 
 def _call(script: Script, call: Call | Config, name: str) -> Iterator[str]:
     certain = " (under a condition)" if call.conditional else ""
-    yield f"    line {call.node.lineno}: {name}{certain}"
+    yield f"    {line_of(call.node)}: {name}{certain}"
     for setting in call.settings():
         yield f"        {_setting(script, setting)}"
     if call.has_unknown_keywords:
@@ -149,7 +151,7 @@ def _setting(script: Script, setting: Setting) -> str:
 
 
 def _model(script: Script, model: ModelFacts) -> str:
-    loaded = f"line {model.load.node.lineno}" if model.load is not None else "unknown"
+    loaded = line_of(model.load.node) if model.load is not None else "unknown"
     return (
         f"name {model.name!r}, loaded at {loaded}, by name {model.by_name}, peft {model.peft}, "
         f"k-bit {model.kbit}, quantized {model.quantized}"

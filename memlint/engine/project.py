@@ -107,6 +107,12 @@ def _move(tree: ast.Module, lines: int) -> None:
             node.end_lineno += lines  # type: ignore[attr-defined]
 
 
+def line_of(node: ast.AST) -> str:
+    """``line 7``; a line of another file is said to be one."""
+    line = getattr(node, "lineno", 0)
+    return f"line {line}" if line < _LINES else f"line {line % _LINES} of another file"
+
+
 class ElsewhereError(LookupError):
     """A place in the script was asked for, of a node of another file."""
 

@@ -33,3 +33,21 @@ def test_debug_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
     assert "does not parse" in done.output
     done = CliRunner().invoke(main, ["debug", str(tmp_path / "none.py")])
     assert "Traceback" not in done.output
+
+
+def test_debug_follows_what_other_files_set(tmp_path: Path) -> None:
+    (tmp_path / "sizes.py").write_text(
+        "from transformers import AutoModelForCausalLM\nROWS = 6\n"
+        "def load():\n    return AutoModelForCausalLM.from_pretrained('m')\n"
+    )
+    script = tmp_path / "train.py"
+    script.write_text(
+        "from transformers import Trainer, TrainingArguments\n"
+        "from sizes import ROWS, load\n"
+        "args = TrainingArguments('out', per_device_train_batch_size=ROWS)\n"
+        "Trainer(load(), args).train()\n"
+    )
+    done = CliRunner().invoke(main, ["debug", str(script), "--target", "transformers=5.23"])
+    assert done.exit_code == 0, done.output
+    assert "per_device_train_batch_size = 6 (given, literal)" in done.output
+    assert "loaded at line 4 of another file" in done.output
