@@ -42,7 +42,9 @@ def lines(fitted: Fitted, script: str | None, assumptions: Sequence[str] = ()) -
         yield f"`{command}` applies the fixes{remark}"
     then = "with that, " if count else ""
     longer = f", or sequences of up to {fitted.seq_len:,} tokens" if fitted.seq_len else ""
-    if fitted.micro_batch:
+    if fitted.micro_batch == 1:
+        yield f"{then}a micro-batch of one row fits{longer}"
+    elif fitted.micro_batch:
         yield f"{then}micro-batches of up to {fitted.micro_batch:,} rows fit{longer}"
     else:
         yield f"{then}not even a micro-batch of one row fits"
