@@ -131,10 +131,11 @@ def _length_of_pack(recipe: Recipe) -> Mapping[str, object]:
     return {"tokenizer.max_seq_len": DEFAULT_LENGTH} if length is None else {}
 
 
-def _clips_gradients(recipe: Recipe) -> bool:
-    """True if it does between backward and the step, which does not go with a step in backward."""
+def _needs_gradients(recipe: Recipe) -> bool:
+    """True if gradients are clipped before the step, or wait in the host's memory with weights."""
     clips = recipe.option("clip_grad_norm").value is not None
-    return clips and not is_on(recipe, "optimizer_in_bwd")
+    waits = is_on(recipe, "fsdp_cpu_offload")
+    return (clips or waits) and not is_on(recipe, "optimizer_in_bwd")
 
 
 _TORCHTUNE = (
@@ -182,7 +183,7 @@ _TORCHTUNE = (
         "optimizer_in_bwd",
         "in_backward",
         said="all gradients are kept until the optimizer steps: 2 bytes a weight in bf16",
-        unsure=_clips_gradients,
+        unsure=_needs_gradients,
         more=lambda recipe: (
             ""
             if is_on(recipe, "optimizer_in_bwd")
