@@ -6,7 +6,6 @@ docstrings of what that offers. A test compares the page with the code.
 
 import enum
 import inspect
-import re
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -117,9 +116,9 @@ def _entry(name: str, value: object) -> Iterator[str]:
 
 def _signature(value: object) -> str:
     if inspect.isfunction(value):
-        header = re.search(r"def \w+(\(.*?\)[^()]*?):\n", inspect.getsource(value), re.S)
-        assert header is not None
-        text = re.sub(r"\s+", " ", header[1]).replace("( ", "(").replace(", )", ")")
+        header = inspect.getsource(value).partition("def ")[2].partition(":\n")[0]
+        written = header[header.index("(") :]
+        text = " ".join(written.split()).replace("( ", "(").replace(", )", ")")
         return text if len(text) < 90 else "(...)"
     return ""
 
