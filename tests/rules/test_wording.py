@@ -78,7 +78,8 @@ for batch in loader:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "size"), [("float32", "26.1 GiB in float32"), ("bfloat16", "13.0 GiB in bf16")]
+    ("dtype", "size"),
+    [("float32", "26.1 GiB in float32"), ("bfloat16", "13.0 GiB at 2 bytes each")],
 )
 def test_temporaries_of_a_step_have_the_dtype_of_the_weights(dtype: str, size: str) -> None:
     text = LOOP.format(dtype=dtype).replace("model = DistributedDataParallel(model)\n", "")
