@@ -165,9 +165,6 @@ def _of_group(
     if not isinstance(chosen, str) or path.startswith(("override ", "optional ")):
         return {}
     inner = _composed(run, folder, f"{path}/{chosen}" if path else chosen, depth + 1)
-    if inner is None and path and not place:
-        # Nothing is known of a group whose file is not there.
-        return {path: "???"}
     if inner is None or not path:
         return inner
     for part in reversed((place or path).replace("/", ".").split(".")):
