@@ -37,9 +37,7 @@ def check(script: Script) -> Iterator[Finding]:
         around = (getattr(one, "test", one) for one, _ in script.branches_around(call.node))
         if any("deepspeed" in script.text(one) for one in around):
             continue
-        wrapped = [script.text(one) for one in call.node.args[:1]]
-        if any(script.text(module) in wrapped for module in script.frozen_modules):
-            # What little is trained beside frozen weights has small gradients.
+        if _is_frozen(script, call):
             continue
         yield Finding(
             script.span(view.node if view.node is not None else call.node.func),
@@ -47,6 +45,12 @@ def check(script: Script) -> Iterator[Finding]:
             "in float32, 2 in bf16",
             _fix(script, call),
         )
+
+
+def _is_frozen(script: Script, call: Call) -> bool:
+    """True if the model is frozen but for a part: what little is trained has small gradients."""
+    wrapped = [script.text(one) for one in call.node.args[:1]]
+    return any(script.text(module) in wrapped for module in script.frozen_modules)
 
 
 def _fix(script: Script, call: Call) -> Fix:
