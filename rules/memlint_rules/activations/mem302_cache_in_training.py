@@ -20,7 +20,8 @@ def check(script: Script) -> Iterator[Finding]:
             and forward.outlives_backward
             and script.owner_of_checkpointing(forward.facts).on is False
             and not script.is_named(_OPTION, "past_key_values", ignore=("generate",))
-            and not script.may_use("PrefixTuning")  # it hands its prefix over as a cache
+            # A prefix is handed over as a cache; Megatron's model is another, without the option.
+            and not script.may_use("PrefixTuning", "MegatronLM")
         ):
             yield _finding(forward)
 
