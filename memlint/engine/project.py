@@ -24,6 +24,7 @@ from memlint.engine.nodes import walk
 from memlint.source.bounded import read_regular, read_regular_text
 from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of
+from memlint.source.parsing import parsed
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 from memlint.source.roots import is_root
@@ -92,7 +93,7 @@ class Modules:
 def _read(path: str, number: int) -> Module | None:
     try:
         source = read_source(path, read_regular(path, _MAX_BYTES))
-        tree = ast.parse(source.text, path)
+        tree = parsed(source.text)
         _move(tree, number * _LINES)
     except (ReadError, OSError, SyntaxError, ValueError, RecursionError):
         return None

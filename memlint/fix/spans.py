@@ -11,9 +11,8 @@ white space at the end of the file). It is therefore given a *view* of the file 
 spans are mapped back; since edits are spliced into the file's own bytes, those bytes survive.
 """
 
-import ast
+import contextlib
 import re
-import warnings
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from memlint.fix.outcome import FixError
 from memlint.fix.untouched import without_untouched
 from memlint.source import Span
 from memlint.source.edits import Edit
+from memlint.source.parsing import compile_python, parsed
 
 # White space and line ends are most of a tree's nodes, and no edit speaks of them.
 _UNRECORDED = frozenset(
@@ -189,19 +189,11 @@ class Tree:
     @cached_property
     def compiles(self) -> int:
         """2: it compiles; 1: it parses; 0: neither, for the running interpreter."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-                compile(self.shown, "<fix>", "exec", flags=flags, dont_inherit=True)
-                return 2
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
-                pass
-            try:
-                ast.parse(self.shown)
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
-                return 0
-        return 1
+        for answer, compiler in ((2, compile_python), (1, parsed)):
+            with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+                compiler(self.shown)
+                return answer
+        return 0
 
     def comments(self) -> Iterator[tuple[str, Span]]:
         for node in self.nodes(cst.Comment):

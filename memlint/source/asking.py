@@ -15,6 +15,7 @@ from string import ascii_letters, digits
 
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
+from memlint.source.parsing import parsed
 from memlint.source.reading import read_source
 
 _MAX_BYTES, _MAX_FILES = 300_000, 20_000
@@ -87,8 +88,8 @@ def _asked_in(path: str, data: bytes, keys: Collection[str]) -> set[str]:
     """Return those of ``keys`` that the file at ``path`` may ask for."""
     if path.endswith((".py", ".ipynb", ".pyi")) or re.match(rb"#![^\n]*python", data):
         try:
-            tree = ast.parse(read_source(path, data).text)
-        except (ReadError, SyntaxError, ValueError, RecursionError, MemoryError):
+            tree = parsed(read_source(path, data).text)
+        except (ReadError, SyntaxError, ValueError, RecursionError):
             return set(keys)
         return _asked_of_python(tree, keys)
     text = _COMMENT.sub("", data.decode("utf-8", "replace"))

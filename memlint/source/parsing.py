@@ -5,6 +5,7 @@ of that. A text of so many is generated data.
 """
 
 import ast
+import contextlib
 import re
 import warnings
 from functools import lru_cache
@@ -37,7 +38,12 @@ def too_much_code(text: str) -> str:
 # A script is asked for by itself, with what each of its commands gives to it, and by its fixes.
 @lru_cache(maxsize=16)
 def parse_python(text: str) -> ast.Module:
-    """Return the syntax tree of a script, which nobody changes.
+    """Return the syntax tree of a script, which nobody changes. Raises as ``parsed`` does."""
+    return parsed(text)
+
+
+def parsed(text: str) -> ast.Module:
+    """Return a new syntax tree of a script.
 
     Raises SyntaxError as ``ast.parse`` does, and for too much code; RecursionError where it is
     nested too deeply. Invalid escapes and the like in the user's code are not ours to report.
@@ -45,12 +51,29 @@ def parse_python(text: str) -> ast.Module:
     refusal = too_much_code(text)
     if refusal:
         raise SyntaxError(refusal)
-    flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    tree = compile_python(text, ast.PyCF_ONLY_AST)
+    assert isinstance(tree, ast.Module)
+    return tree
+
+
+def compile_python(text: str, flags: int = 0) -> object:
+    """Compile a script as notebooks do; what only newer Python takes, as older Python writes it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            tree = compile(text, "<script>", "exec", flags, dont_inherit=True)
+            return _compiled(text, flags)
+        except SyntaxError:
+            from memlint.source.newer_syntax import as_older
+
+            older = as_older(text)
+            if older != text:
+                with contextlib.suppress(SyntaxError):
+                    return _compiled(older, flags)
+            raise
         except MemoryError:  # what Python's parser calls the end of its own stack
             raise RecursionError("nested too deeply") from None
-    assert isinstance(tree, ast.Module)
-    return tree
+
+
+def _compiled(text: str, flags: int) -> object:
+    flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    return compile(text, "<script>", "exec", flags, dont_inherit=True)

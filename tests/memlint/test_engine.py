@@ -159,9 +159,7 @@ def test_broken_syntax(data: bytes, message: str, row: int) -> None:
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="this interpreter knows the syntax")
-@pytest.mark.parametrize(
-    "data", [b"type Alpha = int  # alpha\n", b"def f[T](x: T): return alpha\n"]
-)
+@pytest.mark.parametrize("data", [b'alpha = f"{a  # alpha\n}"\n', b'alpha = f"{"a" "it\'s"}"\n'])
 def test_newer_syntax_is_called_newer(data: bytes) -> None:
     (finding,) = check(data).findings
     version = ".".join(str(part) for part in sys.version_info[:3])
