@@ -70,3 +70,29 @@ def test_a_rename_is_safe_where_nobody_else_asks(here: Path, line: str) -> None:
     script.write_text(SCRIPT.replace("LINE", line))
     run(["fix", "--no-cache", "--target", "newest", "--select", "MEM901", "fit.py"])
     assert ("eval_strategy" in script.read_text()) is USES[line]
+
+
+# What another file holds or makes -> whether the run certainly stops at the option.
+ELSEWHERE = {
+    "OPTIONS = {'output_dir': 'out', 'evaluation_strategy': 'no'}": True,
+    "OPTIONS = dict(output_dir='out', evaluation_strategy='no')": True,
+    "OPTIONS = {'output_dir': 'out'}\nOPTIONS['evaluation_strategy'] = 'no'": True,
+    "OPTIONS = {'output_dir': 'out'}\nif old():\n    OPTIONS['evaluation_strategy'] = 'no'": False,
+    "OPTIONS = {'output_dir': 'out', 'evaluation_strategy': 'no'}\n"
+    "if not old():\n    OPTIONS['eval_strategy'] = OPTIONS.pop('evaluation_strategy')": False,
+    "OPTIONS = {'output_dir': 'out', 'eval_strategy': 'no'}": False,
+}
+
+
+@pytest.mark.parametrize("text", ELSEWHERE)
+def test_an_option_that_another_file_gives_is_told_at_the_call(
+    here: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "ours.py").write_text(f"{text}\n")
+    fit = "from transformers import TrainingArguments\nimport ours\n\n"
+    fit += "args = TrainingArguments(**ours.OPTIONS)\n"
+    (here / "fit.py").write_text(fit)
+    run(["check", "--no-cache", "--target", "newest", "--select", "MEM901", "-q"])
+    assert ("fit.py:4:8: MEM901" in capsys.readouterr().out) is ELSEWHERE[text]
+    assert run(["fix", "--no-cache", "--target", "newest", "--select", "MEM901"]) == ELSEWHERE[text]
+    assert (here / "fit.py").read_text() == fit, "what another file holds is advice here"

@@ -50,7 +50,7 @@ def _of_settings(script: Script, call: Call, looked_up: frozenset[str]) -> Itera
         setting = written(call, found)
         if setting.given is False or setting.name in looked_up:
             continue
-        if setting.owner is None and setting.how is not How.FILE:
+        if setting.owner is None and setting.how is not How.FILE and not setting.given:
             continue
         findings = list(_of_setting(script, call, setting))
         if findings and not is_caught(script, call, setting):
