@@ -30,7 +30,7 @@ METHODS = {*ANCHORED, "search", "finditer", "findall", "sub", "subn", "split"}
 # Run by those who maintain the tables, on released wheels; and patterns that stand in our pages.
 MAINTAINERS = {
     *("__main__", "recipe_schemas", "build", "wheels", "history", "option_values", "tabulate"),
-    "wheel",
+    *("wheel", "deprecations"),
 }
 
 
