@@ -72,19 +72,11 @@ class _Older:
         quote, start = found["quote"], found.end()
         has_fields = "f" in found["prefix"].lower()
         written = quote if _may_stand(quote, around) else _OTHER[quote]
-        is_lost, at = not _may_stand(written, around), start
-        while not self._text.startswith(quote, at):
-            if self._text[at] == "\n" and len(quote) == 1:
-                raise ValueError
-            if self._text[at] == "\\":
-                step = 1 if has_fields and self._text[at + 1] in "{}" else 2
-                at = self._blank(at, at + step) if around else at + step
-            elif self._text[at] == "{" and has_fields and self._text[at + 1] != "{":
-                at = self._field(at + 1, (*around, written), depth)
-            else:
-                is_lost |= written != quote and self._text[at] == written[0]
-                at += 2 if self._text.startswith("{{", at) else 1
+        inner = (*around, written) if has_fields else ()
+        at = self._content(start, quote, inner, bool(around), depth)
         end = at + len(quote)
+        is_lost = not _may_stand(written, around)
+        is_lost |= written != quote and written[0] in self.out[start:at]
         self.out[start - len(quote) : start] = self.out[at:end] = written
         if is_lost and has_fields:
             raise ValueError
@@ -92,6 +84,24 @@ class _Older:
             self._blank(found.start(), end)
             self.out[found.start()] = "_"
         return end
+
+    def _content(
+        self, at: int, quote: str, inner: tuple[str, ...], is_within: bool, depth: int
+    ) -> int:
+        """Write what stands between quotes; returns where that ends. inner: the quotes around its
+        fields; is_within: it stands in a field itself."""
+        while not self._text.startswith(quote, at):
+            sign = self._text[at]
+            if sign == "\n" and len(quote) == 1:
+                raise ValueError
+            if sign == "\\":
+                step = 1 if inner and self._text[at + 1] in "{}" else 2
+                at = self._blank(at, at + step) if is_within else at + step
+            elif sign == "{" and inner and self._text[at + 1] != "{":
+                at = self._field(at + 1, inner, depth)
+            else:
+                at += 2 if self._text.startswith("{{", at) else 1
+        return at
 
     def _field(self, at: int, around: tuple[str, ...], depth: int) -> int:
         """Write what stands between braces; returns where that ends."""
