@@ -19,6 +19,11 @@ _PYTHON_CELL_MAGICS = frozenset(
 )
 # Those whose body a shell gets.
 _SHELL_CELL_MAGICS = frozenset({"bash", "sh", "shell", "script"})
+# A cell of one line is a magic without its sign too: IPython's automagic.
+_AUTOMAGIC = lazy_pattern(
+    r"\s*+(?:pip|conda|mamba|uv|cd|ls|cat|cp|mv|rm|mkdir|time|env|load_ext|matplotlib|config)"
+    r"[ \t]++[^=\n][^\n]*+\s*+"
+)
 _CELL_MAGIC = lazy_pattern(r"\s*%%\s*(\w+)")
 _FIRST_MAGIC = lazy_pattern(r"(?m)^[ \t]{0,40}[!%]")
 _LINE_MAGIC = lazy_pattern(r"[%!]|\?{1,2}\w")
@@ -88,6 +93,14 @@ def mask(text: str, masks: Masks) -> str | None:
             out.append(f"{indent}pass  {masks.rest}{line}")
             index += 1
     return "".join(out)
+
+
+def mask_alone(text: str, masks: Masks) -> str:
+    """Return a cell of one line that is a magic without its sign, masked; all else as it is."""
+    if _AUTOMAGIC.fullmatch(text) is None:
+        return text
+    line = text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1
+    return f"{text[:line]}pass  {masks.rest}{text[line:]}"
 
 
 def _whole(lines: list[str], masks: Masks) -> str:

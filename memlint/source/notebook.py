@@ -18,7 +18,7 @@ from typing import Any
 
 from memlint.source.bounded import parse_json
 from memlint.source.diagnostics import FileError, ReadError
-from memlint.source.masking import Masks, magics, mask, unmask
+from memlint.source.masking import Masks, magics, mask, mask_alone, unmask
 from memlint.source.parsing import parse_python
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
@@ -228,6 +228,7 @@ def _as_python(text: str, masks: Masks) -> tuple[str | None, SyntaxError | None]
     masked = mask(text, masks)
     if masked is None:
         return None, None
+    masked = mask_alone(text, masks) if masked == text else masked
     if masked == text:
         return None, error
     error = _parse_error(masked)

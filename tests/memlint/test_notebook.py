@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memlint.source.diagnostics import FileError, ReadError
-from memlint.source.masking import Masks, magics, mask, unmask
+from memlint.source.masking import Masks, magics, mask, mask_alone, unmask
 from memlint.source.notebook import cell_texts
 from memlint.source.reading import encode, read, read_source
 
@@ -79,6 +79,18 @@ def test_magics_are_masked_and_given_back(text: str) -> None:
     assert unmask(masked, MASKS) == text
     assert not any("not a magic" in line and "memlint" in line for line in masked.split("\n"))
     assert tree.body
+
+
+@pytest.mark.parametrize("text", ["pip install -U trl==0.12.2", "\n  mkdir -p runs/a \r\n"])
+def test_one_line_alone_is_a_magic_without_its_sign(text: str) -> None:
+    masked = mask_alone(text, MASKS)
+    assert ast.parse(masked).body
+    assert unmask(masked, MASKS) == text
+
+
+@pytest.mark.parametrize("text", ["pip install trl\nx = 1\n", "trl install x", "pip = 3 +"])
+def test_no_other_line_is_a_magic_without_its_sign(text: str) -> None:
+    assert mask_alone(text, MASKS) == text
 
 
 def test_assigned_magic_is_no_known_value() -> None:
