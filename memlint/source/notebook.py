@@ -6,12 +6,15 @@ parse even so is left out with a diagnostic. Writing back changes the JSON strin
 lines and nothing else: parsing and dumping the notebook anew would rewrite numbers (``1.10``),
 escapes (``\\/``) and indentation.
 
-Cost: one ``json.loads`` and one ``ast.parse`` a cell; finding the cells' places in the JSON text is
-left until something is written.
+Cost: one ``json.loads`` and one ``ast.parse`` a cell, but for a cell that is most of the notebook:
+it is parsed with the others, as the script's reader will ask for them. Finding the cells' places in
+the JSON text is left until something is written.
 """
 
+import ast
 import json
 import re
+from bisect import bisect
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -68,32 +71,19 @@ def read_notebook(path: str, data: bytes) -> tuple[Source, tuple[FileError, ...]
         raise ReadError(FileError(path, str(error))) from None
 
     marks = _marks(cells)
-    parts: list[str] = []
-    kept: list[Cell] = []
-    diagnostics: list[FileError] = []
-    offset = 0
-    for cell in cells:
-        body, broken = _as_python(cell.text, marks.masks)
-        if broken is not None:
-            diagnostics.append(
-                FileError(
-                    path,
-                    f"cell {cell.number} does not parse and was left out: {broken.msg}",
-                    broken.lineno or 1,
-                    broken.offset or 1,
-                    cell.number,
-                )
-            )
-        if body is None:
-            continue
-        header = marks.header(cell.number)
-        start = offset + len(header)
-        end = start + len(body.encode("utf-8", "surrogatepass"))
-        kept.append(Cell(cell.number, Span(start, end)))
-        parts += (header, body, "\n")
-        offset = end + 1
-    source = Source(path, "".join(parts), data, bom=bom, cells=tuple(kept))
-    return source, tuple(diagnostics)
+    bodies, errors = _bodies(cells, marks)
+    diagnostics = tuple(
+        FileError(
+            path,
+            f"cell {number} does not parse and was left out: {error.msg}",
+            error.lineno or 1,
+            error.offset or 1,
+            number,
+        )
+        for number, error in errors.items()
+    )
+    text, kept = _joined(bodies, marks)
+    return Source(path, text, data, bom=bom, cells=kept), diagnostics
 
 
 def write_notebook(source: Source, new_text: str) -> bytes:
@@ -220,6 +210,58 @@ def _marks(cells: list[_CodeCell]) -> _Marks:
     return _Marks(f"memlint{salt}-cell", Masks(f"memlint{salt}-magic"))
 
 
+def _bodies(cells: list[_CodeCell], marks: _Marks) -> tuple[dict[int, str], dict[int, SyntaxError]]:
+    """Return the cells that are Python, masked, by number; and what is wrong with others."""
+    bodies = {cell.number: cell.text for cell in cells}
+    errors: dict[int, SyntaxError] = {}
+    by_length = sorted(cells, key=lambda cell: len(cell.text))
+    for cell in by_length:
+        # The longest comes last. Where it is most of what is left, all are parsed together.
+        if cell is by_length[-1] and _is_most(cell, bodies) and _parses_with(cell, bodies, marks):
+            continue
+        body, broken = _as_python(cell.text, marks.masks)
+        if body is None:
+            del bodies[cell.number]
+        else:
+            bodies[cell.number] = body
+        if broken is not None:
+            errors[cell.number] = broken
+    return bodies, dict(sorted(errors.items()))
+
+
+def _joined(bodies: dict[int, str], marks: _Marks) -> tuple[str, tuple[Cell, ...]]:
+    """Return cells as one script, and where in it they are."""
+    parts: list[str] = []
+    kept: list[Cell] = []
+    offset = 0
+    for number, body in bodies.items():
+        header = marks.header(number)
+        start = offset + len(header)
+        end = start + len(body.encode("utf-8", "surrogatepass"))
+        kept.append(Cell(number, Span(start, end)))
+        parts += (header, body, "\n")
+        offset = end + 1
+    return "".join(parts), tuple(kept)
+
+
+def _is_most(cell: _CodeCell, bodies: dict[int, str]) -> bool:
+    return 2 * len(cell.text) > sum(map(len, bodies.values()))
+
+
+def _parses_with(cell: _CodeCell, bodies: dict[int, str], marks: _Marks) -> bool:
+    """True if a cell parses by itself, by how it does with the others, which do."""
+    text, _ = _joined(bodies, marks)
+    if cell.text.rstrip().endswith("\\") or _parse_error(text) is not None:
+        return False
+    head = f"# {marks.cell} "
+    lines = re.split(r"\r\n?|\n", text)
+    headers = [row for row, line in enumerate(lines, 1) if line.startswith(head)]
+    return not any(
+        bisect(headers, _first_row(statement)) != bisect(headers, statement.end_lineno or 0)
+        for statement in parse_python(text).body
+    )
+
+
 def _as_python(text: str, masks: Masks) -> tuple[str | None, SyntaxError | None]:
     """Read a cell as Python: (None, None) for another language, (None, error) if it fails."""
     error = _parse_error(text)
@@ -233,6 +275,13 @@ def _as_python(text: str, masks: Masks) -> tuple[str | None, SyntaxError | None]
         return None, error
     error = _parse_error(masked)
     return (None, error) if error is not None else (masked, None)
+
+
+def _first_row(statement: ast.stmt) -> int:
+    rows = [statement.lineno]
+    if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        rows += [decorator.lineno for decorator in statement.decorator_list]
+    return min(rows)
 
 
 def _parse_error(text: str) -> SyntaxError | None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from memlint.source.diagnostics import FileError, ReadError
 from memlint.source.masking import Masks, magics, mask, mask_alone, unmask
 from memlint.source.notebook import cell_texts
+from memlint.source.parsing import parse_python
 from memlint.source.reading import encode, read, read_source
 
 MASKS = Masks("memlint-magic")
@@ -232,6 +233,39 @@ def test_any_notebook_reads_and_appending_touches_only_its_cell(
             text + "\nw = 9" if number == cell.number else text
             for number, text in enumerate(cells, start=1)
         ]
+
+
+def test_a_cell_that_is_most_of_a_notebook_is_parsed_once() -> None:
+    parse_python.cache_clear()
+    long = "".join(f"x{n} = {n}\n" for n in range(50)) + "@f\ndef g():\n    return 1"
+    source = read_source("n.ipynb", as_bytes(notebook("import a", "b = (", long, "!ls", "c = 1")))
+    parse_python(source.text)
+    assert [cell.number for cell in source.cells] == [1, 3, 4, 5]
+    # One for each short cell, two more for the one with a magic, and one for all of them.
+    assert parse_python.cache_info().misses == 6
+
+
+LONG = "a = 1\n" * 9
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        (f"{LONG}x = (1,", "2)"),
+        ("x = (1,", f"2)\n{LONG}"),
+        ("if a:\n    b()", f"else:\n    c()\n{LONG}"),
+        ("if a:\n    b()", f"    c()\n{LONG}"),
+        (f"{LONG}@f", "def g():\n    pass"),
+        (f"{LONG}y = 1\r@f", "def g():\n    pass"),
+        (f'{LONG}"""', '"""'),
+        (f"{LONG}x = 1 \\", "y = 2"),
+    ],
+)
+def test_a_cell_that_parses_with_others_alone_is_left_out(cells: tuple[str, ...]) -> None:
+    whole = read("n.ipynb", as_bytes(notebook(*cells)))
+    long = max((1, 2), key=lambda number: len(cells[number - 1]))
+    assert long in [error.cell for error in whole.diagnostics]
+    assert long not in [cell.number for cell in whole.source.cells]
 
 
 def test_a_number_of_too_many_digits_is_one_error() -> None:
