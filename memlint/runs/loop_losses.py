@@ -89,8 +89,11 @@ def _deferred(
         "computed tile by tile from the hidden states"
     )
     edits = tuple(dict.fromkeys(edit for part in parts for edit in part or ()))
-    doubted = any(load.loads_own_code for load in loads)
-    return Change(_SPARED, f"{message}, {IF_TAKEN}" if doubted else message, edits, doubted)
+    doubt = IF_TAKEN if any(load.loads_own_code for load in loads) else ""
+    if not doubt and script.is_sharded:
+        # What it reads after the head's call is gone then.
+        doubt = "if FSDP shards the head with the whole model, not by itself"
+    return Change(_SPARED, f"{message}, {doubt}" if doubt else message, edits, bool(doubt))
 
 
 def _is_deferrable(script: Script, loads: list[Call]) -> bool:

@@ -188,6 +188,28 @@ def test_a_loop_that_reads_logits_is_told_so(loss: str, advised: str) -> None:
     assert advised in message
 
 
+@pytest.mark.parametrize(
+    ("wrapped", "applicability"),
+    [
+        ("", "safe"),
+        ("model = DistributedDataParallel(model)", "safe"),
+        ("model = FSDP(model)", "unsafe"),
+    ],
+)
+def test_logits_are_deferred_unasked_only_where_the_head_keeps_its_weights(
+    wrapped: str, applicability: str
+) -> None:
+    script = LOOP.format("loss, logits = out.loss, out.logits").replace(
+        "optimizer =", f"{wrapped}\noptimizer ="
+    )
+    wrappers = "from torch.nn.parallel import DistributedDataParallel\n"
+    wrappers += "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
+    (finding,) = found(wrappers + script, "MEM201")
+    assert finding.fix is not None
+    assert "defer_logits" in finding.fix.message
+    assert finding.fix.applicability.value == applicability
+
+
 METRIC = """\
 import numpy as np
 import transformers
