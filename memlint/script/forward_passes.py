@@ -10,7 +10,7 @@ from collections import defaultdict
 from functools import cached_property
 
 from memlint.engine.answers import agreed, any_of
-from memlint.engine.forwards import Certainty, ForwardRun
+from memlint.engine.forwards import Certainty, ForwardRun, has_small_head
 from memlint.engine.growth import target_named
 from memlint.engine.name_uses import Turn, is_loop
 from memlint.engine.nodes import CallNode, Definition, Node, Statement
@@ -172,6 +172,8 @@ class Forward:
             return True
         values = [one for one in options(self.module) if isinstance(one, Object)]
         made = any(one.type is not None or one.cls is not None for one in values)
+        if any(map(has_small_head, values)):
+            return None
         answer = agreed(map(gives_vocabulary, self._loads)) if self._loads else None
         if answer or (self._loads and made):
             return answer
