@@ -219,7 +219,7 @@ def parse(text: str, fixes: Sequence[Sequence[Edit]] | None = None) -> Tree:
     data = text.encode("utf-8", "surrogatepass")
     view, cuts, lost = _view(data)
     if fixes is not None and view == data[: len(view)]:
-        view = without_untouched(view, fixes)
+        view = without_untouched(view, fixes, text)
     shown = _shown(view)
     try:
         module = cst.parse_module(shown)

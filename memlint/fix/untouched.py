@@ -21,12 +21,15 @@ _RENAMED = re.compile(rb"\b(\w++)[\s\\]++as[\s\\]++(\w+)")
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-def without_untouched(data: bytes, fixes: Sequence[Sequence[Edit]]) -> bytes:
-    """``data``, a script in UTF-8, with blanks for what none of ``fixes`` touches or asks about."""
+def without_untouched(data: bytes, fixes: Sequence[Sequence[Edit]], text: str) -> bytes:
+    """``data``, a script in UTF-8, with blanks for what none of ``fixes`` touches or asks about.
+
+    text: the script, of which ``data`` may lack the last comments and blanks.
+    """
     if _OTHER_LINES.search(data):
         return data
     try:
-        tree = parse_python(data.decode("utf-8"))
+        tree = parse_python(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return data
     starts = list(accumulate(map(len, data.splitlines(keepends=True)), initial=0))

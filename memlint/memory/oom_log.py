@@ -103,12 +103,14 @@ class Log(Record):
 
 def read_log(text: str) -> Log:
     """Messages, frames and hints of a log."""
-    text = _shortened(text)
-    lines = [line and _ANSI.sub("", line.replace("\r", "")) for line in text.splitlines()]
+    head, between, tail = _shortened(text)
+    lines_of_head = len(head.splitlines())
+    text = _ANSI.sub("", head + tail)
+    lines = text.splitlines()
     plain: list[str] = []
     ranks: list[int | None] = []
     for line in lines:
-        found = _RANK.match(line) if line else None
+        found = _RANK.match(line) if ":" in line else None
         ranks.append(int(found.group(1)) if found else None)
         plain.append(line[found.end() :] if found else line)
     messages = tuple(_messages(plain, ranks))
@@ -120,19 +122,24 @@ def read_log(text: str) -> Log:
     present = {rank for rank in ranks if rank is not None}
     gpus = {message.gpu for message in messages if message.gpu is not None}
     world = max((max(present) + 1) if present else 1, len(gpus), 1)
-    return Log(messages, frames, _hints(text), _words(text), world)
+    placed = tuple(
+        one._replace(line=one.line + between) if one.line > lines_of_head else one
+        for one in messages
+    )
+    return Log(placed, frames, _hints(text), _words(text), world)
 
 
-def _shortened(text: str) -> str:
+def _shortened(text: str) -> tuple[str, int, str]:
     """Of a log of many megabytes its beginning, which has the settings, and what stands around the
-    first message. Lines between are empty, so that the others keep their numbers."""
+    first message; and how many lines are left out between."""
     if len(text) <= _LONG:
-        return text
+        return text, 0, ""
     found = _FIRST.search(text) or _OUT.search(text)
     if found is None:
-        return text[:_LONG]
+        return text[:_LONG], 0, ""
     start, end = max(found.start() - _AROUND, _AROUND), found.end() + 4 * _AROUND
-    return text[:_AROUND] + "\n" * text.count("\n", _AROUND, start) + text[start:end]
+    between = text.count("\n", _AROUND, start)
+    return f"{text[:_AROUND]}\n", between - 1, text[start:end]
 
 
 def _messages(lines: list[str], ranks: list[int | None]) -> list[Message]:
@@ -286,7 +293,7 @@ def _words(text: str) -> tuple[str, ...]:
     named = [found.group(1) for found in _NAMED.finditer(text)]
     loose = [
         part
-        for word in _WORD.findall(text)
+        for word in dict.fromkeys(word for word in _WORD.findall(text) if len(word) > 4)
         for part in (word, *word.split("/"))
         if len(part) > 4 and any(c.isdigit() for c in part) and ("-" in part or "/" in part)
     ]

@@ -104,6 +104,13 @@ def test_a_long_log_is_read_around_its_first_message(monkeypatch: pytest.MonkeyP
     assert not read_log(step * 2000).messages
 
 
+def test_lines_of_a_log_of_many_megabytes_keep_their_numbers() -> None:
+    lines = 3_000_000
+    log = read_log("batch_size_training: 3\n" + "\n" * lines + "x" * 2**22 + f"\n{OOM}\n")
+    assert [message.line for message in log.messages] == [lines + 3]
+    assert log.hints["micro_batch"] == 3
+
+
 def test_commas_stand_for_points_or_between_thousands() -> None:
     for shown, size in (("2,432.00 MiB", 2432 * 2**20), ("2,5 GiB", 2.5 * GIB)):
         (message,) = read_log(f"CUDA out of memory. Tried to allocate {shown} (GPU 0)").messages
