@@ -106,7 +106,7 @@ def test_a_long_log_is_read_around_its_first_message(monkeypatch: pytest.MonkeyP
 
 def test_lines_of_a_log_of_many_megabytes_keep_their_numbers() -> None:
     lines = 3_000_000
-    log = read_log("batch_size_training: 3\n" + "\n" * lines + "x" * 2**22 + f"\n{OOM}\n")
+    log = read_log("batch_size_training: 3\n" + "\n" * lines + "x" * 2**22 + f"\n{NEW}\n")
     assert [message.line for message in log.messages] == [lines + 3]
     assert log.hints["micro_batch"] == 3
 
