@@ -416,7 +416,7 @@ def _read_json(source: Source, builder: _Builder) -> None:
     try:
         json.loads(source.text)
     except json.JSONDecodeError as error:
-        place = FileError(source.path, f"broken JSON: {error.msg}", error.lineno, error.colno)
+        place = FileError(source.path, f"is broken JSON: {error.msg}", error.lineno, error.colno)
         raise DocumentError(place) from None
     except RecursionError:
         raise _error(source, f"is nested more than {MAX_DEPTH} levels deep") from None

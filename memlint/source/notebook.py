@@ -61,7 +61,7 @@ def read_notebook(path: str, data: bytes) -> tuple[Source, tuple[FileError, ...]
             FileError(path, f"is not UTF-8: byte {error.start} cannot be decoded")
         ) from None
     except json.JSONDecodeError as error:
-        what = "is empty, which is no notebook" if not data.strip() else f"broken JSON: {error.msg}"
+        what = "is empty, which is no notebook" if not data.strip() else f"is broken JSON: {error.msg}"
         raise ReadError(FileError(path, what, error.lineno, error.colno)) from None
     except ValueError as error:
         raise ReadError(FileError(path, f"cannot be read as JSON: {error}")) from None

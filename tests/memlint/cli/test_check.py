@@ -263,7 +263,7 @@ def test_a_hook_passes_over_broken_files_that_do_not_train(
         ("a.py", b"alpha = '\xff'\n", "a.py:1:10: MEM002 is not UTF-8"),
         ("a.py", b"alpha  # memlint: ignore[MEM301]\ny = (\n", "a.py:2:5: MEM002 does not parse"),
         ("a.ipynb", as_bytes(notebook("alpha", " x = 1")), "a.ipynb:2:1:1: MEM002 cell 2 does"),
-        ("a.ipynb", b'{"cells": [alpha', "a.ipynb:1:12: MEM002 broken JSON"),
+        ("a.ipynb", b'{"cells": [alpha', "a.ipynb:1:12: MEM002 is broken JSON"),
     ],
 )
 def test_a_broken_file_that_trains_is_a_finding(
