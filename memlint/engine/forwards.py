@@ -243,17 +243,12 @@ def has_small_head(model: Object) -> bool:
     """True if a script gives a model a head of its own that may have few numbers a position."""
     given = (one.value for each in (model, model.root) for one in each.names.get("lm_head", ()))
     heads = [one for value in given for one in options(value) if isinstance(one, Object)]
-    return any(
-        one.type in _HEADS and not _has_many(_sizes(one, 1, "out_features")) for one in heads
-    )
+    sizes = (_sizes(one, 1, "out_features") for one in heads if one.type in _HEADS)
+    return any(VOCABULARY not in each and not any(map(_is_many, each)) for each in sizes)
 
 
-def _has_many(sizes: frozenset[Value]) -> bool:
-    """True if one of the sizes that a layer may have is one of a vocabulary."""
-    numbers = [one.value for one in sizes if isinstance(one, Constant)]
-    return VOCABULARY in sizes or any(
-        type(number) is int and number >= _FEWEST_WORDS for number in numbers
-    )
+def _is_many(size: Value) -> bool:
+    return isinstance(size, Constant) and type(size.value) is int and size.value >= _FEWEST_WORDS
 
 
 def _words(run: Interpreter, head: Object) -> int | None:

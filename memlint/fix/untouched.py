@@ -22,10 +22,7 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def without_untouched(data: bytes, fixes: Sequence[Sequence[Edit]], text: str) -> bytes:
-    """``data``, a script in UTF-8, with blanks for what none of ``fixes`` touches or asks about.
-
-    text: the script, of which ``data`` may lack the last comments and blanks.
-    """
+    """``data``, ``text`` but for blanks at its end, without what no fix touches or asks of."""
     if _OTHER_LINES.search(data):
         return data
     try:

@@ -104,7 +104,7 @@ class Log(Record):
 def read_log(text: str) -> Log:
     """Messages, frames and hints of a log."""
     head, between, tail = _shortened(text)
-    lines_of_head = len(head.splitlines())
+    rows = len(head.splitlines())
     text = _ANSI.sub("", head + tail)
     lines = text.splitlines()
     plain: list[str] = []
@@ -122,11 +122,8 @@ def read_log(text: str) -> Log:
     present = {rank for rank in ranks if rank is not None}
     gpus = {message.gpu for message in messages if message.gpu is not None}
     world = max((max(present) + 1) if present else 1, len(gpus), 1)
-    placed = tuple(
-        one._replace(line=one.line + between) if one.line > lines_of_head else one
-        for one in messages
-    )
-    return Log(placed, frames, _hints(text), _words(text), world)
+    placed = (one._replace(line=one.line + between * (one.line > rows)) for one in messages)
+    return Log(tuple(placed), frames, _hints(text), _words(text), world)
 
 
 def _shortened(text: str) -> tuple[str, int, str]:

@@ -172,9 +172,8 @@ class Forward:
             return True
         values = [one for one in options(self.module) if isinstance(one, Object)]
         made = any(one.type is not None or one.cls is not None for one in values)
-        if any(map(has_small_head, values)):
-            return None
-        answer = agreed(map(gives_vocabulary, self._loads)) if self._loads else None
+        known = self._loads and not any(map(has_small_head, values))
+        answer = agreed(map(gives_vocabulary, self._loads)) if known else None
         if answer or (self._loads and made):
             return answer
         if self.own or made:

@@ -11,7 +11,6 @@ it is parsed with the others, as the script's reader will ask for them. Finding 
 the JSON text is left until something is written.
 """
 
-import ast
 import json
 import re
 from bisect import bisect
@@ -61,7 +60,7 @@ def read_notebook(path: str, data: bytes) -> tuple[Source, tuple[FileError, ...]
             FileError(path, f"is not UTF-8: byte {error.start} cannot be decoded")
         ) from None
     except json.JSONDecodeError as error:
-        what = "is empty, which is no notebook" if not data.strip() else f"is broken JSON: {error.msg}"
+        what = f"is broken JSON: {error.msg}" if data.strip() else "is empty, which is no notebook"
         raise ReadError(FileError(path, what, error.lineno, error.colno)) from None
     except ValueError as error:
         raise ReadError(FileError(path, f"cannot be read as JSON: {error}")) from None
@@ -216,8 +215,8 @@ def _bodies(cells: list[_CodeCell], marks: _Marks) -> tuple[dict[int, str], dict
     errors: dict[int, SyntaxError] = {}
     by_length = sorted(cells, key=lambda cell: len(cell.text))
     for cell in by_length:
-        # The longest comes last. Where it is most of what is left, all are parsed together.
-        if cell is by_length[-1] and _is_most(cell, bodies) and _parses_with(cell, bodies, marks):
+        # The longest comes last, to be parsed with what is left of the others.
+        if cell is by_length[-1] and _parses_with(cell, bodies, marks):
             continue
         body, broken = _as_python(cell.text, marks.masks)
         if body is None:
@@ -244,22 +243,20 @@ def _joined(bodies: dict[int, str], marks: _Marks) -> tuple[str, tuple[Cell, ...
     return "".join(parts), tuple(kept)
 
 
-def _is_most(cell: _CodeCell, bodies: dict[int, str]) -> bool:
-    return 2 * len(cell.text) > sum(map(len, bodies.values()))
-
-
 def _parses_with(cell: _CodeCell, bodies: dict[int, str], marks: _Marks) -> bool:
-    """True if a cell parses by itself, by how it does with the others, which do."""
+    """True if a cell, most of all that there is, parses by itself: by how it does with others."""
     text, _ = _joined(bodies, marks)
-    if cell.text.rstrip().endswith("\\") or _parse_error(text) is not None:
+    if 2 * len(cell.text) < len(text) or cell.text.rstrip().endswith("\\") or _parse_error(text):
         return False
     head = f"# {marks.cell} "
     lines = re.split(r"\r\n?|\n", text)
     headers = [row for row, line in enumerate(lines, 1) if line.startswith(head)]
-    return not any(
-        bisect(headers, _first_row(statement)) != bisect(headers, statement.end_lineno or 0)
-        for statement in parse_python(text).body
-    )
+    for statement in parse_python(text).body:
+        parts: list[Any] = [statement, *getattr(statement, "decorator_list", ())]
+        first = min(part.lineno for part in parts)
+        if bisect(headers, first) != bisect(headers, statement.end_lineno or 0):
+            return False
+    return True
 
 
 def _as_python(text: str, masks: Masks) -> tuple[str | None, SyntaxError | None]:
@@ -275,13 +272,6 @@ def _as_python(text: str, masks: Masks) -> tuple[str | None, SyntaxError | None]
         return None, error
     error = _parse_error(masked)
     return (None, error) if error is not None else (masked, None)
-
-
-def _first_row(statement: ast.stmt) -> int:
-    rows = [statement.lineno]
-    if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-        rows += [decorator.lineno for decorator in statement.decorator_list]
-    return min(rows)
 
 
 def _parse_error(text: str) -> SyntaxError | None:

@@ -96,21 +96,14 @@ def _references(option: Option, replacement: successors.Build) -> dict[str, edit
 
 
 def _expression(option: Option, replacement: successors.Build, merged: list[Option]) -> str:
-    source = _decided(replacement.source.format(value=option.text))
+    then, chosen, otherwise = replacement.source.partition(" if {value} else ")
+    if chosen and isinstance(option.value, ast.Constant):
+        return then if option.value.value else otherwise
+    source = replacement.source.format(value=option.text)
     for other in merged:
         if not _is_off(other.setting):
             source = f"{source[:-1]}, {other.name}={other.text})"
     return source
-
-
-def _decided(source: str) -> str:
-    """``source`` without a choice that a constant decides (``a if "b" else None``)."""
-    # In parentheses, since it may take several lines.
-    whole = f"({source})"
-    made = ast.parse(whole, mode="eval").body
-    if not isinstance(made, ast.IfExp) or not isinstance(made.test, ast.Constant):
-        return source
-    return ast.get_source_segment(whole, made.body if made.test.value else made.orelse) or source
 
 
 def _is_off(setting: Setting) -> bool:
