@@ -239,9 +239,10 @@ def logits_of_head(run: Interpreter, invocation: Invocation, head: Object) -> Te
     )
 
 
-def has_small_head(model: Object) -> bool:
+def has_small_head(model: Value) -> bool:
     """True if a script gives a model a head of its own that may have few numbers a position."""
-    given = (one.value for each in (model, model.root) for one in each.names.get("lm_head", ()))
+    models = [one.root for one in options(model) if isinstance(one, Object)]
+    given = [binding.value for one in models for binding in one.names.get("lm_head", ())]
     heads = [one for value in given for one in options(value) if isinstance(one, Object)]
     sizes = (_sizes(one, 1, "out_features") for one in heads if one.type in _HEADS)
     return any(VOCABULARY not in each and not any(map(_is_many, each)) for each in sizes)

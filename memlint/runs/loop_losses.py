@@ -91,7 +91,6 @@ def _deferred(
     edits = tuple(dict.fromkeys(edit for part in parts for edit in part or ()))
     doubt = IF_TAKEN if any(load.loads_own_code for load in loads) else ""
     if not doubt and script.is_sharded:
-        # What it reads after the head's call is gone then.
         doubt = "if FSDP shards the head with the whole model, not by itself"
     return Change(_SPARED, f"{message}, {doubt}" if doubt else message, edits, bool(doubt))
 

@@ -172,8 +172,7 @@ class Forward:
             return True
         values = [one for one in options(self.module) if isinstance(one, Object)]
         made = any(one.type is not None or one.cls is not None for one in values)
-        known = self._loads and not any(map(has_small_head, values))
-        answer = agreed(map(gives_vocabulary, self._loads)) if known else None
+        answer = agreed(map(gives_vocabulary, self._loads)) if self._loads else None
         if answer or (self._loads and made):
             return answer
         if self.own or made:
@@ -182,8 +181,10 @@ class Forward:
 
     @cached_property
     def _loads(self) -> tuple[Call, ...]:
-        """The loads of its model; where one caller is known and another not, those of the first: a
-        fault of the first is one."""
+        """The loads of its model, whose head it keeps; where one caller is known and another not,
+        those of the first: a fault of the first is one."""
+        if has_small_head(self.module):
+            return ()
         each = (model_facts(self.script, run.module) for run in self.runs)
         return self.facts.loads or tuple(load for facts in each for load in facts.loads)
 

@@ -1,6 +1,5 @@
 """Where ``torch.load`` puts what it reads, and what becomes of it."""
 
-import re
 from enum import StrEnum
 
 from memlint.engine.nodes import CallNode, Expression, Node, called_name, holder_of
@@ -33,9 +32,8 @@ _PEFT = f"peft.{_FUNCTION}"
 # With these the tensors that are read replace those of the model, wherever they are.
 _REPLACING = ("assign", "low_cpu_mem_usage")
 _ASSIGN_POSITION = 2
-# Schedules and loss scalers, whose state is a few numbers.
-_SMALL = lazy_pattern(r"(?i)sched|scaler|warmup|sampler")
-_OPTIMIZER = lazy_pattern(r"(?i)optim")
+# Schedules and loss scalers, whose state is a few numbers, and optimizers, which copy none.
+_SMALL = lazy_pattern(r"(?i)sched|scaler|warmup|sampler|optim")
 # Averages of weights, which may take what they are given as it is.
 _AVERAGES = lazy_pattern(r"(?i)ema|average|avg|shadow|swa|replay|buffer")
 # Items of a checkpoint that are on no device, and those that may be tensors of a number.
@@ -122,17 +120,17 @@ def _restored(script: Host, call: CallNode) -> Fate:
         return Fate.RESTORED
     if holder_of(call) is None or called_name(call) != _METHOD:
         return Fate.UNKNOWN
-    if _is_made(script, called, _SMALL) or _is_made(script, called, _OPTIMIZER):
+    if _is_small(script, called):
         return Fate.LOOKED_AT
     return Fate.KEPT if _AVERAGES.search(script.text(call.func)) else Fate.RESTORED
 
 
-def _is_made(script: Host, called: Call, words: re.Pattern[str]) -> bool:
-    """True if a call restores what ``words`` say, by what made it or else by its name."""
+def _is_small(script: Host, called: Call) -> bool:
+    """True if a call restores what copies nothing, by what made it or else by its name."""
     receiver = called.receiver
     made = receiver.made_by if isinstance(receiver, Object) else None
     kind = made.name if made is not None else getattr(receiver, "type", None)
-    return words.search(kind or script.text(called.node.func)) is not None
+    return _SMALL.search(kind or script.text(called.node.func)) is not None
 
 
 def _may_replace(script: Host, called: Call) -> bool:

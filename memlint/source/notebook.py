@@ -219,10 +219,10 @@ def _bodies(cells: list[_CodeCell], marks: _Marks) -> tuple[dict[int, str], dict
         if cell is by_length[-1] and _parses_with(cell, bodies, marks):
             continue
         body, broken = _as_python(cell.text, marks.masks)
-        if body is None:
-            del bodies[cell.number]
-        else:
+        if body is not None:
             bodies[cell.number] = body
+            continue
+        del bodies[cell.number]
         if broken is not None:
             errors[cell.number] = broken
     return bodies, dict(sorted(errors.items()))
@@ -232,14 +232,13 @@ def _joined(bodies: dict[int, str], marks: _Marks) -> tuple[str, tuple[Cell, ...
     """Return cells as one script, and where in it they are."""
     parts: list[str] = []
     kept: list[Cell] = []
-    offset = 0
+    end = -1
     for number, body in bodies.items():
         header = marks.header(number)
-        start = offset + len(header)
+        start = end + 1 + len(header)
         end = start + len(body.encode("utf-8", "surrogatepass"))
         kept.append(Cell(number, Span(start, end)))
         parts += (header, body, "\n")
-        offset = end + 1
     return "".join(parts), tuple(kept)
 
 
@@ -248,9 +247,8 @@ def _parses_with(cell: _CodeCell, bodies: dict[int, str], marks: _Marks) -> bool
     text, _ = _joined(bodies, marks)
     if 2 * len(cell.text) < len(text) or cell.text.rstrip().endswith("\\") or _parse_error(text):
         return False
-    head = f"# {marks.cell} "
-    lines = re.split(r"\r\n?|\n", text)
-    headers = [row for row, line in enumerate(lines, 1) if line.startswith(head)]
+    lines = enumerate(re.split(r"\r\n?|\n", text), 1)
+    headers = [row for row, line in lines if line.startswith(f"# {marks.cell} ")]
     for statement in parse_python(text).body:
         parts: list[Any] = [statement, *getattr(statement, "decorator_list", ())]
         first = min(part.lineno for part in parts)
