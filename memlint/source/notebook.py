@@ -6,9 +6,8 @@ parse even so is left out with a diagnostic. Writing back changes the JSON strin
 lines and nothing else: parsing and dumping the notebook anew would rewrite numbers (``1.10``),
 escapes (``\\/``) and indentation.
 
-Cost: one ``json.loads`` and one ``ast.parse`` a cell, but for a cell that is most of the notebook:
-it is parsed with the others, as the script's reader will ask for them. Finding the cells' places in
-the JSON text is left until something is written.
+Cost: one ``json.loads``; one ``ast.parse`` a cell, or of all where one cell is most of them. The
+cells' places in the JSON text are found when something is written.
 """
 
 import json
