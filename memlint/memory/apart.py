@@ -5,6 +5,9 @@ from collections.abc import Callable, Mapping
 from memlint.memory.timeline import Timeline, cache_bytes
 from memlint.memory.weights import frozen_bytes
 
+HELD = "of what the allocator reserves"  # where there is no phase to name
+_USUAL_GPU = 80 * 2**30
+
 
 def saved_apart(
     effect: Mapping[str, object], timeline: Callable[[], Timeline]
@@ -45,6 +48,17 @@ def _graph(timeline: Timeline, _: object) -> tuple[str, int]:
     return "evaluation", int(share * sum(tensor.bytes for tensor in timeline.saved.upto()))
 
 
+def _holes(timeline: Timeline, _: object) -> tuple[str, int]:
+    """What segments of fixed sizes reserve beyond one that grows, as far as a GPU has room."""
+    from memlint.memory.estimates import reserved_share
+
+    peak = max(phase.total for phase in timeline.phases())
+    gpu = timeline.run.gpu
+    most = min(peak * reserved_share(timeline), gpu.room if gpu else _USUAL_GPU)
+    saved = most - peak * reserved_share(timeline, expandable=True)
+    return HELD if gpu else f"{HELD} of 80 GiB", int(max(saved, 0))
+
+
 def _upcast_tables(timeline: Timeline, _: object) -> tuple[str, int]:
     """Embeddings and output matrix in 4 bytes where 2 would do."""
     architecture = timeline.architecture
@@ -55,6 +69,7 @@ def _upcast_tables(timeline: Timeline, _: object) -> tuple[str, int]:
 _APART: Mapping[str, Callable[[Timeline, object], tuple[str, int]]] = {
     "second_load": _second_load,
     "checkpoint_on_gpu": _checkpoint,
+    "expandable": _holes,
     # DDP's buckets are as large as the gradients.
     "bucket_copies": lambda run, _: ("from the first backward pass on", run.standing.gradients()),
     "cache_in_training": _cache,

@@ -211,7 +211,7 @@ def _estimate(
     base, adapter = timeline.standing.trained()
     low, high = ends(peak)
     allocated = Interval(low, peak, high)
-    reserved = int(peak * max(_reserved(timeline), 1.01))
+    reserved = int(peak * reserved_share(timeline, expandable=bool(settings.expandable)))
     if gpu is not None and peak < gpu.room:
         # The allocator gives cached blocks back before it takes more than the GPU has.
         reserved = min(reserved, gpu.room)
@@ -241,7 +241,7 @@ def _estimate(
     )
 
 
-def _reserved(timeline: Timeline) -> float:
+def reserved_share(timeline: Timeline, *, expandable: bool = False) -> float:
     """What the caching allocator takes from the GPU for each byte that it hands out."""
     settings, sharding, holding = timeline.settings, timeline.sharding, timeline.holding
     optimizer, standing = timeline.optimizer, timeline.standing
@@ -260,7 +260,7 @@ def _reserved(timeline: Timeline) -> float:
     stepping = 0.0 if standing.states_offloaded() else share
     one_length = settings.packed or settings.fixed_length
     gpu = timeline.run.gpu
-    return reserved_over_allocated(
+    share_reserved = reserved_over_allocated(
         Play(
             layer=stack.trace,
             head=timeline.recording.head_trace,
@@ -281,9 +281,10 @@ def _reserved(timeline: Timeline) -> float:
             capacity=gpu.room if gpu else 0,
             scales=(1.0, 1.0) if one_length else _VARYING,
             windows=_windows(2 if accumulating else 1, settings, bool(one_length)),
-            expandable=bool(settings.expandable),
+            expandable=expandable,
         )
     )
+    return max(share_reserved, 1.01)
 
 
 def _windows(least: int, settings: Settings, one_length: bool) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from memlint.memory.apart import saved_apart
+from memlint.memory.apart import HELD, saved_apart
 from memlint.memory.architecture import Architecture
 from memlint.memory.assume import assume
 from memlint.memory.checkpoints import find_config, with_head
@@ -162,7 +162,8 @@ class Run:
         phase, size = saved_apart(effect, lambda: Timeline(run)) or ("", 0)
         if not size:
             return None
-        at = self.batch if self._open and phase in ("loss", "evaluation") else ""
+        by_rows = phase in ("loss", "evaluation") or phase.startswith(HELD)
+        at = self.batch if self._open and by_rows else ""
         return Saving(int(size * (1 - _WIDTH)), int(size * (1 + _WIDTH)), phase, at=at)
 
     def slept_saving(self) -> Saving | None:

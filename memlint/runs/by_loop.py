@@ -215,6 +215,12 @@ class LoopRun(StepRun):
         loops = (one for one in self.script.trained if one.trainer is None)
         return next((one for one in loops if getattr(one.facts.load, "node", None) is load), None)
 
+    @property
+    def _lengths_vary(self) -> bool:
+        loaders = loaders_of_training(self.script)
+        differ = bool(loaders) and all(one.lengths_differ for one in loaders)
+        return differ and self.script.on_gpu and self.script.lengths_may_differ(None)
+
     # -- the optimizer ---------------------------------------------------------------------------
 
     @property

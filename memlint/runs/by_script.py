@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from memlint.engine.modes import module_root
+from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Object, options
 from memlint.runs.changes import set_option, together
 from memlint.runs.references import reference_to
 from memlint.runs.run import Change, Field, TrainingRun, span_in
 from memlint.script.call_settings import MISSING, UNSURE, Setting
 from memlint.script.tokenization import may_truncate
+from memlint.source.edits import InsertStatement
+from memlint.source.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from memlint.engine.nodes import CallNode, Expression
@@ -47,6 +50,12 @@ _OFFLOADERS = (
     *("offload_activations", "offload_trainer_activations", "save_on_cpu", "OffloadActivations"),
     *("ParallelismConfig", "ParallelDims"),
 )
+# What speaks of the allocator, shares its memory with other processes, or wants it to stay as it is.
+_ALLOCATES = lazy_pattern(
+    r"ALLOC_CONF|expandable_segments|allocator_settings|PluggableAllocator|dotenv|MemPool|"
+    r"empty_cache|(?i:cuda_?graph)|reduce-overhead|max-autotune|vllm|sglang|multiprocessing|mp\.spawn"
+)
+_VARIABLE, _EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"
 # Tokens of a row; below, the activations of a checkpointed model are small beside its weights.
 _LONG = 16_384
 
@@ -197,6 +206,32 @@ class ScriptRun(TrainingRun):
         )
         edits = set_option(script, load, "quantization_config", source)
         return Change(_NF4, message, together(edits, config.edits, dtype.edits), unsafe=True)
+
+    @property
+    def _lengths_vary(self) -> bool:
+        """True if batches of several lengths certainly follow each other."""
+        return False
+
+    def read_expandable(self) -> Field:
+        """False where rows are of several lengths and nothing is said of the allocator."""
+        script, model = self.script, self.trained
+        launcher = script.launcher
+        decided = launcher.expandable or script.matches(_ALLOCATES)
+        if model is None or decided or self.is_sharded or not self._lengths_vary:
+            return Field()
+        said = "" if launcher.expandable is None else "its launch command says nothing of it"
+        return Field(False, span_in(script, model.place), said)
+
+    def write_expandable(self, value: bool) -> Change:
+        """A variable of the environment, which torch reads before it first allocates."""
+        script, edits = self.script, None
+        imports = [one for one, _, name in script.imports if not name.startswith("__future__")]
+        first = min(imports, key=lambda one: one.lineno, default=None)
+        if first is not None and first.col_offset == 0 and not is_elsewhere(first):
+            source = f'import os\n\nos.environ.setdefault("{_VARIABLE}", "{_EXPANDABLE}")\n'
+            edits = (InsertStatement(script.span(first), source),)
+        message = f"Set `{_VARIABLE}={_EXPANDABLE}` in the environment, before torch is imported"
+        return Change({"expandable": value}, message, edits, True)
 
     def read_modules_to_save(self) -> Field:
         """By a configuration of PEFT."""

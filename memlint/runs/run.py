@@ -98,6 +98,7 @@ class TrainingRun:
     gradient_accumulation: Field  # micro-batches for each step of the optimizer
     seq_len: Field  # None where nothing cuts samples
     packed: Field  # True, False
+    expandable: Field  # False where rows of several lengths break up what the allocator caches
     pinned: Field  # False where batches wait in pageable memory of the host
     vllm_share: Field  # of a GPU that trains, as vLLM reserves it
     vllm_sleep: Field  # False where vLLM keeps its memory while the model trains

@@ -93,6 +93,13 @@ class FedTrainer(ConfigRun):
         return Change({}, f"Set `{_PINNED}={value}`", edits, True)
 
     @property
+    def _lengths_vary(self) -> bool:
+        config, grouped = self.config, ("group_by_length", "train_sampling_strategy")
+        sorted_ = config is None or any(config.setting(one).given is not False for one in grouped)
+        packs = config is not None and config.packing is not None or self.packed.is_value(True)
+        return not (sorted_ or packs) and self.script.lengths_may_differ(self.trainer)
+
+    @property
     def _packs_by(self) -> Trainer | Config:
         """What says whether rows are packed: TRL once gave its trainer the option."""
         if self.config is None or self.trainer.setting("packing").given:

@@ -128,6 +128,11 @@ class Dataset(Record):
         if self.load is not None and self.load.method == "load_from_disk":
             # Another program may have cut them.
             return False
+        made = self.collator
+        library = made.type or "" if isinstance(made, Object) and made.cls is None else "trl."
+        if not library.startswith(("transformers.", "trl.")):
+            # What another library's collator does is not known.
+            return False
         others = self._chain[1]
         if not all(_is_written_list(one) or _is_own(one) for one in others):
             return False

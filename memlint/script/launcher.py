@@ -19,8 +19,8 @@ class Launcher(Record):
     sharding, plain values. checkpoints: FSDP checkpoints every layer. mixed_precision: ``no``,
     ``bf16``, ``fp16``, ``fp8``; empty where the launcher says nothing. processes: on all machines.
     complete: the script gets no arguments but those that are known. unseen: the file that decides
-    the sharding, where one is named and not at hand. expandable: its environment lets the
-    allocator's segments grow.
+    the sharding, where one is named and not at hand. expandable: whether its environment
+    lets the allocator's segments grow; None where there is no command, too.
     """
 
     sharding: str | None = "none"
@@ -30,7 +30,7 @@ class Launcher(Record):
     processes: int | None = None
     complete: bool = False
     unseen: str = ""
-    expandable: bool = False
+    expandable: bool | None = None
 
     @property
     def engine(self) -> str:

@@ -346,14 +346,15 @@ def may_truncate(script: Host) -> bool:
     )
 
 
-def lengths_may_differ(script: Host, trainer: Trainer) -> bool:
-    """True if the making of a trainer's training set is in sight and leaves rows of several
-    lengths: no tokenizer of the script pads what it prepares."""
+def lengths_may_differ(script: Host, trainer: Trainer | None) -> bool:
+    """True if the making of a trainer's (None: a loop's) training set is in sight and leaves rows
+    of several lengths: no tokenizer of the script pads what it prepares."""
     if any(one.pads and not one.collates_training for one in tokenizations_of(script)):
         return False
     if _pads_in_other_files(script):
         return False
-    data = [one for one in datasets_of(script) if one.trainer and one.trainer.node is trainer.node]
+    reader = trainer and trainer.node
+    data = [one for one in datasets_of(script) if (one.trainer and one.trainer.node) is reader]
     return any(one.lengths_differ for one in data if one.purpose is not Purpose.EVALUATION)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from memlint.cli.main import run
+from memlint.memory.estimates import estimate
 
 LOOP = """\
 import copy
@@ -123,6 +124,39 @@ def test_sharding_saves_what_the_other_gpus_keep(
     assert "on 4 GPUs" in found["message"]
     assert found["saving"]["low"] <= before - after <= found["saving"]["high"]
     assert found["saving"]["high"] - found["saving"]["low"] < 0.25 * before
+
+
+GROWS = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "heard"),
+    [("python train.py\n", True), (f"{GROWS}python train.py\n", False), ("", False)],
+)
+def test_segments_that_do_not_grow_are_told_where_a_command_shows_its_environment(
+    command: str, heard: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load = 'load_dataset("a", split="train").map(lambda row: tokenizer(row["text"]))'
+    text = LOOP.format(make=ADAM.format("")).replace('load_dataset("a", split="train")', load)
+    text = text.replace("import AutoModelForCausalLM", "import AutoModelForCausalLM, AutoTokenizer")
+    text = text.replace("loader =", 'tokenizer = AutoTokenizer.from_pretrained("a")\nloader =')
+    # Without options of its own such a loop is the same under all commands.
+    text = f"import argparse\n\nargparse.ArgumentParser().parse_args()\n{text}"
+    (tmp_path / "train.py").write_text(text)
+    (tmp_path / "run.sh").write_text(command)
+    run(["check", "--no-cache", "--output-format", "json", str(tmp_path)])
+    found = [one for one in json.loads(capsys.readouterr().out) if one["code"] == "MEM109"]
+    assert bool(found) is heard
+    for one in found:
+        settings = {"model": "Qwen/Qwen2.5-7B", "seq_len": 2048, "micro_batch": 1, "trainer": "loop"}
+        settings |= {"weights_dtype": "bfloat16", "optimizer": "AdamW", "checkpointing": "full"}
+        run_of = {**settings, "loss": "full_logits"}
+        reserved, grown = (
+            estimate({**run_of, "expandable": on}).reserved.estimate for on in (False, True)
+        )
+        wanted = min(reserved, 80 * 2**30) - grown
+        assert one["saving"]["low"] <= 1.03 * wanted
+        assert one["saving"]["high"] >= 0.97 * wanted
 
 
 @pytest.mark.parametrize("code", FAULTS)
