@@ -162,8 +162,8 @@ class Run:
         phase, size = saved_apart(effect, lambda: Timeline(run)) or ("", 0)
         if not size:
             return None
-        by_rows = phase in ("loss", "evaluation") or phase.startswith(HELD)
-        at = self.batch if self._open and by_rows else ""
+        by_rows = self._open and phase in ("loss", "evaluation")
+        at = self.batch if by_rows or phase.startswith(HELD) else ""
         return Saving(int(size * (1 - _WIDTH)), int(size * (1 + _WIDTH)), phase, at=at)
 
     def slept_saving(self) -> Saving | None:

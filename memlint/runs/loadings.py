@@ -77,6 +77,7 @@ _HEADS = {
     "CausalLM": "lm",
     "AutoModel": "none",
 }
+FAKE_QUANTIZED = "QAT: a rounded copy of each layer's weights, beside them, is not counted"
 _EITHER = "a switch that is not known decides whether it is quantized"
 _FIXED = ("Image", "Audio", "Speech", "Video")  # rows of one length, by the processor
 

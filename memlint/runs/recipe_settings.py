@@ -14,7 +14,7 @@ from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import UNKNOWN, Recipe
 from memlint.recipes.recipe_training import is_sharded
 from memlint.runs.devices import by_deepspeed, by_file_name, by_fsdp, by_sizes, launched
-from memlint.runs.loadings import format_by_name
+from memlint.runs.loadings import FAKE_QUANTIZED, format_by_name
 from memlint.runs.optimizer_names import named_optimizer
 from memlint.runs.plain_options import OPEN, Options, Rows, by_rows, count_in, flag_in, names_in
 from memlint.script.launcher import Launcher
@@ -408,6 +408,8 @@ def settings_of_recipe(
     kept |= more | launched(launcher, "") | shared
     kept |= _in_parallel(ask, kept)
     notes |= more.get("notes", {}) | shared.get("notes", {})
+    if recipe.has("qat") or "QAT" in recipe.component("quantizer"):
+        notes["quantization.type"] = FAKE_QUANTIZED
     if kept.get("method") == "lora":
         kept = {**format_by_name(kept.get("model")), **kept}
         kept["lora"] = by_rows(given, program.lora)

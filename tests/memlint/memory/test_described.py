@@ -734,3 +734,22 @@ def test_a_loader_that_evaluation_reads_too_gives_the_rows_of_training(tmp_path:
     write(tmp_path, train__py=apart)
     (found,) = settings(tmp_path / "train.py")
     assert found["micro_batch"] == 12
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        (AXOLOTL.replace("adapter: lora\n", ""), "qat:\n  weight_dtype: int4\n"),
+        (TORCHTUNE, "quantizer:\n  _component_: a.Int8DynActInt4WeightQATQuantizer\n"),
+    ],
+)
+def test_copies_of_training_that_knows_of_its_quantization_are_said(
+    text: str, more: str, tmp_path: Path
+) -> None:
+    told = []
+    for added in ("", more):
+        write(tmp_path, own__yaml=f"{text}\n{added}")
+        (found,) = settings(tmp_path / "own.yaml")
+        told.append(["QAT" in one.reason for one in estimate(found).assumptions])
+    before, after = told
+    assert (sum(before), sum(after)) == (0, 1)

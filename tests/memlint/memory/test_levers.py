@@ -439,3 +439,11 @@ def test_segments_that_grow_reserve_little_more_than_is_allocated() -> None:
     )
     assert grown.reserved.estimate < 1.1 * grown.allocated.estimate
     assert fixed.reserved.estimate > 1.2 * fixed.allocated.estimate
+
+
+def test_copies_of_training_that_knows_of_its_quantization_are_said() -> None:
+    top = "from torchao.quantization import quantize_\nfrom torchao.quantization.qat import QATConfig\n"
+    said, plain = loop(top, after="quantize_(model, QATConfig(base))"), loop(top)
+    told = [one for one in estimate(said).assumptions if one.name == "quantization.type"]
+    assert ["QAT" in one.reason for one in told] == [True]
+    assert "notes" not in plain or "quantization.type" not in plain["notes"]
