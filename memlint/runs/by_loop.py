@@ -12,6 +12,7 @@ from memlint.runs.changes import add_option, set_option, together
 from memlint.runs.companions import copies_of, engine_beside, runs_copy
 from memlint.runs.devices import LIGHTNING
 from memlint.runs.model_names import namings_of_loads
+from memlint.runs.optimizer_names import STEPS_IN_BACKWARD
 from memlint.runs.precision import FLOAT32, may_lack_bf16, read_load, under_autocast, write_load
 from memlint.runs.references import replace_callee
 from memlint.runs.run import Change, Field, span_in
@@ -68,10 +69,6 @@ _NEEDS_GRADIENTS = (
 
 # Where an engine is told to live on other GPUs than the training, or in another process.
 _SHARE = "gpu_memory_utilization"
-_HOOK = "register_post_accumulate_grad_hook"
-_WRAPPERS = (
-    "OptimizerInBackward", "_apply_optimizer_in_backward", "register_optim_in_bwd_hooks",
-)  # fmt: skip
 _OFFLOADS = "offload_gradients"
 
 
@@ -174,8 +171,8 @@ class StepRun(ScriptRun):
 
     def read_in_backward(self) -> Field:
         """On by a hook or a wrapper that steps there."""
-        for call in self.script.method_calls(*_WRAPPERS, _HOOK):
-            if call.method != _HOOK or steps_optimizer(call.argument(0)):
+        for call in self.script.method_calls(*STEPS_IN_BACKWARD):
+            if call.method != STEPS_IN_BACKWARD[0] or steps_optimizer(call.argument(0)):
                 return Field(True, span_in(self.script, call.node.func))
         return Field()
 

@@ -48,6 +48,11 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
 # Of the Trainer's ``optim_args``: a momentum that is not zero.
 _MOMENTUM = lazy_pattern(r"\bmomentum\s*=\s*(?!0(\.0*)?\s*(,|$))")
 _OFFLOADED = "CPUOffloadOptimizer"
+# A hook that may step, and wrappers that do.
+STEPS_IN_BACKWARD = (
+    *("register_post_accumulate_grad_hook", "OptimizerInBackward"),
+    *("_apply_optimizer_in_backward", "register_optim_in_bwd_hooks"),
+)
 _TABLES = ("embed", "lm_head")  # what Muon leaves to another optimizer, where a script names it
 
 
@@ -84,7 +89,9 @@ def optimizer_of_trainer(script: Script, trainer: Trainer, config: Config | None
         return {}
     more = config.setting("optim_args").value
     keeps = isinstance(more, str) and _MOMENTUM.search(more) is not None
-    return _said("sgd_momentum" if name == "sgd" and keeps else name, f"`optim={name}`")
+    named = "sgd_momentum" if name == "sgd" and keeps else name
+    stepped = "_in_backward" * bool(script.method_calls("step_trainer_in_backward"))
+    return _said(named + stepped, f"`optim={name}`")
 
 
 def _option(script: Script, config: Config) -> str | None:
@@ -124,7 +131,7 @@ def _settings(script: Script, calls: Sequence[Call]) -> Options:
     name = named_optimizer(path, options)
     if muons and (len(calls) > 1 or "Aux" in name) and script.may_use(*_TABLES):
         name = "muon_beside_adamw"
-    hooked = script.method_calls("register_post_accumulate_grad_hook")
+    hooked = script.method_calls(*STEPS_IN_BACKWARD)
     if hooked or (call.method == _OFFLOADED and options.get("offload_gradients") is True):
         name += "_in_backward"
     return kept | _said(name, f"the script makes {call.name}")

@@ -148,7 +148,12 @@ def test_segments_that_do_not_grow_are_told_where_a_command_shows_its_environmen
     found = [one for one in json.loads(capsys.readouterr().out) if one["code"] == "MEM109"]
     assert bool(found) is heard
     for one in found:
-        settings = {"model": "Qwen/Qwen2.5-7B", "seq_len": 2048, "micro_batch": 1, "trainer": "loop"}
+        settings = {
+            "model": "Qwen/Qwen2.5-7B",
+            "seq_len": 2048,
+            "micro_batch": 1,
+            "trainer": "loop",
+        }
         settings |= {"weights_dtype": "bfloat16", "optimizer": "AdamW", "checkpointing": "full"}
         run_of = {**settings, "loss": "full_logits"}
         reserved, grown = (

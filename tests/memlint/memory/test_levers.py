@@ -447,3 +447,22 @@ def test_copies_of_training_that_knows_of_its_quantization_are_said() -> None:
     told = [one for one in estimate(said).assumptions if one.name == "quantization.type"]
     assert ["QAT" in one.reason for one in told] == [True]
     assert "notes" not in plain or "quantization.type" not in plain["notes"]
+
+
+@pytest.mark.parametrize("wrap", ["OptimizerInBackward({})", "{}"])
+def test_a_loop_that_steps_in_backward_keeps_no_gradients(wrap: str) -> None:
+    made = wrap.format("torch.optim.AdamW(model.parameters())")
+    found = loop("from memlint_runtime import OptimizerInBackward", after=f"optimizer = {made}")
+    short = {**found, "seq_len": 256, "micro_batch": 1}
+    kept = [one.bytes for one in estimate(short).peak.tensors if one.kind == "gradients"]
+    assert found["optimizer"].endswith("_in_backward") is ("Backward" in wrap)
+    assert (sum(kept) < 3e9) is ("Backward" in wrap)
+
+
+def test_a_trainer_that_steps_in_backward_keeps_no_gradients() -> None:
+    assert trainer("optim='adamw_torch_fused'")["optimizer"] == "adamw_torch_fused"
+    text = "from memlint_runtime import step_trainer_in_backward as step_in_backward\n"
+    wrap = "Trainer(model, args)\nstep_in_backward(run)\nrun.train()\n"
+    load = LOAD.format(name="Qwen/Qwen2.5-3B", how="dtype=torch.bfloat16")
+    args = 'args = TrainingArguments("o", bf16=True, optim="adamw_torch_fused")\nrun = '
+    assert settings(HEAD + text + load + args + wrap)["optimizer"].endswith("_in_backward")
