@@ -7,6 +7,7 @@ from memlint.memory.weights import frozen_bytes
 
 HELD = "of what the allocator reserves"  # where there is no phase to name
 _USUAL_GPU = 80 * 2**30
+_FEW = 0.05  # of a peak: holes that are worth no word
 
 
 def saved_apart(
@@ -56,7 +57,7 @@ def _holes(timeline: Timeline, _: object) -> tuple[str, int]:
     gpu = timeline.run.gpu
     most = min(peak * reserved_share(timeline), gpu.room if gpu else _USUAL_GPU)
     saved = most - peak * reserved_share(timeline, expandable=True)
-    return HELD if gpu else f"{HELD} of 80 GiB", int(max(saved, 0))
+    return HELD if gpu else f"{HELD} of 80 GiB", int(saved) if saved > _FEW * peak else 0
 
 
 def _upcast_tables(timeline: Timeline, _: object) -> tuple[str, int]:

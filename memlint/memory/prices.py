@@ -257,7 +257,8 @@ class Step(NamedTuple):
 
 
 def _priced(run: Run, findings: Sequence[Finding]) -> Priced:
-    """Each saving follows those before it. A hint that would raise the peak is left out."""
+    """Each saving follows those before it. A hint that would raise the peak, or
+    fill no holes, is left out."""
     alone = _alone(run, findings)
     found = {id(each): each for each, _, _ in alone}
     done: Changes = ()
@@ -283,6 +284,8 @@ def _alone(run: Run, findings: Sequence[Finding]) -> list[tuple[Finding, Changes
     for each in findings:
         effect = run.settled(effect_of(each, run.known))
         if each.level is Level.HINT and effect and run.peak(effect) > run.peak():
+            continue
+        if "expandable" in dict(effect) and run.saved_apart(dict(effect)) is None:
             continue
         alone.append((each, effect, run.saving(effect) if effect else None))
     return alone
