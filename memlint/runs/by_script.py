@@ -50,7 +50,7 @@ _OFFLOADERS = (
     *("offload_activations", "offload_trainer_activations", "save_on_cpu", "OffloadActivations"),
     *("ParallelismConfig", "ParallelDims"),
 )
-# What speaks of the allocator, shares its memory with other processes, or wants it to stay as it is.
+# What speaks of the allocator, shares its memory, or wants it to stay as it is.
 _ALLOCATES = lazy_pattern(
     r"ALLOC_CONF|expandable_segments|allocator_settings|PluggableAllocator|dotenv|MemPool|"
     r"empty_cache|(?i:cuda_?graph)|reduce-overhead|max-autotune|vllm|sglang|multiprocessing|mp\.spawn"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _BY_TOKEN = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.SFTTrainer")
 _PINNED = "dataloader_pin_memory"
 _PACKING = ("packing", "padding_free")
+_SORTED = ("group_by_length", "train_sampling_strategy")
 # What compiles, or is compiled already; trainers that sample from their model.
 _COMPILERS = ("torch_compile", "torchdynamo", "bettertransformer")
 _ONLINE = ("GRPOTrainer", "RLOOTrainer", "PPOTrainer", "OnlineDPOTrainer")
@@ -94,10 +95,13 @@ class FedTrainer(ConfigRun):
 
     @property
     def _lengths_vary(self) -> bool:
-        config, grouped = self.config, ("group_by_length", "train_sampling_strategy")
-        sorted_ = config is None or any(config.setting(one).given is not False for one in grouped)
-        packs = config is not None and config.packing is not None or self.packed.is_value(True)
-        return not (sorted_ or packs) and self.script.lengths_may_differ(self.trainer)
+        config = self.config
+        if config is None or config.packing is not None or self.packed.is_value(True):
+            return False
+        sorted_ = any(config.setting(name).given is not False for name in _SORTED)
+        engine = config.effective("use_vllm")
+        beside = engine.given is not False and not engine.is_value(False)
+        return not (sorted_ or beside) and self.script.lengths_may_differ(self.trainer)
 
     @property
     def _packs_by(self) -> Trainer | Config:

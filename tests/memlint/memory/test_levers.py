@@ -442,7 +442,7 @@ def test_segments_that_grow_reserve_little_more_than_is_allocated() -> None:
 
 
 def test_copies_of_training_that_knows_of_its_quantization_are_said() -> None:
-    top = "from torchao.quantization import quantize_\nfrom torchao.quantization.qat import QATConfig\n"
+    top = "from torchao.quantization.qat import QATConfig, quantize_\n"
     said, plain = loop(top, after="quantize_(model, QATConfig(base))"), loop(top)
     told = [one for one in estimate(said).assumptions if one.name == "quantization.type"]
     assert ["QAT" in one.reason for one in told] == [True]
