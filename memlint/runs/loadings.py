@@ -78,6 +78,7 @@ _HEADS = {
     "AutoModel": "none",
 }
 FAKE_QUANTIZED = "QAT: a rounded copy of each layer's weights, beside them, is not counted"
+_ROUNDS = ("QATConfig", "QATQuantizer", "AwareTrainingConfig", "prepare_qat", "prepare_qat_pt2e")
 _EITHER = "a switch that is not known decides whether it is quantized"
 _FIXED = ("Image", "Audio", "Speech", "Video")  # rows of one length, by the processor
 
@@ -260,3 +261,9 @@ def _config_in(wrapper: Call) -> object:
         return None
     config = wrapper.setting("peft_config")
     return config.value if config.given else python_value(wrapper.argument(1))
+
+
+def rounded_copies(script: Script) -> Options:
+    """What is said of training that is aware of a quantization to come."""
+    rounds = any(read.calls_anywhere(script, *_ROUNDS))
+    return {"notes": {"quantization.type": FAKE_QUANTIZED}} if rounds else {}

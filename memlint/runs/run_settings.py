@@ -22,11 +22,11 @@ from memlint.runs.companions import (
 from memlint.runs.devices import SHORT, accelerated, devices_of
 from memlint.runs.frozen import frozen_of
 from memlint.runs.loadings import (
-    FAKE_QUANTIZED,
     adapter_of,
     loading_by_name,
     loading_by_unsloth,
     loading_of,
+    rounded_copies,
 )
 from memlint.runs.optimizer_names import optimizer_of_loop, optimizer_of_trainer
 from memlint.runs.plain_options import (
@@ -74,8 +74,6 @@ _SELECTS = ("activation_memory_budget", "create_selective_checkpoint_contexts")
 _PARTS = ("split", "chunk", "tensor_split")
 # What runs an MLP tile by tile: of DeepSpeed, which axolotl uses, and of Liger.
 _TILED = ("TiledMLP", "LigerTiledSwiGLUMLP", "LigerTiledGEGLUMLP")
-# Training that is aware of a quantization to come.
-_ROUNDS = ("QATConfig", "QATQuantizer", "AwareTrainingConfig", "prepare_qat", "prepare_qat_pt2e")
 _MIXES = (".autocast", "accelerate.Accelerator", "lightning.Fabric", "deepspeed.initialize")
 _LOSS = ("cross_entropy", "CrossEntropyLoss.__call__", "log_softmax", "nll_loss", "logsumexp")
 _SWITCHES: dict[str, Options] = {
@@ -214,10 +212,9 @@ def _finished(
         values["tiled_mlp"] = True
     if any(calls_anywhere(script, *_HOSTS)):
         values["offload"] = "activations"
-    rounds = any(calls_anywhere(script, *_ROUNDS))
     values = joined(
         values,
-        {"notes": {"quantization.type": FAKE_QUANTIZED}} if rounds else {},
+        rounded_copies(script),
         devices_of(script, config),
         loss_of(script, trainer, values),
         companions_of(script, facts, trainer),
