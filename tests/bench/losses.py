@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.metadata
+import statistics
 import tempfile
 import time
 import warnings
@@ -299,6 +300,43 @@ def print_time(tokens: int = 1024, width: int = 512, vocabulary: int = 32_000) -
             print(f"{name:20} {spent * 1e3:8.0f} ms  {spent / best['plain']:.2f} of plain")
 
 
+def print_tiny(rounds: int = 500) -> None:
+    """Forward and backward, fp32, both trained: where the overhead of a call shows. In pairs."""
+    ways: dict[str, tuple[Callable[[Inputs], Tensor], Callable[[Inputs], Tensor]]] = {
+        "cross entropy": (
+            lambda inputs: functional.cross_entropy(
+                functional.linear(inputs.hidden, inputs.weight), inputs.target
+            ),
+            ours_in_forward,
+        ),
+        "by token": (
+            lambda inputs: mean_loss(plain(inputs)),
+            lambda inputs: mean_loss(ours(inputs)),
+        ),
+    }
+    for tokens, vocabulary, width in ((64, 2000, 64), (16, 500, 32)):
+        inputs = Inputs(
+            torch.randn(tokens, width, requires_grad=True),
+            (torch.randn(vocabulary, width) * 0.05).requires_grad_(),
+            torch.randint(0, vocabulary, (tokens,)),
+        )
+        for name, pair in ways.items():
+            spent: tuple[list[int], list[int]] = ([], [])
+            for turn in range(rounds):
+                for way in (turn % 2, 1 - turn % 2):
+                    inputs.hidden.grad = inputs.weight.grad = None
+                    started = time.thread_time_ns()
+                    pair[way](inputs).backward()
+                    spent[way].append(time.thread_time_ns() - started)
+            ratios = [b / a for a, b in zip(*spent, strict=True)]
+            low, middle, high = statistics.quantiles(ratios[rounds // 10 :], n=4)
+            print(
+                f"{tokens} x {vocabulary} x {width}, {name}: plain "
+                f"{statistics.median(spent[0]) / 1e3:.0f} us, ours {middle:.2f} of that, quartiles "
+                f"{low:.2f} to {high:.2f}"
+            )
+
+
 # -- training -------------------------------------------------------------------------------------
 
 
@@ -336,6 +374,7 @@ def main() -> None:
         print_memory()
     if not options.skip_time:
         print_time()
+        print_tiny()
     if options.training_steps:
         print_training(options.training_steps)
 

@@ -27,13 +27,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils.hooks import RemovableHandle
 
 from memlint_runtime.integrations import Patch, unwrap
 from memlint_runtime.integrations.patching import REPLICATE, bound_to, is_replica
-from memlint_runtime.losses import other_backends
-from memlint_runtime.losses.checks import check_ignore_index, check_penalties, check_workspace
+from memlint_runtime.losses import checks, other_backends
 from memlint_runtime.losses.cross_entropy import cross_entropy
 from memlint_runtime.losses.other_backends import Backend, check_backend
 from memlint_runtime.losses.output_head import (
@@ -152,8 +150,8 @@ def fuse_causal_lm_loss(
     Raises ValueError if the model is fused with other options, or of a kind that cannot be, or if
     an option is out of its range; TypeError if `model` is no `nn.Module`.
     """
-    check_penalties(label_smoothing, z_loss)
-    check_workspace(workspace_bytes)
+    checks.check_penalties(label_smoothing, z_loss)
+    checks.check_workspace(workspace_bytes)
     causal = unwrap(model)
     chosen: dict[str, Any] = {
         "label_smoothing": label_smoothing, "z_loss": z_loss, "dynamic": dynamic,
@@ -268,7 +266,9 @@ def _patch_model(causal: Any, fused: FusedLoss) -> None:
     fused.replace(causal, "forward", bound_to(causal, "forward", fused_forward))
     fused.replace(causal, "_loss_function", MethodType(_fused_loss, causal))
     fused.replace(causal, REPLICATE, bound_to(causal, REPLICATE, _following_head))
-    fused.on_undo(_warn_of_steps_that_go_past(causal, fused))
+    watch = _Watch(fused)
+    watch.handle = getattr(causal, "base_model", causal).register_forward_pre_hook(watch)
+    fused.on_undo(watch.stop)
 
 
 def _patch_head(head: Any, fused: FusedLoss) -> None:
@@ -376,24 +376,15 @@ def _same_labels(given: Tensor | None, expected: Tensor | None) -> bool:
     if given is None or expected is None:
         # With shift_labels alone the model passes no labels, and its loss takes what it shifted.
         return expected is None
-    if torch.compiler.is_compiling() or isinstance(given, FakeTensor):
+    if not checks.is_readable(given):
         return given.shape == expected.shape
     return given.shape == expected.shape and bool((given.to(expected.device) == expected).all())
 
 
-def _warn_of_steps_that_go_past(causal: Any, fused: FusedLoss) -> Callable[[], None]:
-    """Warn once when a second training forward goes through the trunk and no loss was fused yet.
-
-    Returns what stops it.
-    """
-    watch = _Watch(fused)
-    watch.handle = getattr(causal, "base_model", causal).register_forward_pre_hook(watch)
-    return watch.stop
-
-
 @dataclass(eq=False)
 class _Watch:
-    """A hook on the trunk that removes itself when it knows whether steps reach the loss."""
+    """A hook on the trunk that warns once when a second training forward goes through and no loss
+    was fused yet; it removes itself when it knows whether steps reach the loss."""
 
     fused: FusedLoss
     handle: RemovableHandle | None = None
@@ -425,7 +416,7 @@ class _Watch:
 
 def _targets(labels: Tensor | None, shifted: Tensor | None, ignore_index: int) -> Tensor:
     """Next-token targets `[B, L]`, -100 where ignored; the last place has no next token."""
-    check_ignore_index(ignore_index)
+    checks.check_ignore_index(ignore_index)
     if shifted is None:
         assert labels is not None
         shifted = nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]

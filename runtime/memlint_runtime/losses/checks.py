@@ -21,7 +21,7 @@ from memlint_runtime.single_backward import within_transform
 
 __all__ = [
     "check_class_weight", "check_ignore_index", "check_ignored", "check_penalties",
-    "check_reduction", "check_targets", "check_workspace",
+    "check_reduction", "check_targets", "check_workspace", "is_readable",
 ]  # fmt: skip
 
 _REDUCTIONS = ("mean", "sum", "none")
@@ -62,7 +62,7 @@ def check_ignore_index(ignore_index: Any) -> None:
 def check_ignored(target: Tensor, ignore_index: int) -> None:
     """Raise ValueError for a negative target that is not `ignore_index`; on a GPU an assertion
     fails later, so that nothing waits for it. In a compiled graph such a target is ignored."""
-    if torch.compiler.is_compiling() or isinstance(target, FakeTensor) or within_transform():
+    if not is_readable(target):
         return
     fits = ((target >= 0) | (target == ignore_index)).all()
     said = f"targets are token ids or ignore_index, {ignore_index}"
@@ -70,6 +70,13 @@ def check_ignored(target: Tensor, ignore_index: int) -> None:
         torch._assert_async(fits, f"{said}; another one is negative")
     elif target.is_cpu and not fits:
         raise ValueError(f"{said}, got {int(target[(target != ignore_index)].min())}")
+
+
+def is_readable(tensor: Tensor) -> bool:
+    """True if values can be asked for: not of a fake tensor, nor in a compiled graph, nor within a
+    transform of `torch.func`."""
+    hidden = torch.compiler.is_compiling() or isinstance(tensor, FakeTensor) or within_transform()
+    return not hidden
 
 
 def check_class_weight(weight: Tensor, vocabulary: int) -> None:

@@ -11,25 +11,24 @@ Shapes: T tokens (any leading shape), D hidden size, V vocabulary.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from memlint_runtime.former_names import LOSS_NAMES, takes_former_names
-from memlint_runtime.losses.checks import (
-    check_ignore_index,
-    check_ignored,
-    check_penalties,
-    check_reduction,
-)
+from memlint_runtime.losses import checks
 from memlint_runtime.losses.in_forward import summed_loss
+from memlint_runtime.losses.passes import counted_rows
 from memlint_runtime.losses.token_logprobs import (
     TokenStatistics,
+    few_logits,
     read_inputs,
     statistics_of,
-    summed_plainly,
 )
+from memlint_runtime.single_backward import within_transform
 
 # The arguments of `token_logprobs` that a loss hands on.
 _OF_HEAD = frozenset({"logit_scale", "low_rank", "softcap", "temperature", "workspace_bytes"})
@@ -46,7 +45,7 @@ def token_cross_entropy(
 
     Raises ValueError for options out of their range.
     """
-    check_penalties(label_smoothing, z_loss)
+    checks.check_penalties(label_smoothing, z_loss)
     loss = -found.logprob
     if dynamic:
         loss = loss * found.logprob.detach().exp()
@@ -75,7 +74,7 @@ def reduce_tokens(
     with `num_items_in_batch` it is the sum divided by that, which makes accumulated micro-batches
     add up. Raises ValueError for another reduction.
     """
-    check_reduction(reduction)
+    checks.check_reduction(reduction)
     loss_T = torch.where(counted_T, loss_T, 0.0)
     if token_weights is not None:
         loss_T = loss_T * token_weights
@@ -130,15 +129,23 @@ def cross_entropy(
         reduction, num_items_in_batch: as in `reduce_tokens`.
 
     Raises ValueError for options out of their range, and for other negative targets, before
-    anything is computed; TypeError for unknown arguments.
+    anything but a few logits is computed; TypeError for unknown arguments.
     """
+    plain = _is_plain(label_smoothing, z_loss, dynamic, token_weights, reduction)
+    if plain and linear_bias is None and not head and type(ignore_index) is int:
+        logits = few_logits(input, linear_weight, target)
+        if logits is not None:
+            return _of_few(logits, target, ignore_index, reduction, num_items_in_batch)
     _refuse_unknown(head)
-    check_penalties(label_smoothing, z_loss)
-    check_reduction(reduction)
-    check_ignore_index(ignore_index)
-    check_ignored(target, ignore_index)
+    checks.check_penalties(label_smoothing, z_loss)
+    checks.check_reduction(reduction)
+    checks.check_ignore_index(ignore_index)
+    checks.check_ignored(target, ignore_index)
     counted = (target >= 0) & (target != ignore_index)
     target = torch.where(counted, target, -100)
+    inputs = read_inputs(input, linear_weight, target, bias=linear_bias, **head)
+    if plain and inputs.is_whole:
+        return _of_few(inputs.logits(), inputs.target, -100, reduction, num_items_in_batch)
     extras: dict[str, Any] = {
         "logsumexp": bool(label_smoothing or z_loss), "mean_logit": bool(label_smoothing)
     }  # fmt: skip
@@ -148,11 +155,6 @@ def cross_entropy(
             found, label_smoothing=label_smoothing, z_loss=z_loss, dynamic=dynamic
         )
 
-    inputs = read_inputs(input, linear_weight, target, bias=linear_bias, **head)
-    plain = not (label_smoothing or z_loss or dynamic) and token_weights is None
-    if inputs.is_whole and plain and reduction != "none":
-        loss = summed_plainly(inputs)
-        return loss if reduction == "sum" else loss / _divisor(counted, None, num_items_in_batch)
     if reduction != "none":
         weights = None if token_weights is None else token_weights.reshape(-1)
         if reduction == "mean":
@@ -172,3 +174,40 @@ def cross_entropy(
         token_weights=token_weights,
         num_items_in_batch=num_items_in_batch,
     )
+
+
+def _is_plain(
+    label_smoothing: float, z_loss: float, dynamic: bool, token_weights: Any, reduction: str
+) -> bool:
+    """True if PyTorch's own loss is the one that is asked for."""
+    usual = label_smoothing == 0.0 == z_loss and not dynamic and token_weights is None
+    return usual and reduction in ("mean", "sum")
+
+
+def _of_few(
+    logits: Tensor,
+    target: Tensor,
+    ignore_index: int,
+    reduction: str,
+    num_items_in_batch: Tensor | float | None,
+) -> Tensor:
+    """The plain loss, a mean or sum, by as few operations as PyTorch's own.
+
+    Raises ValueError for targets that are no classes.
+    """
+    target = (target if target.dim() == 1 else target.flatten()).long()
+    # A GPU would be waited for to ask whether this is the mean of no tokens.
+    asks = target.is_cpu and reduction == "mean" and num_items_in_batch is None
+    try:
+        if asks and not within_transform():
+            loss = functional.cross_entropy(logits, target, ignore_index=ignore_index)
+            if not math.isnan(loss.item()):
+                return loss
+        total = functional.cross_entropy(logits, target, ignore_index=ignore_index, reduction="sum")
+    except IndexError:
+        checks.check_ignored(target, ignore_index)
+        counted_rows(target.masked_fill(target == ignore_index, 0), logits.shape[-1])
+        raise
+    if reduction == "sum":
+        return total
+    return total / _divisor(target != ignore_index, None, num_items_in_batch)

@@ -100,7 +100,11 @@ class DeferredLogits:
                 continue
             mask = isinstance(part, Tensor) and part.dtype == torch.bool
             taken += 0 if part is Ellipsis else part.ndim if mask else 1
-        if taken < self.ndim and parts[-1] is not Ellipsis and Ellipsis in _plain(parts):
+        if (
+            taken < self.ndim
+            and parts[-1] is not Ellipsis
+            and any(part is Ellipsis for part in parts)
+        ):
             taken = self.ndim  # what follows the ellipsis counts from the end
         elif taken < self.ndim:
             return True
@@ -176,6 +180,12 @@ class DeferredLogits:
             **options,
         )
 
+    def statistic(self, name: str) -> Tensor:
+        """One of the token statistics that no target decides."""
+        anything = torch.zeros(self.shape[:-1], dtype=torch.long, device=self.device)
+        found: Tensor = getattr(self.statistics(anything, **{name: True}), name)
+        return found
+
     def mean(self, *dims: Any, **options: Any) -> Tensor:
         """The mean of all logits, as trainers log it: a metric, without gradient."""
         if dims or options:
@@ -189,10 +199,7 @@ class DeferredLogits:
                 if self.head.bias is not None:
                     mean = mean + self.head.bias.float().mean()
                 return mean * self.transform.factor
-            anything = torch.zeros(self.shape[:-1], dtype=torch.long, device=self.device)
-            found = self.statistics(anything, mean_logit=True).mean_logit
-            assert found is not None
-            return found.mean()
+            return self.statistic("mean_logit").mean()
 
     def log_softmax(self, dim: int = -1, dtype: Any = None) -> Any:
         if dim not in (-1, self.ndim - 1):
@@ -200,10 +207,7 @@ class DeferredLogits:
         return DeferredLogProbs(self)
 
     def logsumexp(self, dim: int = -1) -> Tensor:
-        anything = torch.zeros(self.shape[:-1], dtype=torch.long, device=self.device)
-        found = self.statistics(anything, logsumexp=True).logsumexp
-        assert found is not None
-        return found
+        return self.statistic("logsumexp")
 
     def materialize(self) -> Tensor:
         """The logits themselves."""
@@ -301,10 +305,6 @@ class DeferredLogProbs:
             return args[0].gather(*args[1:], **(kwargs or {}))
         named = {name: real(value) for name, value in (kwargs or {}).items()}
         return function(*map(real, args), **named)
-
-
-def _plain(parts: tuple[Any, ...]) -> list[Any]:
-    return [part for part in parts if not isinstance(part, Tensor)]
 
 
 def real(value: Any) -> Any:

@@ -27,7 +27,6 @@ from memlint_runtime.losses import cost
 from memlint_runtime.losses.passes import (
     PassOptions,
     backward_pass,
-    check_range,
     coefficients_of,
     counted_rows,
     make_head,
@@ -187,8 +186,7 @@ class SummedLoss(SingleBackward):
         bias: Tensor | None,
         *tensors: Tensor,
     ) -> Tensor:
-        check_range(target_T, int(tensors[-1].shape[0]))
-        rows = counted_rows(target_T)
+        rows = counted_rows(target_T, int(tensors[-1].shape[0]))
         head = make_head(tensors, bias, options, rows)
         target = target_T if rows is None else target_T[rows]
         if weights_T is not None and weights_T.dim() and rows is not None:

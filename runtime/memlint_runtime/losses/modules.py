@@ -105,7 +105,9 @@ class LinearCrossEntropyLoss(nn.Module):
         # A tied head multiplies by the embedding, through a layer without a weight.
         caller = output if head is output else getattr(output, "linear", None)
         skips = hasattr(model, "skip_output_layer")
-        if not isinstance(head, nn.Module) or not (skips or _leaves_logits_as_they_are(model)):
+        # torchtune's models up to 0.6.
+        older = hasattr(model, "num_output_chunks") and hasattr(model, "chunked_output")
+        if not isinstance(head, nn.Module) or not (skips or older):
             raise ValueError(
                 f"set_model_output takes a model of torchtune's, with `output` and "
                 f"`skip_output_layer` or `num_output_chunks`, got {type(model).__name__}: pass "
@@ -198,11 +200,6 @@ class LinearCrossEntropyLoss(nn.Module):
 
 # What its patch says of a model.
 _WITHOUT_OUTPUT = "the model leaves its output layer to the loss"
-
-
-def _leaves_logits_as_they_are(model: Any) -> bool:
-    """True if a model without `skip_output_layer` is one of torchtune's, up to 0.6."""
-    return hasattr(model, "num_output_chunks") and hasattr(model, "chunked_output")
 
 
 def _returning_its_input(own: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor, Partial
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from memlint_runtime.losses.checks import is_readable
 from memlint_runtime.losses.tile_ops import LogitTransform
 
 # Their hooks gather and release weights around a call; what they return is what they are given.
@@ -260,7 +260,7 @@ def check_transform(causal: Any, output: Tensor, logits: Tensor, transform: Logi
 
     Returns whether that is settled: a batch of masked tokens tells nothing.
     """
-    if torch.compiler.is_compiling() or isinstance(logits, FakeTensor):
+    if not is_readable(logits):
         return False
     was, became = output.detach().double(), logits.detach().double()
     if not bool(was.any()):

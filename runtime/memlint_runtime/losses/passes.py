@@ -9,13 +9,14 @@ Shapes: T tokens, T' those that count, D hidden size, V vocabulary.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 
+from memlint_runtime.losses.checks import is_readable
 from memlint_runtime.losses.planning import plan_tiling
 from memlint_runtime.losses.statistics import (
     KeptGradients,
@@ -34,7 +35,6 @@ from memlint_runtime.losses.tiles import (
     spans,
     weight_gradients,
 )
-from memlint_runtime.single_backward import within_transform
 
 # On CUDA half of what the gradients take themselves, and no less than the larger one of these.
 _TILES_BY_DEFAULT, _LEAST_ON_CUDA = 48 * 2**20, 256 * 2**20
@@ -68,8 +68,7 @@ def forward_pass(
 
     `tensors` are `(*hiddens, *weights)`.
     """
-    check_range(target_T, int(tensors[-1].shape[0]))
-    rows = counted_rows(target_T)
+    rows = counted_rows(target_T, int(tensors[-1].shape[0]))
     head = make_head(tensors, bias, options, rows)
     target = target_T if rows is None else target_T[rows]
     scratch = _scratch(head, slope=False)
@@ -187,12 +186,17 @@ def default_workspace_bytes(
     return _TILES_BY_DEFAULT
 
 
-def counted_rows(target_T: Tensor) -> Tensor | None:
-    """The positions whose target is not negative, or None where all are or none can be read."""
-    if isinstance(target_T, FakeTensor) or within_transform():
+def counted_rows(target_T: Tensor, vocabulary: float = math.inf) -> Tensor | None:
+    """The positions whose target is not negative, or None where all are or none can be read.
+
+    Raises ValueError for token ids that are not in the vocabulary.
+    """
+    if not (is_readable(target_T) and target_T.numel()):
         return None
-    counted = target_T >= 0
-    return None if bool(counted.all()) else counted.nonzero()[:, 0]
+    lowest, highest = map(int, target_T.aminmax())
+    if highest >= vocabulary:
+        raise ValueError(f"targets are below the vocabulary of {vocabulary}, got {highest}")
+    return None if lowest >= 0 else (target_T >= 0).nonzero()[:, 0]
 
 
 def make_head(
@@ -248,15 +252,3 @@ def multiply_dtype(hidden: Tensor, weight: Tensor) -> torch.dtype:
     if torch.is_autocast_enabled(kind) and hidden.dtype != torch.float64:
         return torch.get_autocast_dtype(kind)
     return torch.promote_types(hidden.dtype, weight.dtype)
-
-
-def check_range(target: Tensor, vocabulary: int) -> None:
-    """Raise ValueError for token ids that are not in the vocabulary, where that is free to know."""
-    # On a GPU this would wait for it; there the log-probability is -inf, or the gather asserts.
-    if target.device.type != "cpu" or isinstance(target, FakeTensor) or not target.numel():
-        return
-    if within_transform():
-        return
-    highest = int(target.max())
-    if highest >= vocabulary:
-        raise ValueError(f"targets are below the vocabulary of {vocabulary}, got {highest}")

@@ -269,7 +269,9 @@ def hidden_gradients(
         contract_(open_rows[visit.tokens.start], raw_gradient, weights)
         del raw_gradient, hiddens, weights
         if visit.last:
-            _close_rows(head, open_rows.pop(visit.tokens.start), results, visit.tokens)
+            for total, result in zip(open_rows.pop(visit.tokens.start), results, strict=True):
+                if total is not None and result is not None:
+                    write_rows(head, result, visit.tokens, total)
 
 
 def ready_tiles(head: Head, tiling: Tiling) -> Iterator[tuple[Visit, list[Tensor], list[Tensor]]]:
@@ -288,14 +290,6 @@ def ready_tiles(head: Head, tiling: Tiling) -> Iterator[tuple[Visit, list[Tensor
         del hiddens
         if not banded:
             weights = []
-
-
-def _close_rows(
-    head: Head, totals: Sequence[Tensor | None], results: Sequence[Tensor | None], tokens: slice
-) -> None:
-    for total, result in zip(totals, results, strict=True):
-        if total is not None and result is not None:
-            write_rows(head, result, tokens, total)
 
 
 def write_rows(head: Head, result_TD: Tensor, tokens: slice, values_tD: Tensor) -> None:

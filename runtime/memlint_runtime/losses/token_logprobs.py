@@ -15,6 +15,7 @@ Shapes: T tokens (any leading shape is accepted), D hidden size, V vocabulary, R
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, cast, overload
@@ -25,23 +26,24 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional
 
 from memlint_runtime.former_names import LOSS_NAMES, takes_former_names
+from memlint_runtime.losses import planning
 from memlint_runtime.losses.checks import check_targets
 from memlint_runtime.losses.passes import (
     PassOptions,
     backward_pass,
-    check_range,
     counted_rows,
     default_workspace_bytes,
     forward_pass,
     multiply_dtype,
     spread_rows,
 )
-from memlint_runtime.losses.planning import whole_fits
 from memlint_runtime.losses.remote_weights import is_remote
 from memlint_runtime.losses.tile_ops import NO_PROBABILITY, LogitTransform
 from memlint_runtime.single_backward import SingleBackward, within_transform
 
 _Apply = Callable[..., tuple[Tensor | None, ...]]
+# Tensors that are what they hold.
+_REAL = frozenset({Tensor, nn.Parameter})
 
 
 @dataclass(frozen=True)
@@ -112,18 +114,17 @@ def token_logprobs(
     Raises ValueError for shapes that do not fit, targets that are no token ids, options that give
     no distribution, or a workspace too small for one tile.
     """
-    found = token_statistics(
-        input,
-        linear_weight,
-        target,
-        linear_bias=linear_bias,
-        softcap=softcap,
-        temperature=temperature,
-        logit_scale=logit_scale,
-        entropy=entropy,
-        low_rank=low_rank,
-        workspace_bytes=workspace_bytes,
-    )
+    plain = linear_bias is None and softcap is None and low_rank is None and not entropy
+    if plain and workspace_bytes is None and temperature == 1.0 == logit_scale:
+        logits = few_logits(input, linear_weight, target)
+        if logits is not None and counted_rows(target, logits.shape[-1]) is None:
+            chosen = logits.log_softmax(-1).gather(-1, target.reshape(-1, 1))
+            return chosen.view(target.shape)
+    given = read_inputs(
+        input, linear_weight, target, bias=linear_bias, softcap=softcap, temperature=temperature,
+        logit_scale=logit_scale, low_rank=low_rank, workspace_bytes=workspace_bytes,
+    )  # fmt: skip
+    found = statistics_of(given, target.shape, (False, entropy, False, True))
     return (found.logprob, found.entropy) if found.entropy is not None else found.logprob
 
 
@@ -165,6 +166,8 @@ def statistics_of(
     half_logits: bool = False,
 ) -> TokenStatistics:
     """As `token_statistics`, of inputs that are read; `half_logits` as in `PassOptions`."""
+    if given.is_whole:
+        return _whole(given, leading, *asked)
     hiddens, weights = given.hiddens, given.weights
     logsumexp, _, mean_logit, extras_differentiable = asked
     # With losses of these the kept gradient would go unused; entropies are mostly metrics.
@@ -172,8 +175,6 @@ def statistics_of(
     if not (extras_differentiable and (logsumexp or mean_logit)):
         grown = torch.is_grad_enabled()
         keeps = tuple(grown and hidden.requires_grad for hidden in hiddens)
-    if given.is_whole:
-        return _whole(given, leading, *asked)
     head = given.transform, given.compute_dtype, given.workspace_bytes
     options = PassOptions(*head, *asked, keeps, half_logits)
     if torch.compiler.is_compiling():
@@ -205,8 +206,7 @@ class Inputs:
     @property
     def is_plain(self) -> bool:
         """True if weights are where and what they are, and no compiler looks on."""
-        kinds = Tensor, nn.Parameter, FakeTensor
-        plain = all(type(weight) in kinds for weight in self.weights)
+        plain = all(type(weight) in _REAL | {FakeTensor} for weight in self.weights)
         return plain and not (torch.compiler.is_compiling() or any(map(is_remote, self.weights)))
 
     @property
@@ -219,7 +219,20 @@ class Inputs:
         others = (weight for weight in self.weights if weight.dtype != self.compute_dtype)
         entries = self.hiddens[0].shape[0] * self.weights[0].shape[0]
         copied = sum(weight.nbytes for weight in others)
-        return whole_fits(entries, self.workspace_bytes, copied_bytes=copied)
+        return planning.whole_fits(entries, self.workspace_bytes, copied_bytes=copied)
+
+    def logits(self, rows: Tensor | None = None) -> Tensor:
+        """All logits of the rows, in float32 or wider, outside autocast."""
+        kind = self.target.device.type
+        if torch.is_autocast_enabled(kind):
+            with torch.autocast(kind, enabled=False):
+                return self.logits(rows)
+        dtype, bias = self.compute_dtype, self.bias
+        working = torch.promote_types(dtype, torch.float32)
+        picked = [hidden if rows is None else hidden[rows] for hidden in self.hiddens]
+        pairs = zip(picked, self.weights, strict=True)
+        raw, *more = (functional.linear(h.to(dtype), w.to(dtype)).to(working) for h, w in pairs)
+        return self.transform(sum(more, raw if bias is None else raw + bias))
 
 
 def read_inputs(
@@ -262,24 +275,22 @@ def _whole(
 ) -> TokenStatistics:
     """The statistics from all logits at once."""
     flat = given.target
-    check_range(flat, int(given.weights[0].shape[0]))
-    rows = counted_rows(flat)
+    rows = counted_rows(flat, int(given.weights[0].shape[0]))
     place = (flat if rows is None else flat[rows]).clamp(min=0)[:, None]
-    with torch.autocast(flat.device.type, enabled=False):
-        logits = given.transform(_raw_logits(given, rows))
-        logarithm = logits.log_softmax(-1)
-        plain = logits.detach()
-        is_top = plain.gather(-1, place)[:, 0] >= plain.amax(-1)
-        extras: list[Tensor | None] = [None, None, None]
-        with torch.set_grad_enabled(torch.is_grad_enabled() and differentiable):
-            if logsumexp:
-                extras[0] = logits.logsumexp(-1)
-            if entropy:
-                # Minus infinity, where a bias masks an entry, times zero would be NaN.
-                finite = logarithm.clamp(min=-NO_PROBABILITY)
-                extras[1] = -(logarithm.exp() * finite).sum(-1)
-            if mean_logit:
-                extras[2] = logits.mean(-1)
+    logits = given.logits(rows)
+    logarithm = logits.log_softmax(-1)
+    plain = logits.detach()
+    is_top = plain.gather(-1, place)[:, 0] >= plain.amax(-1)
+    extras: list[Tensor | None] = [None, None, None]
+    with torch.set_grad_enabled(torch.is_grad_enabled() and differentiable):
+        if logsumexp:
+            extras[0] = logits.logsumexp(-1)
+        if entropy:
+            # Minus infinity, where a bias masks an entry, times zero would be NaN.
+            finite = logarithm.clamp(min=-NO_PROBABILITY)
+            extras[1] = -(logarithm.exp() * finite).sum(-1)
+        if mean_logit:
+            extras[2] = logits.mean(-1)
 
     def placed(values: Tensor) -> Tensor:
         if rows is None:
@@ -290,21 +301,40 @@ def _whole(
     return TokenStatistics(placed(logarithm.gather(-1, place)[:, 0]), placed(is_top), *others)
 
 
-def summed_plainly(given: Inputs) -> Tensor:
-    """The sum of all tokens' cross entropies, by PyTorch's own of all logits."""
-    check_range(given.target, int(given.weights[0].shape[0]))
-    with torch.autocast(given.target.device.type, enabled=False):
-        logits = given.transform(_raw_logits(given, None))
-        return functional.cross_entropy(logits, given.target.long(), reduction="sum")
+def few_logits(input_TD: Tensor, weight_VD: Tensor, target_T: Tensor) -> Tensor | None:
+    """All logits `[T, V]`, T flat, if they are few and as plain as can be, on a CPU; else None.
+
+    Where a loss takes 100 us, reading all that may be given takes as long again.
+    """
+    tensors = type(input_TD) in _REAL and type(weight_VD) in _REAL and type(target_T) is Tensor
+    if not (tensors and input_TD.is_cpu and weight_VD.is_cpu and target_T.is_cpu):
+        return None
+    if torch.compiler.is_compiling() or within_transform() or is_remote(weight_VD):
+        return None
+    dtype = _dtype_of_few(
+        input_TD.shape, weight_VD.shape, target_T.shape, planning.WHOLE_BYTES,
+        input_TD.dtype, weight_VD.dtype, target_T.dtype,
+    )  # fmt: skip
+    if dtype is None or torch.is_autocast_enabled("cpu"):
+        return None
+    flat = input_TD if input_TD.dim() == 2 else input_TD.flatten(0, -2)
+    logits = functional.linear(flat, weight_VD)
+    return logits if logits.dtype == dtype else logits.to(dtype)
 
 
-def _raw_logits(given: Inputs, rows: Tensor | None) -> Tensor:
-    dtype, bias = given.compute_dtype, given.bias
-    working = torch.promote_types(dtype, torch.float32)
-    picked = [hidden if rows is None else hidden[rows] for hidden in given.hiddens]
-    pairs = zip(picked, given.weights, strict=True)
-    raw, *more = (functional.linear(h.to(dtype), w.to(dtype)).to(working) for h, w in pairs)
-    return sum(more, raw if bias is None else raw + bias)
+@functools.lru_cache(maxsize=256)
+def _dtype_of_few(
+    hidden: torch.Size, weight: torch.Size, target: torch.Size, most_bytes: int, *dtypes: Any
+) -> torch.dtype | None:
+    """The type of few logits, by the shapes and types of what they are made of; None if they are
+    many or do not fit."""
+    dtype, weight_dtype, target_dtype = dtypes
+    fits = len(weight) == 2 and len(target) > 0 and hidden == (*target, weight[1])
+    known = dtype.is_floating_point and weight_dtype == dtype and target_dtype == torch.int64
+    if not (fits and known and target.numel()):
+        return None
+    few = planning.whole_fits(target.numel() * weight[0], most_bytes)
+    return torch.promote_types(dtype, torch.float32) if few else None
 
 
 class _TokenStatistics(SingleBackward):

@@ -18,7 +18,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from memlint_runtime.integrations import Patch
@@ -233,10 +232,7 @@ def _entropy_from_logits(own: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def entropy_from_logits(logits: Any, *args: Any, **kwargs: Any) -> Tensor:
         if not isinstance(logits, DeferredLogits):
             return own(logits, *args, **kwargs)
-        anything = torch.zeros(logits.shape[:-1], dtype=torch.long, device=logits.device)
-        entropy = logits.statistics(anything, entropy=True).entropy
-        assert entropy is not None
-        return entropy
+        return logits.statistic("entropy")
 
     return entropy_from_logits
 

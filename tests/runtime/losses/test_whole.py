@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from memlint_runtime import cross_entropy, fuse_causal_lm_loss
 from memlint_runtime.losses import causal_lm, planning, token_logprobs
 from memlint_runtime.losses.planning import whole_fits
-from torch import nn
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.runtime.losses.models import tiny_model
@@ -148,3 +149,74 @@ def test_targets_of_any_whole_numbers(kind: torch.dtype, reduction: Any) -> None
     expected = nn.functional.cross_entropy(hidden @ weight.T, target, reduction=reduction)
     found = cross_entropy(hidden, weight, target.to(kind), reduction=reduction)
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("ignored", [-100, 2])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_a_tiny_loss_is_torchs_bit_for_bit(
+    dtype: torch.dtype, ignored: int, reduction: Any
+) -> None:
+    def outcome(loss: Callable[..., Tensor]) -> list[Tensor]:
+        draw = torch.Generator().manual_seed(3)
+        leaves = [torch.randn(2, 5, 8, generator=draw), torch.randn(7, 8, generator=draw)]
+        leaves = [leaf.to(dtype).requires_grad_() for leaf in leaves]
+        target = torch.randint(0, 7, (2, 5), generator=draw).index_fill(1, torch.tensor(1), ignored)
+        value = loss(*leaves, target, ignore_index=ignored, reduction=reduction)
+        return [value.detach(), *torch.autograd.grad(value * 3, leaves)]
+
+    def plain(hidden: Tensor, weight: Tensor, target: Tensor, **options: Any) -> Tensor:
+        logits = nn.functional.linear(hidden, weight).flatten(0, 1)
+        logits = logits if dtype == torch.float64 else logits.float()
+        return nn.functional.cross_entropy(logits, target.flatten(), **options)
+
+    assert all(map(torch.equal, outcome(cross_entropy), outcome(plain)))
+
+
+def test_a_tiny_mean_of_no_tokens_is_zero_and_that_of_no_numbers_none() -> None:
+    hidden = torch.randn(3, 4, requires_grad=True)
+    nothing = cross_entropy(hidden, torch.randn(5, 4), torch.full((3,), -100))
+    nothing.backward()
+    assert nothing.item() == 0.0
+    assert hidden.grad is not None
+    assert not hidden.grad.any()
+    assert cross_entropy(hidden * torch.nan, torch.randn(5, 4), torch.zeros(3).long()).isnan()
+
+
+def test_tiny_targets_that_are_no_classes_are_refused() -> None:
+    hidden, weight = torch.randn(2, 3), torch.randn(5, 3)
+    with pytest.raises(ValueError, match="below the vocabulary of 5, got 7"):
+        cross_entropy(hidden, weight, torch.tensor([9, 7]), ignore_index=9)
+    with pytest.raises(ValueError, match="token ids or ignore_index, 9, got -100"):
+        cross_entropy(hidden, weight, torch.tensor([9, -100]), ignore_index=9)
+
+
+@pytest.mark.parametrize("loss", [cross_entropy, lambda *given: token_logprobs(*given).sum()])
+def test_what_is_no_plain_input_takes_the_long_way(
+    loss: Callable[..., Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Autocast, another type of weight, one more dimension, a bound that moved."""
+    module: Any = sys.modules["memlint_runtime.losses.token_logprobs"]
+    read: list[Any] = []
+    own = module.read_inputs
+
+    def reading(*given: Any, **options: Any) -> Any:
+        read.append(given)
+        return own(*given, **options)
+
+    for name in ("token_logprobs", "cross_entropy"):
+        monkeypatch.setattr(sys.modules[f"memlint_runtime.losses.{name}"], "read_inputs", reading)
+    hidden, weight, target = torch.randn(2, 3), torch.randn(5, 3), torch.tensor([1, 4])
+    loss(hidden, weight, target)
+    assert not read
+    loss(hidden, weight.double(), target)
+    loss(hidden, type("Kept", (nn.Parameter,), {})(weight), target)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert loss(hidden.half(), weight.half(), target).dtype == torch.float32
+    monkeypatch.setattr(planning, "WHOLE_BYTES", 0)
+    loss(hidden, weight, target)
+    assert len(read) == 4
+    with pytest.raises(ValueError, match="one target per hidden state"):
+        loss(hidden, weight, target[:1])
+    with pytest.raises(ValueError, match=r"token ids, whole numbers|a tensor of token ids"):
+        loss(hidden, weight, target.float())
