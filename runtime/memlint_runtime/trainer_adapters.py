@@ -76,7 +76,7 @@ def offload_trainer_activations(trainer: Trainer, **options: Any) -> Patch:
             f"{type(trainer).__name__} offloads activations already; set activation_offloading="
             f"False to use offload_trainer_activations instead"
         )
-    if isinstance(getattr(trainer.training_step, "func", None), _StepUnderOffload):
+    if getattr(trainer.training_step, "func", None) is _step:
         raise ValueError("offload_trainer_activations was already called on this trainer")
     parameters = list(inspect.signature(trainer.training_step).parameters)
     if parameters[:2] != ["model", "inputs"] and parameters[:2] != ["args", "kwargs"]:
@@ -86,16 +86,15 @@ def offload_trainer_activations(trainer: Trainer, **options: Any) -> Patch:
             f"training_step({', '.join(parameters)}); enter offload_activations() there instead"
         )
     offload = offload_activations(trainer.model, **options)
-    step: Any = functools.partial(_StepUnderOffload(), offload, trainer.training_step)
+    step: Any = functools.partial(_step, offload, trainer.training_step)
     patch = Patch(trainer, "the trainer's activations are offloaded", offload)
     patch.replace(trainer, "training_step", step)
     return patch
 
 
-class _StepUnderOffload:
-    def __call__(self, offload: ActivationOffload, step: Any, *args: Any, **kwargs: Any) -> Any:
-        with offload:
-            return step(*args, **kwargs)
+def _step(offload: ActivationOffload, step: Any, *args: Any, **kwargs: Any) -> Any:
+    with offload:
+        return step(*args, **kwargs)
 
 
 def batch_trainer_by_tokens(

@@ -43,7 +43,7 @@ def truncate(row: Row, *, max_length: int, keep: Keep = "start") -> dict[str, An
     nothing is left to learn from in a row that had something: its completion was cut off.
     ValueError for a batch of rows (``batched=True``).
     """
-    max_length = _limit("max_length", max_length)
+    max_length = whole_number("max_length", max_length, 1, "token")
     _require_keep(keep)
     columns = _columns_along(row)
     whole = len(columns["input_ids"]) <= max_length
@@ -79,9 +79,11 @@ def truncate_prompt_and_completion(
     be learned from it, and a limit never makes one; and for a batch of rows (``batched=True``).
     """
     if max_prompt_length is not None:
-        max_prompt_length = _limit("max_prompt_length", max_prompt_length)
+        max_prompt_length = whole_number("max_prompt_length", max_prompt_length, 1, "token")
     if max_completion_length is not None:
-        max_completion_length = _limit("max_completion_length", max_completion_length)
+        max_completion_length = whole_number(
+            "max_completion_length", max_completion_length, 1, "token"
+        )
     if max_length is not None:
         max_length = whole_number("max_length", max_length, 2, "tokens, one of each part")
     limits = (max_prompt_length, max_completion_length, max_length)
@@ -114,7 +116,7 @@ def truncate_text(
     text = row[column]
     if max_length is None:
         return {column: text}
-    max_length = _limit("max_length", max_length)
+    max_length = whole_number("max_length", max_length, 1, "token")
     _require_keep(keep)
     if not isinstance(text, str):
         return {column: _require_short(text, tokenizer, max_length, column)}
@@ -149,10 +151,6 @@ def _require_short(messages: Any, tokenizer: Any, max_length: int, column: str) 
             f"or cut tokens in the trainer as TRL did (memlint_runtime.limit_prompts)."
         )
     return messages
-
-
-def _limit(name: str, limit: int) -> int:
-    return whole_number(name, limit, 1, "token")
 
 
 def _require_keep(keep: str) -> None:

@@ -142,12 +142,6 @@ def _install(
         patch.on_undo(trunk.register_forward_hook(_repad, with_kwargs=True).remove)
 
 
-def _tokens_of(inputs: dict[str, Any]) -> torch.Tensor:
-    """The batch's tokens or, where it has none, their embeddings."""
-    tokens: torch.Tensor | None = inputs.get("input_ids")
-    return inputs["inputs_embeds"] if tokens is None else tokens
-
-
 def _describe_documents(
     names: tuple[str, ...],
     remove_padding: bool,
@@ -168,7 +162,7 @@ def _describe_documents(
     _refuse_unreadable(inputs, given=given)
     if _attends_to_whole_rows(inputs):
         return (), inputs | {"whole_rows": True}
-    tokens = _tokens_of(inputs)
+    tokens = inputs[_given(inputs)]
     rows, slots = tokens.shape[:2]
     documents = _documents_of(inputs, rows, slots, tokens.device)
     require_within_window(trunk, mask_window, documents.max_length)
@@ -237,6 +231,11 @@ def _attends_to_whole_rows(inputs: dict[str, Any]) -> bool:
     return _has_own_mask(inputs) or inputs.get("past_key_values") is not None
 
 
+def _given(inputs: dict[str, Any]) -> str:
+    """The batch's tokens or, where it has none, their embeddings."""
+    return "inputs_embeds" if inputs.get("input_ids") is None else "input_ids"
+
+
 def _refuse_unreadable(inputs: dict[str, Any], *, given: bool) -> None:
     """Raises ValueError for images and audio, and for packed documents before a cache."""
     if seen := [name for name in inputs if _SEEN.match(name) and inputs[name] is not None]:
@@ -293,7 +292,7 @@ def _unpad_inputs(inputs: dict[str, Any], shape: PaddedShape) -> None:
             "take the padding mask for another batch's. Pass flattened batches instead, or leave "
             "remove_padding out."
         )
-    given = "input_ids" if inputs.get("input_ids") is not None else "inputs_embeds"
+    given = _given(inputs)
     device = inputs[given].device
     positions = inputs.get("position_ids")
     if positions is None:

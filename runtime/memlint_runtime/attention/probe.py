@@ -12,19 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from memlint_runtime.integrations.modes import has_whole_parameters, in_mode
+from memlint_runtime.integrations import modes
 
 __all__ = ["hidden_states_alone", "reason_by_numbers"]
 
 _LENGTHS = (5, 4)
-# Of a token's hidden state, relative; a few tokens may be off by more where an expert was chosen
-# by a hair.
-_TOLERATED = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.1}
 
 
 def hidden_states_alone(model: Any) -> Tensor | None:
     """Hidden states `[T, D]` of the documents one by one; None where the model cannot be run."""
-    if not has_whole_parameters(model):
+    if not modes.has_whole_parameters(model):
         return None
     documents = _documents(model)
     try:
@@ -44,27 +41,21 @@ def reason_by_numbers(model: Any, alone: Tensor | None) -> str | None:
     )
     try:
         packed = _run(model, input_ids=torch.cat(documents)[None], position_ids=positions[None])
-    except (torch.OutOfMemoryError, getattr(torch, "AcceleratorError", torch.OutOfMemoryError)):
+    except modes.NO_REASON:
         raise
     except (RuntimeError, ValueError, TypeError) as error:
         return f"its forward fails on them ({str(error).strip().splitlines()[0]})"
     if packed.shape != alone.shape:
         return "its hidden states have another shape"
-    size_T = alone.float().norm(dim=-1).clamp(min=1e-9)  # padding may be embedded as zeros
-    error_T = (packed.float() - alone.float()).norm(dim=-1) / size_T
     # The first document stands where it stood alone; the second shows what is mixed.
-    worst = float(error_T[_LENGTHS[0] :].median())
-    if worst <= _TOLERATED.get(alone.dtype, 0.1):
+    worst = float(modes.relative_errors(packed, alone)[_LENGTHS[0] :].median())
+    if worst <= modes.tolerated(alone.dtype):
         return None
     return f"its hidden states differ by {worst:.1%} when documents share a row"
 
 
 def _documents(model: Any) -> list[Tensor]:
-    device = next(model.parameters()).device
-    vocabulary = model.config.get_text_config().vocab_size
-    # Away from the first ids, which tend to be special.
-    ids = (torch.arange(sum(_LENGTHS), device=device) * 7 + vocabulary // 2) % vocabulary
-    return list(ids.split(_LENGTHS))
+    return list(torch.split(modes.plain_ids(model, sum(_LENGTHS)), list(_LENGTHS)))
 
 
 @torch.no_grad()
@@ -84,7 +75,7 @@ def _run(model: Any, **inputs: Tensor) -> Tensor:
     device = next(iter(inputs.values())).device.type
     handle = model.base_model.register_forward_hook(keep)
     try:
-        with in_mode(model, training=False), torch.autocast(device, enabled=False):
+        with modes.in_mode(model, training=False), torch.autocast(device, enabled=False):
             output = model(**inputs, use_cache=False)
     finally:
         handle.remove()

@@ -9,14 +9,41 @@ from importlib.metadata import version
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor
 
 __all__ = [
-    "has_whole_parameters", "in_mode", "kind_of", "reduces_in_order", "refuse_context_parallelism",
-    "require_model", "require_parameters", "unwrap",
+    "NO_REASON", "has_whole_parameters", "in_mode", "kind_of", "plain_ids", "reduces_in_order",
+    "refuse_context_parallelism", "relative_errors", "require_model", "require_parameters",
+    "tolerated", "unwrap",
 ]  # fmt: skip
+
+# Of a token's hidden state, relative. A few tokens may be off by more where an expert was chosen by
+# a hair, so that the median decides.
+_TOLERATED = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.1}
+# Errors of the device, which say nothing of a model.
+NO_REASON = (torch.OutOfMemoryError, getattr(torch, "AcceleratorError", torch.OutOfMemoryError))
+
+
+def tolerated(dtype: torch.dtype) -> float:
+    """The relative error that rounding in this type explains."""
+    return _TOLERATED.get(dtype, 0.1)
+
+
+def relative_errors(found_TD: Tensor, wanted_TD: Tensor) -> Tensor:
+    """Of each token's hidden state, `[T]`."""
+    wanted_TD = wanted_TD.float()
+    size_T = wanted_TD.norm(dim=-1).clamp(min=1e-9)  # padding may be embedded as zeros
+    errors_T: Tensor = (found_TD.float() - wanted_TD).norm(dim=-1) / size_T
+    return errors_T
+
+
+def plain_ids(model: Any, count: int) -> Tensor:
+    """So many token ids to look at a model with: away from the first, which tend to be special."""
+    vocabulary: int = model.config.get_text_config().vocab_size
+    draw = torch.arange(count, device=next(model.parameters()).device) * 7 + vocabulary // 2
+    return draw.remainder(vocabulary)
 
 
 @contextmanager

@@ -100,7 +100,7 @@ def document_plan(
         return plan
     # As tokens among the slots: the batches read them there, and what is between has no source.
     known = torch.cat([places.cpu(), torch.tensor([slots])])
-    source = torch.full((slots,), _outputs(plan))
+    source = torch.full((slots,), sum(batch.index.numel() for batch in plan.batches))
     source[places.cpu()] = plan.source
     batches = tuple(Batch(known[batch.index], None, leaves=False) for batch in plan.batches)
     return RowPlan(batches, source)
@@ -202,7 +202,3 @@ def _together(segments: Sequence[_Segment]) -> list[list[int]]:
         if batch:
             batches.append(batch)
     return batches
-
-
-def _outputs(plan: RowPlan) -> int:
-    return sum(batch.index.numel() for batch in plan.batches)

@@ -15,12 +15,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from memlint_runtime.integrations.modes import tolerated
 from memlint_runtime.recurrent.running import RowSegments, SegmentedForward
 from memlint_runtime.recurrent.segments import Node, tree_plan
 
 __all__ = ["reason_of_trial"]
-
-_TOLERATED = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.1}
 
 
 def reason_of_trial(layers: Sequence[nn.Module], inputs_RSD: Tensor, prefix: int) -> str | None:
@@ -75,6 +74,6 @@ def _difference(forward: SegmentedForward, rows: Tensor, prefix: int) -> str | N
     ]
     for name, a, b in compared:
         share = float((a.float() - b.float()).norm() / b.float().norm().clamp(min=1e-9))
-        if not share <= _TOLERATED.get(rows.dtype, 0.1):
+        if not share <= tolerated(rows.dtype):
             return name
     return None

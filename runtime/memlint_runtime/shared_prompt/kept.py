@@ -26,7 +26,7 @@ sent before the optimizer's step is an error (`require_settled`), never a smalle
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -106,18 +106,15 @@ class _Gathering:
             return
         given = [self.given[i] for i in leading]
         for tensor in given:
-            _when_gradients_come(tensor, self.debt.gather)
+            tensor.register_post_accumulate_grad_hook(self.debt.gather)  # type: ignore[no-untyped-call]
         # `torch.autograd.grad` does not accumulate into this input, so that its gradients do not
         # count as sent.
         sent = torch.zeros((), device=given[0].device, requires_grad=True)
-        _when_gradients_come(sent, partial(_sent, self.debt, given))
+        hook = partial(_sent, self.debt, given)
+        sent.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
         sums = _Sums.apply(given, sent, *(made[i] for i in leading))  # type: ignore[no-untyped-call]
         for i, tensor in zip(leading, sums, strict=True):
             self.sending[i] = tensor
-
-
-def _when_gradients_come(tensor: Tensor, call: Callable[[Tensor], None]) -> None:
-    tensor.register_post_accumulate_grad_hook(call)  # type: ignore[no-untyped-call]
 
 
 def _sent(debt: _Debt, given: list[Tensor], _: Tensor) -> None:

@@ -29,7 +29,6 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 
 from memlint_runtime.attention import (
-    Forest,
     ForestAttention,
     attends,
     require_within_window,
@@ -86,23 +85,19 @@ class TreePass:
 
     def segments(self) -> RowSegments:
         """What layers with a state run over."""
-        attention = self.attention
-        plan = partial(
-            _tree_plan, attention.forest, attention.prefix_tokens, keeps_roots=self.kept is not None
-        )
+        attention, keeps_roots = self.attention, self.kept is not None
+
+        def plan(continues: bool) -> RowPlan:
+            nodes, before = attention.forest.nodes, attention.prefix_tokens
+            return tree_plan(
+                nodes, continues=continues, prefix_tokens=before, keeps_roots=keeps_roots
+            )
+
         return RowSegments(plan, self.outside, self.kept)
 
 
 # From the keywords that reach a trunk: a pass, and the keywords of its packed row.
 Pack = Callable[[dict[str, Any]], tuple[TreePass, dict[str, Any]]]
-
-
-def _tree_plan(
-    forest: Forest, prefix_tokens: int, continues: bool, *, keeps_roots: bool
-) -> RowPlan:
-    return tree_plan(
-        forest.nodes, continues=continues, prefix_tokens=prefix_tokens, keeps_roots=keeps_roots
-    )
 
 
 def causal_lm_inside(model: nn.Module) -> PreTrainedModel:
@@ -256,7 +251,8 @@ def through_backbone(
         segments = one.segments()
         running[:] = [(one, segments)]
         # Any four-dimensional mask is taken as it is; ours is never read.
-        mask = torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=_device_of(args, kwargs))
+        given = next(x for x in (*args, *kwargs.values()) if isinstance(x, Tensor))
+        mask = torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=given.device)
         kwargs = {**kwargs, "attention_mask": mask, "use_cache": False, KEYWORD: one}
         if switch.states.modules:
             kwargs[SEGMENTS] = segments
@@ -299,11 +295,6 @@ def switch_of(model: PreTrainedModel) -> AttentionSwitch:
 def _knows_its_layer(module: nn.Module) -> bool:
     """True if this is an attention module (or a layer): what has to know its place in the cache."""
     return isinstance(getattr(module, "layer_idx", None), int)
-
-
-def _device_of(args: Any, kwargs: dict[str, Any]) -> torch.device:
-    found = next(x for x in (*args, *kwargs.values()) if isinstance(x, Tensor))
-    return found.device
 
 
 class AttentionSwitch:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from memlint_runtime.attention import ForestAttention
-from memlint_runtime.integrations.modes import in_mode
+from memlint_runtime.integrations import modes
 from memlint_runtime.recurrent import reason_of_trial
 from memlint_runtime.shared_prompt.head import score_by_head
 from memlint_runtime.shared_prompt.layout import build_tree
@@ -30,11 +30,6 @@ __all__ = ["disagreement", "draws_at_random", "head_disagreement", "window_not_t
 _PREFIX, _BRANCH, _ROWS = 3, 6, 3
 # Below the length of the rows, so that a window of so many tokens shows.
 _SHRUNK = 4
-# Of a token's hidden state, relative. A few tokens may be off by more where an expert was chosen by
-# a hair, so that the median decides; a mistaken tree is wrong in every branch.
-_TOLERATED = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.1}
-# Of the device, not of the model.
-_NO_REASON = (torch.OutOfMemoryError, getattr(torch, "AcceleratorError", torch.OutOfMemoryError))
 
 
 @torch.no_grad()
@@ -45,7 +40,7 @@ def disagreement(model: PreTrainedModel) -> str | None:
     sharing, such as one of memory, is raised.
     """
     ids = _rows(model)
-    with in_mode(model, training=False):
+    with modes.in_mode(model, training=False):
         with _inputs_of_states(model) as inputs:
             try:
                 wanted = _plain(model, ids)
@@ -59,11 +54,11 @@ def disagreement(model: PreTrainedModel) -> str | None:
             share = _share_of_error(model, ids, wanted)
             if share is None:
                 return "its forward does not call its trunk as a whole"
-        except _NO_REASON:
+        except modes.NO_REASON:
             raise
         except (RuntimeError, ValueError) as error:
             return str(error)
-    if share <= _tolerated(wanted):
+    if share <= modes.tolerated(wanted.dtype):
         return None
     return f"its hidden states differ by {share:.1%} when rows share their beginning"
 
@@ -73,12 +68,12 @@ def window_not_told(model: PreTrainedModel) -> int | None:
     """The sliding window in tokens that attention over a tree would ignore, or None."""
     ids = _rows(model)
     switch_of(model)  # it reads the window as it is
-    with in_mode(model, training=False), _windows_of(model, _SHRUNK) as windows:
+    with modes.in_mode(model, training=False), _windows_of(model, _SHRUNK) as windows:
         if not windows:
             return None
         wanted = _plain(model, ids)
         share = _share_of_error(model, ids, wanted)
-        if share is None or share <= _tolerated(wanted):
+        if share is None or share <= modes.tolerated(wanted.dtype):
             return None
     return min(windows)
 
@@ -88,7 +83,7 @@ def draws_at_random(model: PreTrainedModel) -> bool:
     """True if two passes in training mode differ where only the random state does."""
     ids = _rows(model)
     devices = [ids.device] if ids.is_cuda else []
-    with in_mode(model, training=True), torch.random.fork_rng(devices):
+    with modes.in_mode(model, training=True), torch.random.fork_rng(devices):
         outcomes = []
         for seed in (0, 1):
             torch.manual_seed(seed)
@@ -103,14 +98,14 @@ def head_disagreement(model: PreTrainedModel) -> str | None:
     A model may do more to its hidden states than multiply them by the head.
     """
     ids = _rows(model)
-    with in_mode(model, training=False), torch.autocast(ids.device.type, enabled=False):
+    with modes.in_mode(model, training=False), torch.autocast(ids.device.type, enabled=False):
         hidden = _plain(model, ids)
         logits = model(input_ids=ids, use_cache=False).logits[:, :-1].float()
         states, targets = hidden[:, :-1].flatten(0, 1), ids[:, 1:].flatten()
         found, _ = score_by_head(model, states, targets)
     wanted = logits.log_softmax(-1).gather(-1, ids[:, 1:, None]).flatten()
     error = float(((found - wanted).abs() / wanted.abs().clamp(min=1.0)).median())
-    if error <= _tolerated(hidden):
+    if error <= modes.tolerated(hidden.dtype):
         return None
     return f"its log-probabilities are not those of its hidden states and head, by {error:.1%}"
 
@@ -139,11 +134,7 @@ def _inputs_of_states(model: PreTrainedModel) -> Iterator[list[tuple[list[nn.Mod
 
 def _rows(model: PreTrainedModel) -> Tensor:
     """Token ids of rows that share their beginning, `[rows, prefix + branch]`."""
-    device = next(model.parameters()).device
-    vocabulary = model.config.get_text_config().vocab_size
-    # Away from the first ids, which tend to be special.
-    draw = torch.arange(_PREFIX + _ROWS * _BRANCH, device=device) * 7 + vocabulary // 2
-    draw %= vocabulary
+    draw = modes.plain_ids(model, _PREFIX + _ROWS * _BRANCH)
     branches = draw[_PREFIX:].view(_ROWS, _BRANCH)
     return torch.cat([draw[:_PREFIX].expand(_ROWS, -1), branches], 1)
 
@@ -183,14 +174,8 @@ def _share_of_error(model: PreTrainedModel, ids: Tensor, wanted: Tensor) -> floa
         model(input_ids=tree.take(ids), position_ids=positions)
     if not shared:
         return None
-    wanted_TD = wanted[tree.row, tree.column].float()
-    size_T = wanted_TD.norm(dim=-1).clamp(min=1e-9)  # padding may be embedded as zeros
-    error_T = (shared[0].float() - wanted_TD).norm(dim=-1) / size_T
-    return float(error_T.median())
-
-
-def _tolerated(hidden: Tensor) -> float:
-    return _TOLERATED.get(hidden.dtype, 0.1)
+    # A mistaken tree is wrong in every branch.
+    return float(modes.relative_errors(shared[0], wanted[tree.row, tree.column]).median())
 
 
 @contextmanager

@@ -125,20 +125,14 @@ def score_branches(
     parted = torch.is_grad_enabled() and len(portions) > 1
     if parted and not _is_checkpointed(model):
         again = len(portions) - last
-        portions[:again] = [partial(_forward_again, portion) for portion in portions[:again]]
+        # Without what its graph holds; forwarded once more in backward.
+        once_more = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
+        portions[:again] = [partial(once_more, portion) for portion in portions[:again]]
         parted = False
     with _waiting_on_host(model, kept[0].device.type) if parted else nullcontext():
         outcomes = [portion(_by_layer(layers, kept)) for portion in portions]
     values = tuple(torch.cat(value) for value in zip(*outcomes, strict=True))
     return Scored(values, tuple(trees), frozenset(taken))
-
-
-def _forward_again(portion: RunPortion, kept: KeysValues) -> tuple[Tensor, ...]:
-    """Run a portion without what its graph holds, and once more in backward."""
-    values: tuple[Tensor, ...] = checkpoint(
-        portion, kept, use_reentrant=False, preserve_rng_state=False
-    )
-    return values
 
 
 def _prefix_tokens(rows: PaddedRows, tree: PrefixTree) -> int:

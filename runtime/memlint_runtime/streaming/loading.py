@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -115,13 +114,15 @@ def _mapped(folder: Path, config: Any, dtype: torch.dtype, *, as_is: bool) -> An
 
     as_is: whether matrices of another type are refused instead of converted.
     """
+    from accelerate import init_empty_weights  # type: ignore[import-untyped]
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
     files = _files(folder)
     if not files:
         return None
     config = AutoConfig.from_pretrained(folder) if config is None else config
-    with _no_memory():
+    # Parameters are made on the meta device; buffers, which code computes, are real.
+    with init_empty_weights(include_buffers=False):
         model = AutoModelForCausalLM.from_config(config, dtype=dtype)  # type: ignore
     tensors = dict(_tensors(files))
     if not _fit(model, tensors):
@@ -133,7 +134,8 @@ def _mapped(folder: Path, config: Any, dtype: torch.dtype, *, as_is: bool) -> An
                 f"{name} is {tensor.dtype} in the files: with store='files' dtype is that, got "
                 f"{dtype}"
             )
-        _assign(model, name, tensor.to(dtype) if converts else tensor)
+        tensors[name] = tensor.to(dtype) if converts else tensor
+    model.requires_grad_(False).load_state_dict(tensors, strict=False, assign=True)
     model.tie_weights()
     if any(p.device.type == "meta" for p in [*model.parameters(), *model.buffers()]):
         return None
@@ -169,24 +171,6 @@ def _fit(model: nn.Module, tensors: dict[str, Tensor]) -> bool:
         return False
     tied = getattr(model, "all_tied_weights_keys", None) or {}
     return all(name in tensors or name in tied for name in wanted)
-
-
-def _assign(model: nn.Module, name: str, tensor: Tensor) -> None:
-    path, _, last = name.rpartition(".")
-    module = model.get_submodule(path)
-    if last in module._parameters:
-        module._parameters[last] = nn.Parameter(tensor, requires_grad=False)
-    else:
-        module._buffers[last] = tensor
-
-
-@contextmanager
-def _no_memory() -> Iterator[None]:
-    """Parameters are made on the meta device; buffers, which code computes, are real."""
-    from accelerate import init_empty_weights  # type: ignore[import-untyped]
-
-    with init_empty_weights(include_buffers=False):
-        yield
 
 
 def _loaded(path_or_id: str | Path, quantization: Any, dtype: torch.dtype, config: Any) -> Any:

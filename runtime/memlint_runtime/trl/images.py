@@ -88,7 +88,7 @@ def score_with_images(
         raise RuntimeError(f"{type(model).__name__} never called the decoder of its tokens")
     names = [name for name in per_token if getattr(outputs, name) is not None]
     found = (getattr(outputs, name)[0].to(ids_BS.device) for name in names)
-    values = tuple(_placed(value, scored_BS) for value in found)
+    values = tuple(one.new_zeros(scored_BS.shape).index_put((scored_BS,), one) for one in found)
     return ScoredImages(
         Scored(values, (tree,), frozenset(tree_pass.attention.taken)), names, routed
     )
@@ -99,8 +99,3 @@ def _embedded_as_text(embeddings: Any, ids_BS: Tensor) -> Tensor:
     count = getattr(embeddings, "num_embeddings", None)
     embedded: Tensor = embeddings(ids_BS if count is None else ids_BS.clamp(max=count - 1))
     return embedded
-
-
-def _placed(value_N: Tensor, scored_BS: Tensor) -> Tensor:
-    """Values of all scored tokens, by row and column, at their places."""
-    return value_N.new_zeros(scored_BS.shape).index_put((scored_BS,), value_N)

@@ -202,6 +202,7 @@ def test_chunks_keep_within_the_workspace(
     monkeypatch.setattr(in_forward, "tile_operations", lambda head: operations)
     monkeypatch.setattr(in_forward, "has_triton", lambda head: True)
     monkeypatch.setattr(Head, "has_half_matmul", True)
+    monkeypatch.setattr(tiles, "_cpu_multiplies_bfloat16", lambda: True)
     monkeypatch.setattr(tiles, "_rounds_products", lambda *_: False)
     monkeypatch.setattr(tiles, "_adds_in_place", lambda *_: False)
     with FakeTensorMode(), torch.no_grad():
