@@ -112,7 +112,8 @@ class RecipeProgram:
 
     def _decided(self, config: str) -> set[str]:
         """Options that a class of the project defines anew, or a command that is not followed."""
-        elsewhere = self._reader.own | (self._unknown - self._top.keys())
+        own = {key for key in self._reader.own if not self._api.warns(config, key)}
+        elsewhere = own | (self._unknown - self._top.keys())
         return {key for key in elsewhere if self._api.accepts(config, key)}
 
     def _dtype_of_program(self) -> dict[str, str]:

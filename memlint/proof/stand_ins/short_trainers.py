@@ -33,9 +33,7 @@ def shorten_trainers(*, exact: bool) -> None:
     output = tempfile.mkdtemp(prefix="memlint-verify-")
 
     def post_init(self: Any) -> None:
-        for name, value in {"output_dir": output, **_ALWAYS}.items():
-            if hasattr(self, name):
-                setattr(self, name, value)
+        _give(self, {"output_dir": output, **_ALWAYS})
         if exact:
             self.max_steps = self.max_steps if 0 < self.max_steps < _MOST_STEPS else _MOST_STEPS
         else:
@@ -47,10 +45,16 @@ def shorten_trainers(*, exact: bool) -> None:
         setattr(transformers.Trainer, name, lambda self, *a, **k: None)
 
 
-def _make_small(arguments: Any) -> None:
-    for name, value in _SMALL.items():
+def _give(arguments: Any, values: dict[str, Any]) -> None:
+    """None is what the library has where nobody says it: what is off differs by release."""
+    for name, value in values.items():
         if hasattr(arguments, name):
-            setattr(arguments, name, value)
+            defaults = [vars(each)[name] for each in type(arguments).__mro__ if name in vars(each)]
+            setattr(arguments, name, defaults[-1] if value is None and defaults else value)
+
+
+def _make_small(arguments: Any) -> None:
+    _give(arguments, _SMALL)
     if re.search(r"8bit|4bit|paged|lion|fused|galore|apollo", str(arguments.optim)):
         arguments.optim = "adamw_torch"
     for name, most in (
