@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from memlint.engine.project import Modules, line_of, project_of
+from memlint.engine.project import Modules, project_of
 from memlint.recipes.files import is_document, is_recipe_file
 
 if TYPE_CHECKING:
@@ -34,13 +34,14 @@ def _script(path: str, target: str | None) -> Iterator[str]:
     from memlint.script.model import build_script
 
     source, api = script_and_tables(path, target)
-    project = project_of(os.path.abspath(path), source.data, Modules())
+    modules = Modules()
+    project = project_of(os.path.abspath(path), source.data, modules)
     try:
         script = deeply(lambda: build_script(source, api, project))
     except SyntaxError as error:
         raise click.ClickException(f"{path} does not parse: {error}") from None
     yield f"versions: {api.target}"
-    yield from _lines(script)
+    yield from _lines(script, modules.line_of)
 
 
 def _recipes(path: str) -> Iterator[str]:
@@ -110,30 +111,30 @@ def _command(command: Command) -> Iterator[str]:
         yield "(more settings may come from elsewhere)"
 
 
-def _lines(script: Script) -> Iterator[str]:
+def _lines(script: Script, line_of: Callable[[Any], str]) -> Iterator[str]:
     yield "facts:"
     for name in ("uses_unsloth", "off_cuda", "uses_vision", "uses_diffusion", "trains_causal_lm"):
         yield f"    {name}: {getattr(script, name)}"
     yield "configurations:"
     for config in script.configs:
-        yield from _call(script, config, config.kind)
+        yield from _call(script, config, f"{line_of(config.node)}: {config.kind}")
     yield "trainers:"
     for trainer in script.trainers:
-        yield from _call(script, trainer, trainer.kind)
-        yield f"        (model) {_model(script, trainer.model)}"
+        yield from _call(script, trainer, f"{line_of(trainer.node)}: {trainer.kind}")
+        yield f"        (model) {_model(trainer.model, line_of)}"
         yield f"        (adapters) {trainer.peft}"
     yield "models loaded:"
     for load in script.model_loads:
-        yield from _call(script, load, load.name)
+        yield from _call(script, load, f"{line_of(load.node)}: {load.name}")
     yield "training loops:"
     for loop in script.loops:
         backward = ", ".join(line_of(call.node) for call in loop.backwards)
         yield f"    {line_of(loop.node)}: backward at {backward}"
 
 
-def _call(script: Script, call: Call | Config, name: str) -> Iterator[str]:
+def _call(script: Script, call: Call | Config, head: str) -> Iterator[str]:
     certain = " (under a condition)" if call.conditional else ""
-    yield f"    {line_of(call.node)}: {name}{certain}"
+    yield f"    {head}{certain}"
     for setting in call.settings():
         yield f"        {_setting(script, setting)}"
     if call.has_unknown_keywords:
@@ -150,7 +151,7 @@ def _setting(script: Script, setting: Setting) -> str:
     return f"{setting.name} = {value} ({given}, {setting.origin.name.lower()}{where})"
 
 
-def _model(script: Script, model: ModelFacts) -> str:
+def _model(model: ModelFacts, line_of: Callable[[Any], str]) -> str:
     loaded = line_of(model.load.node) if model.load is not None else "unknown"
     return (
         f"name {model.name!r}, loaded at {loaded}, by name {model.by_name}, peft {model.peft}, "

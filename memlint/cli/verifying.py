@@ -173,7 +173,9 @@ def _lines(fixed: Sequence[Rendered], verified: Verified) -> Sequence[str]:
 def _alone(verified: Verified) -> list[str]:
     """Return what the fixed script does where the script itself has nothing to compare it with."""
     after = verified.after
-    if not after.losses or after.error:
+    if after.error:
+        return [*_log(verified.before), f"the fixed script stops: {visible(after.error)}"]
+    if not after.losses:
         return _log(verified.before)
     losses = ", ".join(f"{loss:.6f}" for loss in after.losses)
     return [f"the fixed script took {plural(after.steps, 'step')}: losses {losses}"]

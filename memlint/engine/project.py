@@ -70,7 +70,7 @@ class Modules:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[tuple[int, int], Module | None]] = {}
-        self._count = 0
+        self._paths: list[str] = []
         # Who imports whom, by folder; and what folders say, by folder and pattern.
         self.importers: dict[str, Importers] = {}
         self.said: dict[tuple[str, object], tuple[bool | None, tuple[str, ...]]] = {}
@@ -84,10 +84,16 @@ class Modules:
         stamp = (status.st_mtime_ns, status.st_size)
         known = self._known.get(path)
         if known is None or known[0] != stamp:
-            self._count += 1
-            module = _read(path, self._count) if status.st_size <= _MAX_BYTES else None
+            self._paths.append(path)
+            module = _read(path, len(self._paths)) if status.st_size <= _MAX_BYTES else None
             known = self._known[path] = (stamp, module)
         return known[1]
+
+    def line_of(self, node: ast.AST) -> str:
+        """``line 7``, or ``line 7 of sizes.py`` where it is in another file than the script."""
+        number, line = divmod(getattr(node, "lineno", 0), _LINES)
+        where = f" of {os.path.relpath(self._paths[number - 1])}" if number else ""
+        return f"line {line}{where}"
 
 
 def _read(path: str, number: int) -> Module | None:
@@ -106,12 +112,6 @@ def _move(tree: ast.Module, lines: int) -> None:
         if "lineno" in node._attributes:
             node.lineno += lines  # type: ignore[attr-defined]
             node.end_lineno += lines  # type: ignore[attr-defined]
-
-
-def line_of(node: ast.AST) -> str:
-    """``line 7``; a line of another file is said to be one."""
-    line = getattr(node, "lineno", 0)
-    return f"line {line}" if line < _LINES else f"line {line % _LINES} of another file"
 
 
 class ElsewhereError(LookupError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -50,4 +51,4 @@ def test_debug_follows_what_other_files_set(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["debug", str(script), "--target", "transformers=5.23"])
     assert done.exit_code == 0, done.output
     assert "per_device_train_batch_size = 6 (given, literal)" in done.output
-    assert "loaded at line 4 of another file" in done.output
+    assert f"loaded at line 4 of {os.path.relpath(tmp_path / 'sizes.py')}" in done.output

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from memlint.cli.main import run as main
-from memlint.proof.comparing import Job, Verified, sample_columns, verify
+from memlint.cli.verifying import _lines
+from memlint.proof.comparing import Job, Run, Verified, sample_columns, verify
 from memlint.proof.overlay import Overlay
 
 LOOP = """\
@@ -115,6 +116,14 @@ def test_a_script_that_stops_and_its_fixed_version(tmp_path: Path) -> None:
     assert verified.verdict == "no answer"
     assert "TypeError" in verified.before.error
     assert len(verified.after.losses) == 3
+
+
+def test_why_both_stop_is_told() -> None:
+    no = Run("TypeError: no `a` (line 1)")
+    fixed = Run("ValueError: no rows (line 2)")
+    said = "\n".join(_lines((), Verified(no, Run(), fixed, 0.0, 0.0)))
+    assert "not verified: the script itself: TypeError: no `a` (line 1)" in said
+    assert "the fixed script stops: ValueError: no rows (line 2)" in said
 
 
 @pytest.mark.matrix
