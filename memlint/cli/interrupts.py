@@ -21,6 +21,9 @@ def end_cleanly() -> None:
         raise Terminated
 
     try:
-        signal.signal(signal.SIGTERM, end)
+        for name in ("SIGTERM", "SIGHUP"):  # the latter where a terminal closes; not on Windows
+            number = getattr(signal, name, signal.SIGTERM)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, end)
     except ValueError:  # not in the main thread: whoever called handles signals
         return

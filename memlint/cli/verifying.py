@@ -161,6 +161,8 @@ def _lines(fixed: Sequence[Rendered], verified: Verified) -> Sequence[str]:
         lines.append(f"norm, step {index:<3}{one:>14.6f}{other:>14.6f}")
     for name, one, other, unit in _measured(before, after):
         lines.append(f"{name:14}{one:>14.2f}{other:>14.2f} {unit}")
+    if before.line:
+        lines.append(f"ended in line {before.line}: what comes after the last step was not run")
     lines += [
         f"{each.code}: {saving_words(each.saving)}, by the memory model"
         for each in fixed

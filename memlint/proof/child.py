@@ -6,6 +6,7 @@ the file that it names.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -15,10 +16,11 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from memlint.proof import stand_ins
 from memlint.proof.overlay import Overlay
+from memlint.proof.stand_ins.cpu_only import replace_in_hub
 from memlint.proof.watching import Enough, Watch
 
 _RANK = int(os.environ.get("RANK", 0))
@@ -30,22 +32,26 @@ def carry_out(path: str, run: Callable[[dict[str, Any], dict[str, Any]], None]) 
     run: takes the job and what is told of it, which it fills, however it ends.
     """
     job = json.loads(Path(path).read_text(encoding="utf-8"))
-    result = Path(f"{job['result']}-{_RANK:04}.json")
-    result.with_name(f"pid-{os.getpid()}").touch()
+    Path(job["result"]).with_name(f"pid-{os.getpid()}").touch()
     told: dict[str, Any] = {"error": ""}
     try:
         run(job, told)
     except Enough:
         pass
-    except SystemExit as end:
-        if end.code not in (None, 0):
-            told["error"] = f"SystemExit: {end.code}"
+    except SystemExit as asked:
+        if asked.code not in (None, 0):
+            told["error"] = f"SystemExit: {asked.code}"
     except BaseException as error:
         traceback.print_exception(error)
         told["error"] = _said(error, job["copy"])
-    told["ended"] = time.time()
+    end(job, told)
+
+
+def end(job: dict[str, Any], told: dict[str, Any]) -> NoReturn:
+    """Write what is told of a run and end this process, which nothing that it started outlives."""
+    result = Path(f"{job['result']}-{_RANK:04}.json")
     part = result.with_suffix(".part")
-    part.write_text(json.dumps(told), encoding="utf-8")
+    part.write_text(json.dumps({**told, "ended": time.time()}), encoding="utf-8")
     part.replace(result)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -56,7 +62,9 @@ def carry_out(path: str, run: Callable[[dict[str, Any], dict[str, Any]], None]) 
 
 def begin(job: dict[str, Any]) -> Overlay:
     """Go into a copy of the project's folder, as the script would be started there."""
-    overlay = Overlay(job["folder"], job["copy"], job.get("files", {}), lays=_RANK == 0)
+    # The script's own text, too: its workers, and whoever asks for its source, read it there.
+    files = {**job.get("files", {}), job["script"]: job["text"]}
+    overlay = Overlay(job["folder"], job["copy"], files, lays=_RANK == 0)
     os.chdir(overlay.of(job["working_folder"]))
     seen = overlay.of(job["script"])
     # What a launcher adds (DeepSpeed's ``--local_rank``) stands before the job.
@@ -86,11 +94,16 @@ def execute(text: str, module: str = "") -> None:
 
 
 def _compared(job: dict[str, Any], told: dict[str, Any]) -> None:
-    watch = Watch(job["steps"], job["nudge"])
+    def seen() -> dict[str, Any]:
+        return {**watch.seen(), "processes": int(os.environ.get("WORLD_SIZE", 1))}
+
+    # No script catches the end: it would go on to evaluate, save and upload.
+    watch = Watch(job["steps"], job["nudge"], lambda: end(job, told | seen()))
     try:
         overlay = begin(job)
         if job["tiny"] is not None:
-            stand_ins.install(overlay.copy, job["tiny"])
+            has_template = "setup_chat_format" not in job["text"]  # which refuses a second one
+            stand_ins.install(overlay.copy, job["tiny"], chat_template=has_template)
         else:
             keep_from_hub()
         seed(job["seed"])
@@ -98,18 +111,13 @@ def _compared(job: dict[str, Any], told: dict[str, Any]) -> None:
         overlay.guard_writers()
         execute(job["text"], job["module"])
     finally:
-        told |= {**watch.seen(), "processes": int(os.environ.get("WORLD_SIZE", 1))}
+        told |= seen()
 
 
 def keep_from_hub() -> None:
     """Models and data may be loaded from the hub; nothing is written to it."""
-    try:
-        import huggingface_hub
-    except ImportError:
-        return
-    for name in ("create_repo", "upload_file", "upload_folder", "create_commit"):
-        setattr(huggingface_hub.HfApi, name, lambda *a, **k: None)
-        setattr(huggingface_hub, name, lambda *a, **k: None)
+    with contextlib.suppress(ImportError):
+        replace_in_hub("create_repo", "upload_file", "upload_folder", "create_commit")
 
 
 def _said(error: BaseException, folder: str) -> str:

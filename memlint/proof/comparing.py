@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -64,12 +65,14 @@ class Run(NamedTuple):
     """What became of one run; ``error`` is empty where it took its steps or came to its end.
 
     losses, norms: of each step, norms before clipping by the optimizer's own gradients. seconds: of
-    each step. host, allocated, reserved: the highest bytes, None without a GPU. ended: when. Of
-    several processes: losses are their mean, host memory is their sum, bytes the fullest's.
+    each step. host, allocated, reserved: the highest bytes, None without a GPU. line: of the
+    script, where the last step was taken. ended: when. Of several processes: losses are their
+    mean, host memory is their sum, bytes the fullest's.
     """
 
     error: str = ""
     steps: int = 0
+    line: int = 0
     losses: tuple[float, ...] = ()
     norms: tuple[float, ...] = ()
     seconds: tuple[float, ...] = ()
@@ -217,7 +220,22 @@ def _end(process: subprocess.Popen[bytes], folder: str) -> None:
     for group in (process.pid, *map(int, groups)):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
+    while left := _started_in(folder):
+        for each in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        time.sleep(0.01)
     process.wait()
+
+
+def _started_in(folder: str) -> list[int]:
+    """Return the processes of a run that left its group: their temporary files have its folder."""
+    found = []
+    for path in glob.iglob("/proc/[0-9]*/environ"):  # Linux alone has them
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            if f"TMPDIR={folder}\0".encode() in file.read():
+                found.append(int(path.split("/")[2]))
+    return found
 
 
 def _tail(path: str, most: int = 2000) -> str:

@@ -2,8 +2,9 @@
 
 Folders are real, code is copied (it may ask where it lies), other files are links. A file that is
 opened to be written is copied first. What a run would write into the user's folder by its absolute
-path is refused: that is an audit hook of Python's, which sees ``open``, ``os`` and ``shutil``;
-torch's and safetensors' own writers are guarded besides.
+path is refused, and so is what would change or remove older files elsewhere, but for caches: that
+is an audit hook of Python's, which sees ``open``, ``os`` and ``shutil``; torch's and safetensors'
+own writers are guarded besides.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 _MOST_ENTRIES = 20_000
@@ -26,6 +28,9 @@ _CHANGES = {
     "os.symlink": ((1, 2),), "os.chmod": ((0, 2),), "os.chown": ((0, 3),), "os.utime": ((0, 3),),
     "shutil.rmtree": ((0, None),),
 }  # fmt: skip
+_REMOVES = frozenset({"os.rmdir", "os.remove", "os.rename", "os.truncate", "shutil.rmtree"})
+# What programs keep for themselves, beside hidden folders of the user and caches by their names.
+_FREE = ("/dev/", "/proc/", "/run/", "/sys/", "/tmp/", "/var/tmp/")
 
 
 class Overlay:
@@ -38,13 +43,16 @@ class Overlay:
         self.folder = os.path.realpath(folder)
         self.copy = os.path.realpath(copy)
         self._left = _MOST_ENTRIES
+        self._texts = files or {}
+        self._began = time.time()
         is_laid = f"{self.copy}.laid"
         if lays:
             self._lay(self.folder, self.copy)
-            for path, text in (files or {}).items():
-                os.unlink(self.of(path))
-                with open(self.of(path), "w", encoding="utf-8") as file:
-                    file.write(text)
+            for path, text in self._texts.items():
+                seen = self.of(path)
+                if seen != path:  # no file of an installed package
+                    os.unlink(seen)
+                    Path(seen).write_text(text, encoding="utf-8")
             os.makedirs(is_laid, exist_ok=True)
         while not os.path.exists(is_laid):
             time.sleep(0.05)
@@ -54,11 +62,12 @@ class Overlay:
         with os.scandir(folder) as entries:
             for entry in entries:
                 inside = self.copy.startswith(os.path.join(entry.path, ""))
-                if entry.name in _LEFT_OUT or inside:  # never a copy of itself
+                holds = any(path.startswith(os.path.join(entry.path, "")) for path in self._texts)
+                if (entry.name in _LEFT_OUT and not holds) or inside:  # never a copy of itself
                     continue
                 self._left -= 1
                 to = os.path.join(copy, entry.name)
-                if entry.is_dir(follow_symlinks=False) and self._left > 0:
+                if entry.is_dir(follow_symlinks=False) and (holds or self._left > 0):
                     self._lay(entry.path, to)
                 elif entry.name.endswith(".py") and entry.is_file():
                     shutil.copyfile(entry.path, to)
@@ -72,10 +81,10 @@ class Overlay:
             return os.path.join(self.copy, os.path.relpath(absolute, self.folder))
         return path
 
-    def before_change(self, path: Any, *, whole: bool = False) -> None:
+    def before_change(self, path: Any, *, whole: bool = False, removes: bool = True) -> None:
         """Make a path that is about to be written the run's own, or raise ``PermissionError``.
 
-        whole: the entry itself changes, not what it leads to.
+        whole: the entry itself changes, not what it leads to. removes: what was there goes.
         """
         if isinstance(path, int) or path is None:
             return
@@ -87,13 +96,22 @@ class Overlay:
             if self._is_theirs(target) and os.path.isfile(target):
                 os.unlink(name)
                 shutil.copy2(target, name)
-        if self._is_theirs(name if whole else os.path.realpath(name)):
+        real = name if whole else os.path.realpath(name)
+        if self._is_theirs(real) or (removes and self._was_there(real)):
             raise PermissionError(
                 f"{name}: left as it is: a run that is compared writes nothing here"
             )
 
     def _is_theirs(self, path: str) -> bool:
         return path == self.folder or path.startswith(os.path.join(self.folder, ""))
+
+    def _was_there(self, path: str) -> bool:
+        """True of files and folders that are older than the run, and that no cache holds."""
+        caches = [os.environ[name] for name in os.environ if name.endswith(("_CACHE", "_HOME"))]
+        own = (os.path.dirname(self.copy), sys.prefix, os.path.expanduser("~/."), *_FREE)
+        if path.startswith((*own, *filter(None, caches))) or not os.path.exists(path):
+            return False
+        return os.stat(path).st_ctime < self._began and os.path.getsize(path) > 0
 
     def guard(self) -> None:
         """Watch this process from now on."""
@@ -114,7 +132,8 @@ class Overlay:
                 else:
                     for index, folder in _CHANGES[event]:
                         start = None if folder is None else arguments[folder]
-                        self.before_change(_from(start, arguments[index]), whole=True)
+                        changed = _from(start, arguments[index])
+                        self.before_change(changed, whole=True, removes=event in _REMOVES)
             finally:
                 busy = False
 

@@ -11,7 +11,18 @@ import resource
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
+
+
+def line_in(place: str) -> int:
+    """Return the line that is at work of the script, or of a file of its folder; 0 for none."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(place):
+            return int(frame.f_lineno)
+        frame = frame.f_back
+    return 0
 
 
 class Enough(BaseException):
@@ -19,15 +30,16 @@ class Enough(BaseException):
 
 
 class Watch:
-    """Counts the steps of this process and ends it after ``most`` of them.
+    """Counts the steps of this process and calls ``end`` after ``most`` of them.
 
     nudge: move every weight of what is trained, frozen ones too, by one rounding, up or down,
     before the first step, to learn how far rounding alone moves the losses.
     """
 
-    def __init__(self, most: int, nudge: bool = False) -> None:
+    def __init__(self, most: int, nudge: bool, end: Callable[[], object]) -> None:
         self._most = most
         self._nudge = nudge
+        self._end = end
         self._taken: Counter[int] = Counter()
         self._losses: list[float] = []
         self._squares: list[float] = []
@@ -95,7 +107,7 @@ class Watch:
         self._seconds.append(now - self._began)
         self._began = now
         if self.steps >= self._most:
-            raise Enough
+            self._end()
 
     def _nudge_weights(self) -> None:
         import torch
@@ -126,6 +138,7 @@ class Watch:
         host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return {
             "steps": self.steps,
+            "line": line_in(sys.modules["__main__"].__file__ or "?"),
             "losses": self._losses[: self.steps],
             "norms": [
                 self._clipped.get(step, square**0.5)

@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
-from memlint.trace.live_bytes import line_in
+from memlint.proof.watching import line_in
 
 _MOST_KNOWN = 1 << 22  # elements of a twin
 _MOST_FLOATS = 1 << 12

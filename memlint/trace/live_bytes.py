@@ -6,7 +6,6 @@ each tensor, and the steps of optimizers, of torch's or by hand, which end the r
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable
 from itertools import islice
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves
 
-from memlint.proof.watching import Enough
+from memlint.proof.watching import Enough, line_in
 from memlint.trace.tracing import NO_LINE
 
 _LEAST_VOCABULARY = 1000
@@ -27,16 +26,6 @@ _STEPS = 2
 _BLOCK = 512  # bytes: CUDA's allocator gives out no part of it
 _NAMES = {"parameters": "weights", "optimizer_states": "optimizer states"}
 LOAD, FORWARD, BACKWARD, STEP = PHASES = ("load", "forward and loss", "backward", "optimizer step")
-
-
-def line_in(folder: str) -> int:
-    """Return the line of the script, or of a file beside it, that is at work; 0 for none."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_filename.startswith(folder):
-            return int(frame.f_lineno)
-        frame = frame.f_back
-    return 0
 
 
 class LiveBytes(_PhaseTracker):

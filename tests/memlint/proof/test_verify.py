@@ -195,11 +195,67 @@ def test_a_folder_of_very_many_files_is_linked_whole(
     for name in ("a", "b", "c", "d"):
         (tmp_path / "folder" / name).mkdir(parents=True)
         (tmp_path / "folder" / name / "file").write_text(name)
-    overlay = Overlay(str(tmp_path / "folder"), str(tmp_path / "copy"))
-    assert {(tmp_path / "copy" / name / "file").read_text() for name in "abcd"} == set("abcd")
+    texts = {str(tmp_path / "folder" / name / "file"): "new" for name in "ad"}
+    overlay = Overlay(str(tmp_path / "folder"), str(tmp_path / "copy"), texts)
+    seen = [(tmp_path / "copy" / name / "file").read_text() for name in "abcd"]
+    assert seen == ["new", "b", "c", "new"]
+    linked = next(name for name in "bc" if (tmp_path / "copy" / name).is_symlink())
     with pytest.raises(PermissionError):
-        overlay.before_change(tmp_path / "copy" / "d" / "file")
-    assert (tmp_path / "folder" / "d" / "file").read_text() == "d"
+        overlay.before_change(tmp_path / "copy" / linked / "file")
+    assert [(tmp_path / "folder" / name / "file").read_text() for name in "abcd"] == list("abcd")
+
+
+def test_what_was_there_elsewhere_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """New files may be written there, and caches are their owners'."""
+    monkeypatch.setattr("memlint.proof.overlay._FREE", ())
+    monkeypatch.setenv("SOME_CACHE", str(tmp_path / "cache"))
+    for name in ("folder", "out", "cache"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "old").write_text("mine")
+    (tmp_path / "out" / "lock").touch()
+    time.sleep(0.05)
+    (tmp_path / "run").mkdir()
+    overlay = Overlay(str(tmp_path / "folder"), str(tmp_path / "run" / "copy"))
+    (tmp_path / "out" / "new").write_text("theirs")
+    for name in ("out/old", "folder/old", "folder/new"):
+        with pytest.raises(PermissionError):
+            overlay.before_change(tmp_path / name)
+    for name in ("out/new", "out/newer", "out/lock", "cache/old", "run/any"):
+        overlay.before_change(tmp_path / name)
+    overlay.before_change(tmp_path / "out", whole=True, removes=False)
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [("try:\n        optimizer.step()\n    except BaseException:\n        continue", "line 13"),
+     ("import subprocess\n    subprocess.Popen(['sleep', '297'], start_new_session=True)\n"
+      "    optimizer.step()", "line 14")],
+)  # fmt: skip
+def test_a_run_ends_whatever_it_catches_or_starts(line: str, word: str, tmp_path: Path) -> None:
+    text = LOOP.replace("    optimizer.step()", f"    {line}")
+    verified = run(tmp_path, text, f"{text}\n")
+    assert (verified.verdict, verified.before.steps) == ("same", 3)
+    assert f"ended in {word}" in "\n".join(_lines((), verified))
+    left = [each for each in Path("/proc").glob("[0-9]*/cmdline") if b"297" in _read(each)]
+    assert not left
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_workers_read_the_fixed_script(tmp_path: Path) -> None:
+    """Processes that are spawned import the main program from its file."""
+    text = LOOP.replace("import torch\n", "import torch\nfrom pathlib import Path\n", 1)
+    text += "# MARK"
+    asks = "\nassert (Path(__file__).read_text().count('MAR' + 'K') == COUNT)\n"
+    head = text.replace("import Path\n", f"import Path\n{asks.replace('COUNT', '1')}", 1)
+    after = text.replace("import Path\n", f"import Path\n{asks.replace('COUNT', '2')}", 1)
+    verified = run(tmp_path, head, f"{after}\n# MARK")
+    assert (verified.before.error, verified.after.error) == ("", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
