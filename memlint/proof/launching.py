@@ -64,6 +64,8 @@ def jobs_of(
     """
     source, command, is_file = _command(words)
     script, recipe = _script(command), command.recipe or ""
+    if recipe and not os.path.isfile(recipe) and command.starts != "tune":
+        raise LaunchError(f"{recipe} is not here")
     near = next(filter(os.path.isfile, (recipe, script)))
     text, fixed = read_source(script).text, {}
     launch = texts(source.path, source.data, "" if is_file else near)[1]
@@ -91,7 +93,8 @@ def _command(words: Sequence[str]) -> tuple[Source, Command, bool]:
     if len(found) != 1:
         rows = ", ".join(at for at, _ in every)
         said = f"name one of its commands by its line ({rows}): {path}:LINE"
-        raise LaunchError(said if every else "expected a command such as `torchrun train.py`")
+        example = f"trl sft --config {path}" if is_file else "torchrun train.py"
+        raise LaunchError(said if every else f"expected a command such as `{example}`")
     return source, found[0], is_file
 
 

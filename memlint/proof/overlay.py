@@ -28,7 +28,6 @@ _CHANGES = {
     "os.symlink": ((1, 2),), "os.chmod": ((0, 2),), "os.chown": ((0, 3),), "os.utime": ((0, 3),),
     "shutil.rmtree": ((0, None),),
 }  # fmt: skip
-_REMOVES = frozenset({"os.rmdir", "os.remove", "os.rename", "os.truncate", "shutil.rmtree"})
 # What programs keep for themselves, beside hidden folders of the user and caches by their names.
 _FREE = ("/dev/", "/proc/", "/run/", "/sys/", "/tmp/", "/var/tmp/")
 
@@ -81,10 +80,10 @@ class Overlay:
             return os.path.join(self.copy, os.path.relpath(absolute, self.folder))
         return path
 
-    def before_change(self, path: Any, *, whole: bool = False, removes: bool = True) -> None:
+    def before_change(self, path: Any, *, whole: bool = False) -> None:
         """Make a path that is about to be written the run's own, or raise ``PermissionError``.
 
-        whole: the entry itself changes, not what it leads to. removes: what was there goes.
+        whole: the entry itself changes, not what it leads to.
         """
         if isinstance(path, int) or path is None:
             return
@@ -97,7 +96,7 @@ class Overlay:
                 os.unlink(name)
                 shutil.copy2(target, name)
         real = name if whole else os.path.realpath(name)
-        if self._is_theirs(real) or (removes and self._was_there(real)):
+        if self._is_theirs(real) or self._was_there(real):
             raise PermissionError(
                 f"{name}: left as it is: a run that is compared writes nothing here"
             )
@@ -132,8 +131,7 @@ class Overlay:
                 else:
                     for index, folder in _CHANGES[event]:
                         start = None if folder is None else arguments[folder]
-                        changed = _from(start, arguments[index])
-                        self.before_change(changed, whole=True, removes=event in _REMOVES)
+                        self.before_change(_from(start, arguments[index]), whole=True)
             finally:
                 busy = False
 

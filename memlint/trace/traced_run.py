@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memlint.proof import child, stand_ins
+from memlint.proof.stand_ins.cpu_only import keep_from_hub
 
 
 def _run(job: dict[str, Any], told: dict[str, Any]) -> None:
@@ -39,7 +40,7 @@ def _with_real_tensors(
 
     from memlint.trace.live_bytes import LiveBytes
 
-    child.keep_from_hub()
+    keep_from_hub()
     measured = measure_memory(timeline=False).tracker
     counted = LiveBytes(folder, measured.device_type, measured.allocator)
     assumed.append("two steps are like those that follow; kernels' own workspaces not counted")

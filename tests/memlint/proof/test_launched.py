@@ -152,6 +152,8 @@ def test_what_is_fixed_goes_to_its_place(job: Job) -> None:
         ("composer learn.py", "expected a command such as"),
         ("axolotl train rates.yaml", "axolotl/cli/train.py is not here"),
         ("python gone.py", "gone.py is not here"),
+        ("trl sft --config gone.yaml", "gone.yaml is not here"),
+        ("rates.yaml", "such as `trl sft --config rates.yaml`"),
         ("python learn.py $RATE", "the shell's to say"),
         ("echo learn.py", "expected a command such as"),
     ],

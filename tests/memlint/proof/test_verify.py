@@ -222,7 +222,6 @@ def test_what_was_there_elsewhere_stays(tmp_path: Path, monkeypatch: pytest.Monk
             overlay.before_change(tmp_path / name)
     for name in ("out/new", "out/newer", "out/lock", "cache/old", "run/any"):
         overlay.before_change(tmp_path / name)
-    overlay.before_change(tmp_path / "out", whole=True, removes=False)
 
 
 @pytest.mark.parametrize(
