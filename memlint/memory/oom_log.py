@@ -104,7 +104,6 @@ class Log(Record):
 def read_log(text: str) -> Log:
     """Messages, frames and hints of a log."""
     head, between, tail = _shortened(text)
-    rows = len(head.splitlines())
     text = _ANSI.sub("", head + tail)
     lines = text.splitlines()
     plain: list[str] = []
@@ -122,13 +121,13 @@ def read_log(text: str) -> Log:
     present = {rank for rank in ranks if rank is not None}
     gpus = {message.gpu for message in messages if message.gpu is not None}
     world = max((max(present) + 1) if present else 1, len(gpus), 1)
-    placed = (one._replace(line=one.line + between * (one.line > rows)) for one in messages)
-    return Log(tuple(placed), frames, _hints(text), _words(text), world)
+    messages = tuple(one._replace(line=one.line + between) for one in messages)
+    return Log(messages, frames, _hints(text), _words(text), world)
 
 
 def _shortened(text: str) -> tuple[str, int, str]:
     """Of a log of many megabytes its beginning, which has the settings, and what stands around the
-    first message; and how many lines are left out between."""
+    first message; and how many lines are left out between, where there is none."""
     if len(text) <= _LONG:
         return text, 0, ""
     found = _FIRST.search(text) or _OUT.search(text)
@@ -136,7 +135,7 @@ def _shortened(text: str) -> tuple[str, int, str]:
         return text[:_LONG], 0, ""
     start, end = max(found.start() - _AROUND, _AROUND), found.end() + 4 * _AROUND
     between = text.count("\n", _AROUND, start)
-    return f"{text[:_AROUND]}\n", between - 1, text[start:end]
+    return text[:_AROUND] + "\n" * min(between, 1), max(between - 1, 0), text[start:end]
 
 
 def _messages(lines: list[str], ranks: list[int | None]) -> list[Message]:

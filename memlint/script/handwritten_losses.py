@@ -128,11 +128,11 @@ class TokenLoss(Record):
     @property
     def advice(self) -> str:
         """What computes a cross entropy without the logits of all positions."""
-        if any(one.forward is not None and one.forward.own for one in self.logits):
-            return (
-                "Take it from the hidden states, tile by tile: the mean of "
-                "`-memlint_runtime.token_logprobs(hidden, head.weight, targets)`"
-            )
+        own = (one.forward is not None and one.forward.own for one in self.logits)
+        if self.is_weighted or any(own):
+            mean = "weighted mean" if self.is_weighted else "mean"
+            computed = "`-memlint_runtime.token_logprobs(hidden, head.weight, targets)`"
+            return f"Take it from the hidden states, tile by tile: the {mean} of {computed}"
         return (
             "Let the model compute its loss (`labels=`) after "
             "`memlint_runtime.fuse_causal_lm_loss(model)`"

@@ -270,3 +270,24 @@ def test_evaluation_keeps_the_logits_that_the_script_reads() -> None:
     messages = [[one.fix.message for one in found(each, "MEM201")] for each in (text, read)]
     assert "fuse_evaluation=True" in messages[0][0]
     assert "fuse_evaluation" not in messages[1][0]
+
+
+WEIGHTED = """\
+from torch import nn
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+class Weighted(Trainer):
+    def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
+        labels = inputs.pop("labels")
+        logits = model(**inputs).logits[:, :-1]
+        loss = nn.CrossEntropyLoss({})
+        return loss(logits.reshape(-1, logits.size(-1)), labels[:, 1:].reshape(-1))
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+Weighted(model=model, args=TrainingArguments("out", bf16=True), train_dataset=rows).train()
+"""
+
+
+def test_a_loss_that_weighs_words_is_not_the_models_own() -> None:
+    for weight, advised in (("", "Let the model compute its loss"), ("weight=w", "weighted mean")):
+        (finding,) = found(WEIGHTED.format(weight), "MEM201")
+        assert finding.fix is not None
+        assert advised in finding.fix.message

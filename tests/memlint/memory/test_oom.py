@@ -111,6 +111,12 @@ def test_lines_of_a_log_of_many_megabytes_keep_their_numbers() -> None:
     assert log.hints["micro_batch"] == 3
 
 
+def test_a_message_at_the_end_of_what_is_read_first_stays_whole() -> None:
+    before = "x" * (oom_log._AROUND - len(NEW) // 2 - 1)
+    log = read_log(f"{before}\n{NEW}\n" + "y" * oom_log._LONG)
+    assert [message.line for message in log.messages] == [2]
+
+
 def test_commas_stand_for_points_or_between_thousands() -> None:
     for shown, size in (("2,432.00 MiB", 2432 * 2**20), ("2,5 GiB", 2.5 * GIB)):
         (message,) = read_log(f"CUDA out of memory. Tried to allocate {shown} (GPU 0)").messages
