@@ -210,7 +210,7 @@ def size_of_vocabulary(thing: Object, name: str) -> Value | None:
 
 
 # Fewer numbers a position are classes, or characters.
-_FEWEST_WORDS = 20_000
+_FEWEST_WORDS = 4_000
 _HEADS = ("torch.nn.Linear", "torch.nn.modules.linear.Linear")
 _TABLES = ("torch.nn.Embedding", "torch.nn.modules.sparse.Embedding")
 
@@ -221,7 +221,7 @@ def logits_of_head(run: Interpreter, invocation: Invocation, head: Object) -> Te
     A linear layer is a head where a table of the script embeds as many words. None where it gets a
     part of the positions, or may.
     """
-    words = _words(run, head) if head.type in _HEADS and run.own_passes else None
+    words = _words(run, head) if run.own_passes and _is_layer(head, _HEADS) else None
     if words is None or _may_be_cut(run.function, invocation.node):
         return None
     run.has_tensors = True
@@ -261,13 +261,69 @@ def _words(run: Interpreter, head: Object) -> int | None:
         return _FEWEST_WORDS
     if not words or len(words) < len(numbers):
         return None
-    tables = (_sizes(one, 0, "num_embeddings") for one in run.objects if one.type in _TABLES)
+    tables = (_sizes(one, 0, "num_embeddings") for one in _tables(run))
     return min(words) if VOCABULARY in sizes or sizes in tables else None
+
+
+def _tables(run: Interpreter) -> list[Object]:
+    return [one for one in (*run.objects, *run.instances) if _is_layer(one, _TABLES)]
+
+
+# What multiplies with weights, by its last name.
+_PRODUCTS = frozenset({"linear", "einsum", "matmul", "mm", "dot"})
+
+
+def _is_layer(layer: Object, kinds: tuple[str, ...]) -> bool:
+    """True for a layer of torch, or of a class of the script that does the same with its weights:
+    picks rows of them by what it gets, or multiplies."""
+    if layer.cls is None:
+        return layer.type in kinds
+    picks, multiplies = _work_of(layer.cls.node)
+    return picks if kinds is _TABLES else multiplies and not picks
+
+
+@lru_cache(maxsize=1024)
+def _work_of(node: ast.ClassDef) -> tuple[bool, bool]:
+    """Whether the pass of a class picks rows of a parameter of its own, and whether it multiplies
+    with one; both False of what has other layers."""
+    weights = {
+        ast.unparse(target)
+        for one in walk([node])
+        if isinstance(one, ast.Assign)
+        and isinstance(one.value, ast.Call)
+        and ast.unparse(one.value.func).rpartition(".")[2] == "Parameter"
+        for target in one.targets
+    }
+    passes = [one for one in node.body if getattr(one, "name", "") == "forward"]
+    inside = [*walk(passes)] if weights else []
+    calls = [one for one in inside if isinstance(one, ast.Call)]
+    if any(ast.unparse(one.func).startswith("self.") for one in calls):
+        return False, False
+    picks = any(
+        isinstance(one, ast.Subscript) and ast.unparse(one.value) in weights for one in inside
+    )
+    products = [
+        [*one.args] for one in calls if ast.unparse(one.func).rpartition(".")[2] in _PRODUCTS
+    ]
+    products += [
+        [one.left, one.right]
+        for one in inside
+        if isinstance(one, ast.BinOp) and isinstance(one.op, ast.MatMult)
+    ]
+    held = (
+        ast.unparse(part)
+        for product in products
+        for part in walk(product)
+        if isinstance(part, ast.Attribute)
+    )
+    return picks, any(one in weights for one in held)
 
 
 # How settings write a number of words, and how a script makes a vocabulary of characters.
 _MANY = re.compile(
-    r"vocab\w{0,20}+[\"']?[ ]*+[:=][ ]*+(?:int[ ]*+=[ ]*+)?+(?:[2-9]\d_?\d{3}|[1-9]\d\d_?\d{3})\b"
+    r"(?i:vocab)\w{0,20}+[\"']?\s*+"
+    r"(?:[:=]\s*+(?:int\s*+=\s*+)?+|,\s*+(?:type\s*+=\s*+int\s*+,\s*+)?+default\s*+=\s*+)"
+    r"(?:[4-9]|[1-9]\d\d?)_?\d{3}\b"
 )
 _CHARACTERS = re.compile(r"sorted\((?:list\()?+set\(")
 
@@ -276,15 +332,25 @@ def _is_vocabulary(run: Interpreter, head: Object) -> bool:
     """True if a head has a size that is called one of a vocabulary, as a table has, and the project
     gives numbers of words to such names, and characters to none."""
     name = _size_written(head, 1, "out_features")
-    tables = [one for one in run.objects if one.type in _TABLES]
     if "vocab" not in name.lower() or run.project is None:
         return False
-    if all(_size_written(one, 0, "num_embeddings") != name for one in tables):
+    if all(_size_written(one, 0, "num_embeddings") != name for one in _tables(run)):
         return False
+    if any(map(_MANY.search, run.texts)):
+        return not any(map(_CHARACTERS.search, run.texts))
     return run.project.says(_MANY) is True and run.project.says(_CHARACTERS) is False
 
 
+def _parameter(layer: Object, place: int, name: str) -> str:
+    """What the class of a layer calls the size that torch's calls ``name``."""
+    own = layer.cls.node.body if layer.cls is not None else ()
+    makers = (one for one in own if isinstance(one, ast.FunctionDef) and one.name == "__init__")
+    parameters = next((one.args.args[1:] for one in makers), [])
+    return parameters[place].arg if place < len(parameters) else name
+
+
 def _size_written(layer: Object, place: int, name: str) -> str:
+    name = _parameter(layer, place, name)
     call = layer.made_by.node if layer.made_by is not None else None
     given = [one.value for one in call.keywords if one.arg == name] if call is not None else []
     written = given or (call.args[place : place + 1] if call is not None else [])
@@ -297,7 +363,7 @@ def _sizes(layer: Object, place: int, name: str) -> frozenset[Value]:
     made = layer.made_by
     if made is None:
         return frozenset()
-    given = made.keywords.get(name)
+    given = made.keywords.get(_parameter(layer, place, name))
     values = [given.value] if given is not None else made.arguments[place : place + 1]
     said = (one for value in values for one in options(value) if not isinstance(one, Unknown))
     return frozenset(one for one in said if one != Constant(None))

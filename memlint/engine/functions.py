@@ -150,7 +150,8 @@ def _followed(run: Interpreter, callee: Value, invocation: Invocation) -> Value:
 def _call_own_modules(run: Interpreter, callees: list[Value], invocation: Invocation) -> Value:
     """Call one of several modules of the script's own, or one that is wrapped on some paths alone:
     ``model = DDP(model)`` under ``if ddp``. Of several of one class, the first whose vocabulary is
-    known stands for all: one that is made of a checkpoint's settings is like the others."""
+    known stands for all, of this file first: one that is made of a checkpoint's settings is like
+    the others."""
     by_class: dict[ast.AST, dict[int, Object]] = {}
     for one in callees:
         if isinstance(one, Object) and one.root.cls is not None:
@@ -159,7 +160,7 @@ def _call_own_modules(run: Interpreter, callees: list[Value], invocation: Invoca
     run.branches += 1
     for alike in by_class.values():
         start = len(run.forwards)
-        for one in alike.values():
+        for one in sorted(alike.values(), key=lambda one: is_elsewhere(one.root.node)):
             del run.forwards[start:]
             value = _call_object(run, one, invocation)
             if any(each.words for each in run.forwards[start:]):
@@ -293,6 +294,9 @@ def _unfollowed(run: Interpreter, invocation: Invocation) -> Value:
 
 def _call_object(run: Interpreter, callee: Object, invocation: Invocation) -> Value:
     """``thing(...)``: a module's forward pass, a loss, an instance with ``__call__``."""
+    logits = logits_of_head(run, invocation, callee)
+    if logits is not None:
+        return logits
     # ``torch.compile(model)`` runs what it wraps.
     own = callee if callee.cls is not None else callee.root
     for name in ("__call__", "forward") if own.cls is not None else ():
@@ -300,9 +304,6 @@ def _call_object(run: Interpreter, callee: Object, invocation: Invocation) -> Va
         binding = run.class_binding(own.cls, name)
         if binding is not None and isinstance(binding.value, Function):
             return _call_own(run, own, binding.value, invocation)
-    logits = logits_of_head(run, invocation, callee)
-    if logits is not None:
-        return logits
     if callee.type is not None and run.has_tensors:
         value = operations.loss_module(run, invocation, callee.type)
         if value is not None:

@@ -18,6 +18,7 @@ from memlint.engine.state import State
 from memlint.engine.tensors import Output, Tensor
 from memlint.engine.values import (
     ABSENT,
+    MAPPINGS,
     MODELS_OF_DATA,
     UNKNOWN,
     Binding,
@@ -172,14 +173,28 @@ def _loop(run: Interpreter, node: ast.For | ast.AsyncFor | ast.While) -> None:
 
 def _remember_end(run: Interpreter, loop: ast.For | ast.AsyncFor | ast.While) -> None:
     """Keep the names that a step leaves bound to outputs or tensors."""
+    # What a loop goes over gets its names anew before the next step.
+    targets = [] if isinstance(loop, ast.While) else walk([loop.target])
     held = {}
-    for name in _stored_names(run, loop):
+    for name in _stored_names(run, loop) - {getattr(one, "id", "") for one in targets}:
         binding = run.lookup(name)
-        if binding is not None and any(
-            isinstance(one, Output | Tensor) for one in options(binding.value)
-        ):
-            held[name] = binding
+        kept = _kept_under(run, binding) if binding is not None else []
+        if binding is not None and kept:
+            held[name] = Binding(merge(kept), binding.how, binding.owner)
     run.loop_ends.setdefault(loop, []).append(held)
+
+
+def _kept_under(run: Interpreter, binding: Binding) -> list[Value]:
+    """The outputs and tensors under a name, or in the tuple or dict that a call returned."""
+    found: list[Value] = []
+    returned = isinstance(binding.owner, ast.Assign) and isinstance(binding.owner.value, ast.Call)
+    for one in options(binding.value):
+        found.append(one)
+        if returned and isinstance(one, Sequence):
+            found += one.items
+        elif returned and isinstance(one, Object) and one.type in MAPPINGS:
+            found += [each.value for each in run.bindings(one).values()]
+    return [one for one in found if isinstance(one, Output | Tensor)]
 
 
 def _with(run: Interpreter, node: ast.With | ast.AsyncWith) -> None:

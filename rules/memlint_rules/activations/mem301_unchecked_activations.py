@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from memlint.rule import Finding, Rule, Script, Skip, TrainingRun, by_change, edits, facts, triggers
 
+_STACKS = ("ModuleList", "Sequential", "TransformerEncoder", "TransformerDecoder")
 # What a script that decides about its own layers speaks of.
 _DECIDED = ("checkpoint_wrapper", "activation_memory_budget")
 
@@ -13,7 +14,7 @@ def own_models(script: Script) -> Iterator[Finding]:
     if not script.on_gpu or script.may_checkpoint or script.may_use(*_DECIDED):
         return
     for model in facts.own_models_of(script):
-        if script.method_calls_anywhere("ModuleList", "Sequential"):
+        if script.method_calls_anywhere(*_STACKS):
             yield Finding(
                 model.made.span,
                 "a loop trains this model without activation checkpointing: the activations of all "

@@ -1,0 +1,26 @@
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Writer(nn.Module):
+    def __init__(self, words, width=1024, depth=24):
+        super().__init__()
+        self.table = nn.Embedding(words, width)
+        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(width, 16) for _ in range(depth))
+        self.head = nn.Linear(width, words, bias=False)
+
+    def forward(self, ids):
+        hidden = self.table(ids)
+        for layer in self.layers:
+            hidden = torch.utils.checkpoint.checkpoint(layer, hidden, use_reentrant=False)
+        return self.head(hidden)
+
+
+model = Writer(8192).to("cuda")
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+for ids, targets in loader:
+    scores = model(ids.cuda())
+    F.cross_entropy(scores.flatten(0, 1), targets.cuda().flatten()).backward()
+    optimizer.step()
+    optimizer.zero_grad()
