@@ -16,8 +16,10 @@ from memlint.engine.values import (
     Constant,
     How,
     Object,
+    OneOf,
     Sequence,
     Value,
+    merge,
     merge_bindings,
     options,
 )
@@ -86,10 +88,22 @@ def _unpack(run: Interpreter, targets: list[ast.expr], value: Value, owner: ast.
     elif isinstance(value, Output):
         before = unpacked(run, value, len(targets) if star is None else star, owner)
         values = (*before, *values[len(before) :])
+    elif isinstance(value, OneOf) and star is None:
+        values = _merged(value, len(targets)) or values
     elif isinstance(value, Object) and star is None:
         values = _fields(run, value, len(targets)) or values
     for target, one in zip(targets, values, strict=True):
         assign(run, target.value if isinstance(target, ast.Starred) else target, one, owner)
+
+
+def _merged(value: OneOf, count: int) -> tuple[Value, ...] | None:
+    """The parts of one of several tuples, by the path: those of another length are none of them."""
+    parts = [
+        one.items if isinstance(one, Sequence) and not one.open else (UNKNOWN,) * count
+        for one in value.options
+    ]
+    fitting = [one for one in parts if len(one) == count]
+    return tuple(map(merge, zip(*fitting, strict=True))) if fitting else None
 
 
 def _fields(run: Interpreter, value: Object, count: int) -> tuple[Value, ...] | None:

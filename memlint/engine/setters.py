@@ -291,11 +291,17 @@ class _Memory:
             return
         for cls in run.class_values:
             for name, who in setters.of(cls, run.bound[cls.scope], self.wanted):
-                self._name((cls.scope, name), who)
+                # What sets names that it computes fills in settings, and replaces no method.
+                if name in setters.attributes or not self._is_method((cls.scope, name)):
+                    self._name((cls.scope, name), who)
         for thing in run.instances:
             assert thing.cls is not None, "an instance is one of a class"
             for name, who in setters.of(thing.cls, thing.names.keys(), self.wanted):
                 self._attribute(thing, name, who)
+
+    def _is_method(self, key: tuple[int, str]) -> bool:
+        binding = self.run.state.get(key)
+        return binding is not None and isinstance(binding.value, Function)
 
     def _name(self, key: tuple[int, str], who: Who) -> None:
         binding = None if who.functions.isdisjoint(self.setting) else self.run.state.get(key)

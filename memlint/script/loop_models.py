@@ -71,7 +71,8 @@ def own_models_of(script: Host) -> tuple[OwnModel, ...]:
             for run in forward.runs:
                 root = module_root(run.module)
                 made = script.call_anywhere(root.node) if isinstance(root, Object) else None
-                if run.words and run.gradients is True and made and not is_elsewhere(made.node):
+                here = made is not None and not is_elsewhere(made.node)
+                if run.words and made is not None and here and _records(script, run):
                     found[made.node] = OwnModel(made, forward)
     return tuple(found.values())
 
@@ -89,6 +90,24 @@ def loop_models_of(script: Host) -> tuple[LoopModel, ...]:
         found[model.load.node] = model
     return tuple(
         sorted(found.values(), key=lambda one: (one.load.node.lineno, one.load.node.col_offset))
+    )
+
+
+def _records(script: Host, run: ForwardRun) -> bool:
+    """True if autograd records a pass: also under a context that is not known, or under a mode that
+    the step is given, where a backward pass starts from what comes of it."""
+    return run.gradients is True or (run.gradients is None and id(run) in _backward_of(script))
+
+
+@query
+def _backward_of(script: Host) -> frozenset[int]:
+    """The passes that a backward pass goes through."""
+    return frozenset(
+        id(one.forward)
+        for tensor, operation, _ in script._run.tensor_uses
+        if operation.rpartition(".")[2] == "backward"
+        for one in tensor.history()
+        if one.graph is not False
     )
 
 
@@ -110,7 +129,7 @@ def _trained_passes(script: Host) -> Iterator[LoopModel]:
     for step in all_steps_of(script):
         for forward in step.all_forwards:
             for run in forward.runs:
-                if forward.own or run.gradients is not True or id(run) in frozen:
+                if forward.own or id(run) in frozen or not _records(script, run):
                     continue
                 facts = model_facts(script, run.module)
                 load = facts.loads[0] if facts.is_stack_of_layers else None
