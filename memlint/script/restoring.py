@@ -37,9 +37,12 @@ _SMALL = lazy_pattern(r"(?i)sched|scaler|warmup|sampler|optim")
 # Averages of weights, which may take what they are given as it is.
 _AVERAGES = lazy_pattern(r"(?i)ema|average|avg|shadow|swa|replay|buffer")
 # Items of a checkpoint that are on no device, and those that may be tensors of a number.
-_WORDS = lazy_pattern(r"epoch|step|iter|config|args|seed|rng|version|name|vocab|loader|sampler")
-_NUMBERS = lazy_pattern(r"loss|best|acc|score|metric|history|lr$")
-_LOOKS = SHOWS | {"sorted"}
+_WORDS = lazy_pattern(
+    r"epoch|step|iter|config|cfg|hparam|args|seed|rng|version|name|vocab|loader|sampler"
+)
+_NUMBERS = lazy_pattern(r"loss|best|acc|score|metric|history|token|count|part|time|lr$")
+_LOOKS = SHOWS | {"sorted", "range", "int", "float", "bool", "str"}
+_MEASURED = ("shape", "dtype", "ndim")
 
 
 def fates_of(script: Host, call: Call) -> set[Fate]:
@@ -72,6 +75,7 @@ def _of_use(script: Host, use: Usage) -> set[Fate]:
     if use.way in (Way.STORED, Way.LOOPED) and use.places:
         return _of_places(script, use)
     looked_at = use.way in (Way.COMPARED, Way.DROPPED)
+    looked_at = looked_at or (use.way is Way.READ and use.name in _MEASURED)
     if looked_at or (use.way is Way.LOOPED and use.name != "For"):
         return {Fate.LOOKED_AT}
     return {Fate.UNKNOWN}

@@ -39,4 +39,6 @@ def fill(thing, settings):
         setattr(thing, name, value)
 
 
-Fitter(Writer().cuda(), dict(lr=1e-4)).fit(batches)
+
+def main(batches):
+    Fitter(Writer().cuda(), dict(lr=1e-4)).fit(batches)

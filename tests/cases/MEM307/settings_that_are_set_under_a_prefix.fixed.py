@@ -36,7 +36,10 @@ class Fitter:
 
 
 def fill(thing, settings):
-    [setattr(thing, f"my_{name}", settings[name]) for name in settings]
+    for name in settings:
+        setattr(thing, f"my_{name}", settings[name])
 
 
-Fitter(Writer().cuda(), dict(lr=1e-4)).fit(batches)
+
+def main(batches):
+    Fitter(Writer().cuda(), dict(lr=1e-4)).fit(batches)

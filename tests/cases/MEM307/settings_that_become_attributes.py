@@ -38,4 +38,6 @@ def fill(thing, settings):
     thing.__dict__.update(settings)
 
 
-Fitter(Writer().cuda(), dict(lr=1e-4)).fit(batches)
+
+def main(batches):
+    Fitter(Writer().cuda(), dict(lr=1e-4)).fit(batches)
