@@ -202,11 +202,25 @@ _SIZES = frozenset({"vocab_size", "n_vocab"})
 
 def size_of_vocabulary(thing: Object, name: str) -> Value | None:
     """``tokenizer.vocab_size`` of a tokenizer that a library loads; None for anything else."""
-    if name not in _SIZES or thing.made_by is None:
-        return None
+    return VOCABULARY if name in _SIZES and _is_tokenizer(thing) else None
+
+
+def _is_tokenizer(thing: Value) -> bool:
+    """True for what a library loads to tokenize."""
+    if not isinstance(thing, Object) or thing.made_by is None:
+        return False
     kind = thing.type or thing.made_by.name
-    is_tokenizer = kind.startswith("transformers.") and "Tokenizer" in kind
-    return VOCABULARY if is_tokenizer or kind.startswith("tiktoken.") else None
+    known = kind.startswith("transformers.") and "Tokenizer" in kind
+    return known or kind.startswith(("tiktoken.", "tokenizers.", "sentencepiece."))
+
+
+def _counts_words(size: Value) -> bool:
+    """True for the size of a tokenizer's vocabulary, also by ``len`` or by a method of it."""
+    if not isinstance(size, Object) or size.made_by is None:
+        return size == VOCABULARY
+    made = size.made_by
+    asked = made.arguments[0] if made.name == "len" and made.arguments else made.receiver
+    return asked is not None and _is_tokenizer(asked)
 
 
 # Fewer numbers a position are classes, or characters.
@@ -255,14 +269,15 @@ def _is_many(size: Value) -> bool:
 def _words(run: Interpreter, head: Object) -> int | None:
     """The fewest words that a head may have, where a table of the script has as many."""
     sizes = _sizes(head, 1, "out_features")
-    numbers = [one.value if isinstance(one, Constant) else _FEWEST_WORDS for one in sizes]
-    words = [number for number in numbers if type(number) is int and number >= _FEWEST_WORDS]
-    if not sizes and _is_vocabulary(run, head):
-        return _FEWEST_WORDS
-    if not words or len(words) < len(numbers):
-        return None
+    counted = any(map(_counts_words, sizes))
+    numbers = [one.value for one in sizes if isinstance(one, Constant)]
+    if not sizes or (len(numbers) < len(sizes) and not counted):
+        return _FEWEST_WORDS if _is_vocabulary(run, head) else None
+    words = [one for one in numbers if isinstance(one, int) and one >= _FEWEST_WORDS]
     tables = (_sizes(one, 0, "num_embeddings") for one in _tables(run))
-    return min(words) if VOCABULARY in sizes or sizes in tables else None
+    if len(words) < len(numbers) or not (counted or sizes in tables):
+        return None
+    return min(words, default=_FEWEST_WORDS)
 
 
 def _tables(run: Interpreter) -> list[Object]:
@@ -289,34 +304,21 @@ def _work_of(node: ast.ClassDef) -> tuple[bool, bool]:
     weights = {
         ast.unparse(target)
         for one in walk([node])
-        if isinstance(one, ast.Assign)
-        and isinstance(one.value, ast.Call)
-        and ast.unparse(one.value.func).rpartition(".")[2] == "Parameter"
+        if isinstance(one, ast.Assign) and "Parameter(" in ast.unparse(one.value)
         for target in one.targets
     }
     passes = [one for one in node.body if getattr(one, "name", "") == "forward"]
-    inside = [*walk(passes)] if weights else []
-    calls = [one for one in inside if isinstance(one, ast.Call)]
-    if any(ast.unparse(one.func).startswith("self.") for one in calls):
+    inside = walk(passes if weights else [])
+    called = {one: ast.unparse(one.func) for one in inside if isinstance(one, ast.Call)}
+    if any(one.startswith("self.") for one in called.values()):
         return False, False
-    picks = any(
-        isinstance(one, ast.Subscript) and ast.unparse(one.value) in weights for one in inside
-    )
-    products = [
-        [*one.args] for one in calls if ast.unparse(one.func).rpartition(".")[2] in _PRODUCTS
+    picked = {ast.unparse(one.value) for one in inside if isinstance(one, ast.Subscript)}
+    products: list[ast.AST] = [
+        one for one, name in called.items() if name.rpartition(".")[2] in _PRODUCTS
     ]
-    products += [
-        [one.left, one.right]
-        for one in inside
-        if isinstance(one, ast.BinOp) and isinstance(one.op, ast.MatMult)
-    ]
-    held = (
-        ast.unparse(part)
-        for product in products
-        for part in walk(product)
-        if isinstance(part, ast.Attribute)
-    )
-    return picks, any(one in weights for one in held)
+    products += [one for one in inside if isinstance(getattr(one, "op", None), ast.MatMult)]
+    parts = (ast.unparse(one) for one in walk(products) if isinstance(one, ast.Attribute))
+    return not weights.isdisjoint(picked), any(one in weights for one in parts)
 
 
 # How settings write a number of words, and how a script makes a vocabulary of characters.
@@ -336,8 +338,6 @@ def _is_vocabulary(run: Interpreter, head: Object) -> bool:
         return False
     if all(_size_written(one, 0, "num_embeddings") != name for one in _tables(run)):
         return False
-    if any(map(_MANY.search, run.texts)):
-        return not any(map(_CHARACTERS.search, run.texts))
     return run.project.says(_MANY) is True and run.project.says(_CHARACTERS) is False
 
 
