@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from memlint.engine.fields import unpacked
@@ -88,25 +89,19 @@ def _unpack(run: Interpreter, targets: list[ast.expr], value: Value, owner: ast.
     elif isinstance(value, Output):
         before = unpacked(run, value, len(targets) if star is None else star, owner)
         values = (*before, *values[len(before) :])
-    elif isinstance(value, OneOf) and star is None:
-        values = _merged(value, len(targets)) or values
-    elif isinstance(value, Object) and star is None:
+    elif isinstance(value, Object | OneOf) and star is None:
         values = _fields(run, value, len(targets)) or values
     for target, one in zip(targets, values, strict=True):
         assign(run, target.value if isinstance(target, ast.Starred) else target, one, owner)
 
 
-def _merged(value: OneOf, count: int) -> tuple[Value, ...] | None:
-    """The parts of one of several tuples, by the path: those of another length are none of them."""
-    parts = [
-        one.items if isinstance(one, Sequence) and not one.open else (UNKNOWN,) * count
-        for one in value.options
-    ]
-    fitting = [one for one in parts if len(one) == count]
-    return tuple(map(merge, zip(*fitting, strict=True))) if fitting else None
-
-
-def _fields(run: Interpreter, value: Object, count: int) -> tuple[Value, ...] | None:
+def _fields(run: Interpreter, value: Object | OneOf, count: int) -> tuple[Value, ...] | None:
+    if isinstance(value, OneOf):
+        # One of several tuples, by the path: those of another length are none of them.
+        known = (one for one in value.options if isinstance(one, Sequence) and not one.open)
+        fitting = [one.items for one in known if len(one.items) == count]
+        others = [(UNKNOWN,) * count for one in value.options if not isinstance(one, Sequence)]
+        return tuple(map(merge, zip(*fitting, *others, strict=True)))
     if value.cls is None or value.type not in ("typing.NamedTuple", "typing_extensions.NamedTuple"):
         return None
     names = [name for name, _ in run.fields(value.cls)]
@@ -136,21 +131,16 @@ def wrapped(
 EffectOn = Callable[["Interpreter", "Invocation", Object], Value | None]
 
 
-def about_receiver(effect: EffectOn) -> CallEffect:
-    """Return an effect on the object whose method is called; it has nothing to say of no object."""
+def _about(which: str, effect: EffectOn) -> CallEffect:
+    """Return an effect on an object of a call; it has nothing to say of no object."""
 
     def of_call(run: Interpreter, invocation: Invocation) -> Value | None:
-        thing = invocation.receiver_object
+        thing = getattr(invocation, which)
         return effect(run, invocation, thing) if thing is not None else None
 
     return of_call
 
 
-def about_first(effect: EffectOn) -> CallEffect:
-    """Return an effect on the object that a call gets first."""
-
-    def of_call(run: Interpreter, invocation: Invocation) -> Value | None:
-        thing = invocation.first_object
-        return effect(run, invocation, thing) if thing is not None else None
-
-    return of_call
+# On the object whose method is called, and on the one that a call gets first.
+about_receiver = partial(_about, "receiver_object")
+about_first = partial(_about, "first_object")

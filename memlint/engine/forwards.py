@@ -115,42 +115,29 @@ def module_of(
 ) -> tuple[Value, Certainty] | None:
     """The module that a call runs forward, where it possibly is one."""
     func = invocation.node.func
-    module: Value | None = callee
-    if isinstance(func, ast.Attribute) and func.attr in _FORWARDS:
-        module = invocation.receiver
-        possible = module is not None and _may_have_forward(run, module, invocation)
-    else:
-        possible = _may_be_called(run, callee, invocation)
-    if module is None or not possible:
+    by_name = isinstance(func, ast.Attribute) and func.attr in _FORWARDS
+    module = invocation.receiver if by_name else callee
+    if module is None:
         return None
-    definite = is_module(module) or modes.is_known_module(run, module)
-    return module, Certainty.DEFINITE if definite else Certainty.POSSIBLE
-
-
-def _may_have_forward(run: Interpreter, receiver: Value, invocation: Invocation) -> bool:
-    """True if ``receiver.forward(...)`` may be a module's forward pass."""
-    if is_module(receiver) or modes.is_known_module(run, receiver):
-        return True
-    return not isinstance(receiver, Symbol) and _is_used_as_model(run, invocation)
+    known = is_module(module) or modes.is_known_module(run, module)
+    unsure = by_name and not isinstance(module, Symbol) and _is_used_as_model(run, invocation)
+    if not (known or unsure or (not by_name and _may_be_called(run, callee, invocation))):
+        return None
+    return module, Certainty.DEFINITE if known else Certainty.POSSIBLE
 
 
 def _may_be_called(run: Interpreter, callee: Value, invocation: Invocation) -> bool:
-    """True if ``callee(...)`` may be a module's forward pass."""
+    """True if ``callee(...)``, of what is not known to be a module, may be a forward pass."""
     match callee:
         case Object(type=kind):
-            if is_module(callee):
-                return True
             if kind is not None and any(part in kind for part in _NOT_MODELS):
                 return False
-            return modes.is_known_module(run, callee) or _is_used_as_model(run, invocation)
         case Opaque():
             return True
         case Symbol(name=name):
             # ``from setup import model``
-            return modes.is_known_module(run, callee) or (
-                "." in name and _is_used_as_model(run, invocation)
-            )
-    return isinstance(callee, Unknown) and _is_used_as_model(run, invocation)
+            return "." in name and _is_used_as_model(run, invocation)
+    return isinstance(callee, Object | Unknown) and _is_used_as_model(run, invocation)
 
 
 def one_of_modules(
@@ -174,13 +161,9 @@ def forward(
     made = ForwardRun(run, invocation, module, certainty)
     output = Output(made, invocation)
     made.output = output
-    for name, binding in invocation.keywords.items():
-        if (
-            name == "return_dict"
-            and isinstance(binding.value, Constant)
-            and not binding.value.value
-        ):
-            output.open = True
+    asked = invocation.keywords.get("return_dict")
+    if asked is not None and isinstance(asked.value, Constant) and not asked.value.value:
+        output.open = True
     run.objects.append(output)
     run.state.allocated.add(id(output))
     run.forwards.append(made)
@@ -216,9 +199,9 @@ def _is_tokenizer(thing: Value) -> bool:
 
 def _counts_words(size: Value) -> bool:
     """True for the size of a tokenizer's vocabulary, also by ``len`` or by a method of it."""
-    if not isinstance(size, Object) or size.made_by is None:
+    made = size.made_by if isinstance(size, Object) else None
+    if made is None:
         return size == VOCABULARY
-    made = size.made_by
     asked = made.arguments[0] if made.name == "len" and made.arguments else made.receiver
     return asked is not None and _is_tokenizer(asked)
 
@@ -284,41 +267,28 @@ def _tables(run: Interpreter) -> list[Object]:
     return [one for one in (*run.objects, *run.instances) if _is_layer(one, _TABLES)]
 
 
-# What multiplies with weights, by its last name.
-_PRODUCTS = frozenset({"linear", "einsum", "matmul", "mm", "dot"})
-
-
 def _is_layer(layer: Object, kinds: tuple[str, ...]) -> bool:
-    """True for a layer of torch, or of a class of the script that does the same with its weights:
-    picks rows of them by what it gets, or multiplies."""
-    if layer.cls is None:
-        return layer.type in kinds
-    picks, multiplies = _work_of(layer.cls.node)
-    return picks if kinds is _TABLES else multiplies and not picks
+    """True for a layer of torch, or of a class of the script that does the same."""
+    return layer.type in kinds if layer.cls is None else _kinds_of(layer.cls.node) is kinds
+
+
+# What multiplies with weights, as ``unparse`` writes it.
+_PRODUCT = re.compile(r"(?:@|\b(?:linear|einsum|matmul|mm|dot)\()[^\n]*?(self\.\w+)")
 
 
 @lru_cache(maxsize=1024)
-def _work_of(node: ast.ClassDef) -> tuple[bool, bool]:
-    """Whether the pass of a class picks rows of a parameter of its own, and whether it multiplies
-    with one; both False of what has other layers."""
-    weights = {
-        ast.unparse(target)
-        for one in walk([node])
-        if isinstance(one, ast.Assign) and "Parameter(" in ast.unparse(one.value)
-        for target in one.targets
-    }
-    passes = [one for one in node.body if getattr(one, "name", "") == "forward"]
-    inside = walk(passes if weights else [])
-    called = {one: ast.unparse(one.func) for one in inside if isinstance(one, ast.Call)}
-    if any(one.startswith("self.") for one in called.values()):
-        return False, False
-    picked = {ast.unparse(one.value) for one in inside if isinstance(one, ast.Subscript)}
-    products: list[ast.AST] = [
-        one for one, name in called.items() if name.rpartition(".")[2] in _PRODUCTS
-    ]
-    products += [one for one in inside if isinstance(getattr(one, "op", None), ast.MatMult)]
-    parts = (ast.unparse(one) for one in walk(products) if isinstance(one, ast.Attribute))
-    return not weights.isdisjoint(picked), any(one in weights for one in parts)
+def _kinds_of(node: ast.ClassDef) -> tuple[str, ...]:
+    """Which layers of torch a class is like, whose pass has no layers of its own: it picks rows of
+    a parameter by what it gets, or multiplies with one."""
+    assigned = (ast.unparse(one) for one in walk([node]) if isinstance(one, ast.Assign))
+    weights = {one.partition(" = ")[0] for one in assigned if "Parameter(" in one}
+    passes = [ast.unparse(one) for one in node.body if getattr(one, "name", "") == "forward"]
+    text = passes[0] if weights and passes else ""
+    if re.search(r"self\.\w+\(", text):
+        return ()
+    if any(f"{one}[" in text for one in weights):
+        return _TABLES
+    return () if weights.isdisjoint(_PRODUCT.findall(text)) else _HEADS
 
 
 # How settings write a number of words, and how a script makes a vocabulary of characters.
@@ -334,23 +304,13 @@ def _is_vocabulary(run: Interpreter, head: Object) -> bool:
     """True if a head has a size that is called one of a vocabulary, as a table has, and the project
     gives numbers of words to such names, and characters to none."""
     name = _size_written(head, 1, "out_features")
-    if "vocab" not in name.lower() or run.project is None:
-        return False
-    if all(_size_written(one, 0, "num_embeddings") != name for one in _tables(run)):
+    tables = (_size_written(one, 0, "num_embeddings") for one in _tables(run))
+    if "vocab" not in name.lower() or run.project is None or name not in tables:
         return False
     return run.project.says(_MANY) is True and run.project.says(_CHARACTERS) is False
 
 
-def _parameter(layer: Object, place: int, name: str) -> str:
-    """What the class of a layer calls the size that torch's calls ``name``."""
-    own = layer.cls.node.body if layer.cls is not None else ()
-    makers = (one for one in own if isinstance(one, ast.FunctionDef) and one.name == "__init__")
-    parameters = next((one.args.args[1:] for one in makers), [])
-    return parameters[place].arg if place < len(parameters) else name
-
-
 def _size_written(layer: Object, place: int, name: str) -> str:
-    name = _parameter(layer, place, name)
     call = layer.made_by.node if layer.made_by is not None else None
     given = [one.value for one in call.keywords if one.arg == name] if call is not None else []
     written = given or (call.args[place : place + 1] if call is not None else [])
@@ -363,7 +323,7 @@ def _sizes(layer: Object, place: int, name: str) -> frozenset[Value]:
     made = layer.made_by
     if made is None:
         return frozenset()
-    given = made.keywords.get(_parameter(layer, place, name))
+    given = made.keywords.get(name)
     values = [given.value] if given is not None else made.arguments[place : place + 1]
     said = (one for value in values for one in options(value) if not isinstance(one, Unknown))
     return frozenset(one for one in said if one != Constant(None))

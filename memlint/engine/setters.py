@@ -291,21 +291,16 @@ class _Memory:
             return
         for cls in run.class_values:
             for name, who in setters.of(cls, run.bound[cls.scope], self.wanted):
-                # What sets names that it computes fills in settings, and replaces no method.
-                if name in setters.attributes or not self._is_method((cls.scope, name)):
-                    self._name((cls.scope, name), who)
+                self._name((cls.scope, name), who, named=name in setters.attributes)
         for thing in run.instances:
             assert thing.cls is not None, "an instance is one of a class"
             for name, who in setters.of(thing.cls, thing.names.keys(), self.wanted):
                 self._attribute(thing, name, who)
 
-    def _is_method(self, key: tuple[int, str]) -> bool:
-        binding = self.run.state.get(key)
-        return binding is not None and isinstance(binding.value, Function)
-
-    def _name(self, key: tuple[int, str], who: Who) -> None:
+    def _name(self, key: tuple[int, str], who: Who, *, named: bool = True) -> None:
+        """named: what sets a name that it computes fills in settings, and replaces no method."""
         binding = None if who.functions.isdisjoint(self.setting) else self.run.state.get(key)
-        if binding is not None:
+        if binding is not None and (named or not isinstance(binding.value, Function)):
             self.run.state.facts[key] = self._unsure(binding)
 
     def _attribute(self, thing: Object, name: str, who: Who) -> None:

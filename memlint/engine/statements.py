@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from memlint.engine import modes
@@ -177,24 +177,22 @@ def _remember_end(run: Interpreter, loop: ast.For | ast.AsyncFor | ast.While) ->
     targets = [] if isinstance(loop, ast.While) else walk([loop.target])
     held = {}
     for name in _stored_names(run, loop) - {getattr(one, "id", "") for one in targets}:
-        binding = run.lookup(name)
-        kept = _kept_under(run, binding) if binding is not None else []
-        if binding is not None and kept:
+        binding = run.lookup(name) or Binding(ABSENT)
+        kept = [one for one in _kept_under(run, binding) if isinstance(one, Output | Tensor)]
+        if kept:
             held[name] = Binding(merge(kept), binding.how, binding.owner)
     run.loop_ends.setdefault(loop, []).append(held)
 
 
-def _kept_under(run: Interpreter, binding: Binding) -> list[Value]:
-    """The outputs and tensors under a name, or in the tuple or dict that a call returned."""
-    found: list[Value] = []
+def _kept_under(run: Interpreter, binding: Binding) -> Iterator[Value]:
+    """What may be under a name, and the parts of a tuple or dict that a call returned."""
     returned = isinstance(binding.owner, ast.Assign) and isinstance(binding.owner.value, ast.Call)
     for one in options(binding.value):
-        found.append(one)
+        yield one
         if returned and isinstance(one, Sequence):
-            found += one.items
+            yield from one.items
         elif returned and isinstance(one, Object) and one.type in MAPPINGS:
-            found += [each.value for each in run.bindings(one).values()]
-    return [one for one in found if isinstance(one, Output | Tensor)]
+            yield from (each.value for each in run.bindings(one).values())
 
 
 def _with(run: Interpreter, node: ast.With | ast.AsyncWith) -> None:

@@ -50,7 +50,7 @@ from memlint.script.reads import (
     positions_read,
     reads_as_tuple,
 )
-from memlint.script.restoring import Fate, device_names, fates_of
+from memlint.script.restoring import Fate, fates_of, names_of_device
 from memlint.script.script_kind import compiles_one_shape, deciding_call, trains_language_models
 from memlint.script.setups import calls_on_trainer, kept_by_subclass, trainer_overrides
 from memlint.script.spelled import (

@@ -1,7 +1,7 @@
 """Language models that the script's own loops train: what trainers know of theirs, for loops."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from memlint.engine.forwards import Certainty, ForwardRun
 from memlint.engine.modes import module_root
@@ -71,9 +71,9 @@ def own_models_of(script: Host) -> tuple[OwnModel, ...]:
             for run in forward.runs:
                 root = module_root(run.module)
                 made = script.call_anywhere(root.node) if isinstance(root, Object) else None
-                here = made is not None and not is_elsewhere(made.node)
-                if run.words and made is not None and here and _records(script, run):
-                    found[made.node] = OwnModel(made, forward)
+                here = made if made is not None and not is_elsewhere(made.node) else None
+                if run.words and here is not None and _records(script, run):
+                    found[here.node] = OwnModel(here, forward)
     return tuple(found.values())
 
 
@@ -94,21 +94,16 @@ def loop_models_of(script: Host) -> tuple[LoopModel, ...]:
 
 
 def _records(script: Host, run: ForwardRun) -> bool:
-    """True if autograd records a pass: also under a context that is not known, or under a mode that
-    the step is given, where a backward pass starts from what comes of it."""
-    return run.gradients is True or (run.gradients is None and id(run) in _backward_of(script))
+    """True if autograd records a pass: where nothing says so, as backward goes through it."""
+    return run.gradients is True or (run.gradients is None and run in _backward_of(script))
 
 
 @query
-def _backward_of(script: Host) -> frozenset[int]:
+def _backward_of(script: Host) -> frozenset[ForwardRun | None]:
     """The passes that a backward pass goes through."""
-    return frozenset(
-        id(one.forward)
-        for tensor, operation, _ in script._run.tensor_uses
-        if operation.rpartition(".")[2] == "backward"
-        for one in tensor.history()
-        if one.graph is not False
-    )
+    uses = (use for use in script._run.tensor_uses if use[1].rpartition(".")[2] == "backward")
+    parts = (one for tensor, _, _ in uses for one in tensor.history())
+    return frozenset(one.forward for one in parts if one.graph is not False)
 
 
 def _of_trained(runs: tuple[ForwardRun, ...]) -> tuple[ForwardRun, ...]:
@@ -208,13 +203,8 @@ def _switched_off(script: Host) -> set[int]:
 @query
 def _frozen_roots(script: Host) -> frozenset[int]:
     """The roots of models all of whose gradients are switched off, in any file of the project."""
-    asked = script.method_calls_anywhere("requires_grad_", "parameters", "named_parameters")
-    return frozenset(
-        id(module_root(each))
-        for one in asked
-        if _freezes(script, one)
-        for each in options(one.receiver or ABSENT)
-    )
+    asked = ("requires_grad_", "parameters", "named_parameters")
+    return frozenset(_roots_of(script, *asked, only=_freezes))
 
 
 def _freezes(script: Host, asked: Call) -> bool:
@@ -290,12 +280,14 @@ def _passes_beside(
             yield from inside
 
 
-def _roots_of(script: Host, *methods: str) -> set[int]:
+def _roots_of(
+    script: Host, *methods: str, only: Callable[[Host, Call], bool] = lambda *_: True
+) -> set[int]:
     """The modules that one of ``methods`` is called on."""
     return {
         id(module_root(one))
         for call in script.method_calls_anywhere(*methods)
-        if call.receiver is not None
+        if call.receiver is not None and only(script, call)
         for one in options(call.receiver)
         if isinstance(one, Object)
     }

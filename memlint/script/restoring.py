@@ -74,11 +74,13 @@ def _of_use(script: Host, use: Usage) -> set[Fate]:
         return _of_item(script, use.around, use.by)
     if use.way in (Way.STORED, Way.LOOPED) and use.places:
         return _of_places(script, use)
-    looked_at = use.way in (Way.COMPARED, Way.DROPPED)
-    looked_at = looked_at or (use.way is Way.READ and use.name in _MEASURED)
-    if looked_at or (use.way is Way.LOOPED and use.name != "For"):
-        return {Fate.LOOKED_AT}
-    return {Fate.UNKNOWN}
+    return {Fate.LOOKED_AT if _is_look(use) else Fate.UNKNOWN}
+
+
+def _is_look(use: Usage) -> bool:
+    if use.way is Way.LOOPED:
+        return use.name != "For"
+    return use.way in (Way.COMPARED, Way.DROPPED) or use.name in _MEASURED
 
 
 def _of_places(script: Host, use: Usage) -> set[Fate]:
@@ -160,13 +162,9 @@ def _of_item(script: Host, item: Node, key: Expression | None) -> set[Fate]:
     return _fates(script, item)
 
 
-def device_names(script: Host, call: Call, option: str) -> tuple[str, ...]:
-    """The names that a device may have: ``cuda`` and ``cpu`` of ``"cuda" if ... else "cpu"``."""
-    return tuple(name for name in names_of_device(script, call.setting(option).raw) if name)
-
-
 def names_of_device(script: Host, device: Value) -> tuple[str, ...]:
-    """As ``device_names``, of a value; an empty string stands for what is not known."""
+    """The names that a device may have: ``cuda`` and ``cpu`` of ``"cuda" if ... else "cpu"``; an
+    empty string stands for what is not known."""
     found: list[str] = []
     for value in options(device):
         inner = options(value)

@@ -59,7 +59,8 @@ def _edits(script: Script, call: Call) -> tuple[edits.Edit, ...] | None:
 
 def _is_gpu(script: Script, call: Call) -> bool:
     """True if it is read onto the GPU where there is one: ``cuda``, or a device made of that."""
-    return any(name.startswith("cuda") for name in facts.device_names(script, call, _OPTION))
+    names = facts.names_of_device(script, call.setting(_OPTION).raw)
+    return any(name.startswith("cuda") for name in names)
 
 
 def of_run(run: TrainingRun) -> Iterator[Finding]:

@@ -13,9 +13,9 @@ class Rows(nn.Module):
 
 
 class Product(nn.Module):
-    def __init__(self, entering, leaving):
+    def __init__(self, in_features, out_features):
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(leaving, entering))
+        self.weight = nn.Parameter(torch.empty(out_features, in_features))
         nn.init.normal_(self.weight)
 
     def forward(self, x):
@@ -27,7 +27,7 @@ class Writer(nn.Module):
         super().__init__()
         self.table = Rows(words, width)
         self.layers = nn.ModuleList(nn.TransformerEncoderLayer(width, 16) for _ in range(depth))
-        self.head = Product(entering=width, leaving=words)
+        self.head = Product(in_features=width, out_features=words)
 
     def forward(self, ids):
         hidden = self.table(ids)

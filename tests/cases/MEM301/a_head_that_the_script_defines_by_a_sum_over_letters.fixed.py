@@ -18,7 +18,7 @@ class Writer(nn.Module):
         super().__init__()
         self.table = nn.Embedding(words, width)
         self.layers = nn.ModuleList(nn.TransformerEncoderLayer(width, 16) for _ in range(depth))
-        self.head = Product(width, leaving=words)
+        self.head = Product(width, words)
 
     def forward(self, ids):
         hidden = self.table(ids)

@@ -167,13 +167,13 @@ def test_what_may_keep_a_tensor_as_it_was_read(text: str) -> None:
         ('"cuda:0"', ("cuda:0",)),
         ('torch.device("cuda" if torch.cuda.is_available() else "cpu")', ("cuda", "cpu")),
         ('"cuda" if flag() else "cpu"', ("cuda", "cpu")),
-        ("accelerator.device", ()),
+        ("accelerator.device", ("",)),
     ],
 )
 def test_names_of_a_device(device: str, names: tuple[str, ...]) -> None:
     script = read(f'import torch\ntorch.load("f", map_location={device})\n')
     (call,) = script.calls_to("torch.load")
-    assert facts.device_names(script, call, "map_location") == names
+    assert facts.names_of_device(script, call.setting("map_location").raw) == names
 
 
 def test_what_each_turn_of_a_loop_runs() -> None:
