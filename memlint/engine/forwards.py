@@ -273,13 +273,12 @@ def _is_layer(layer: Object, kinds: tuple[str, ...]) -> bool:
 
 
 # What multiplies with weights, as ``unparse`` writes it.
-_PRODUCT = re.compile(r"(?:@|\b(?:linear|einsum|matmul|mm|dot)\()[^\n]*?(self\.\w+)")
+_PRODUCT = re.compile(r"@|\b(?:linear|einsum|matmul|mm|dot)\(")
 
 
 @lru_cache(maxsize=1024)
 def _kinds_of(node: ast.ClassDef) -> tuple[str, ...]:
-    """Which layers of torch a class is like, whose pass has no layers of its own: it picks rows of
-    a parameter by what it gets, or multiplies with one."""
+    """Which layers of torch a class is like: it picks rows of a parameter, or multiplies."""
     assigned = (ast.unparse(one) for one in walk([node]) if isinstance(one, ast.Assign))
     weights = {one.partition(" = ")[0] for one in assigned if "Parameter(" in one}
     passes = [ast.unparse(one) for one in node.body if getattr(one, "name", "") == "forward"]
@@ -288,7 +287,8 @@ def _kinds_of(node: ast.ClassDef) -> tuple[str, ...]:
         return ()
     if any(f"{one}[" in text for one in weights):
         return _TABLES
-    return () if weights.isdisjoint(_PRODUCT.findall(text)) else _HEADS
+    products = list(filter(_PRODUCT.search, text.splitlines()))
+    return _HEADS if any(one in line for line in products for one in weights) else ()
 
 
 # How settings write a number of words, and how a script makes a vocabulary of characters.
