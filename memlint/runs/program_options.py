@@ -132,10 +132,10 @@ def _length_of_pack(recipe: Recipe) -> Mapping[str, object]:
 
 
 def _needs_gradients(recipe: Recipe) -> bool:
-    """True if gradients are clipped before the step, or wait in the host's memory with weights."""
+    """True if a step needs its gradients at once, or adapters' recipes do not read the option."""
     clips = recipe.option("clip_grad_norm").value is not None
-    waits = is_on(recipe, "fsdp_cpu_offload")
-    return (clips or waits) and not is_on(recipe, "optimizer_in_bwd")
+    needed = clips or is_on(recipe, "fsdp_cpu_offload")
+    return is_adapter(recipe) or (needed and not is_on(recipe, "optimizer_in_bwd"))
 
 
 _TORCHTUNE = (

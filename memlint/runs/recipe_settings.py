@@ -12,7 +12,7 @@ from memlint.api.lookup import Api
 from memlint.recipes.document import values
 from memlint.recipes.kinds import Kind
 from memlint.recipes.recipe import UNKNOWN, Recipe
-from memlint.recipes.recipe_training import is_sharded
+from memlint.recipes.recipe_training import is_adapter, is_sharded
 from memlint.runs.devices import by_deepspeed, by_file_name, by_fsdp, by_sizes, launched
 from memlint.runs.loadings import FAKE_QUANTIZED, format_by_name
 from memlint.runs.optimizer_names import named_optimizer
@@ -312,7 +312,7 @@ def _optimizer(recipe: Recipe, ask: Ask) -> Options:
         name = "adamw_torch_fused" + leaves
         return {"optimizer": name, "offload": "optimizer"} if path else {}
     name = named_optimizer(path, {key: ask(f"optimizer.{key}") for key in ("fused", "optim_bits")})
-    name += "_in_backward" if ask("optimizer_in_bwd") is True else ""
+    name += "_in_backward" * (ask("optimizer_in_bwd") is True and not is_adapter(recipe))
     return {"optimizer": name, "notes": {"optimizer": f"the recipe names {path}"}}
 
 
