@@ -1,6 +1,6 @@
 """Compares the shipped table of models with transformers' own classes.
 
-    python -m memlint.memory.models --check [NAME]
+    python -m tools.model_table --check [NAME]
 
 Each row's configuration is given to transformers' class of its type, the model is built without
 storage, and its parameters are counted. Types that transformers does not have (remote code) are
