@@ -16,14 +16,10 @@ from memlint.recipes.files import is_document, is_recipe_file
 from memlint.recipes.kinds import Kind
 from memlint.recipes.launch import Command, commands_in
 from memlint.recipes.recipe import Recipe, read_recipe
-from memlint.rule import registry
 from memlint.run.checked import deeply
 from memlint.run.command_lines import CommandSettings, Launches, paths_of
 from memlint.run.description import Described
 from memlint.run.engine import Asked, examine, script_of
-from memlint.run.launches import settings_of_run
-from memlint.run.recipes import examine_recipe_source, recipes_of, why_passed_over
-from memlint.run.smaller_batches import RULE as SMALLER
 from memlint.runs.run_settings import settings_of
 from memlint.source import Source
 from memlint.source.diagnostics import ReadError
@@ -110,6 +106,8 @@ class _Reader:
 
     def of_recipes(self) -> Iterator[Described]:
         """The recipe as each of its commands runs it, or what each command of the file starts."""
+        from memlint.run.recipes import examine_recipe_source, recipes_of
+
         source, runs, api = self._source, self._runs, self._api
         recipes = recipes_of(source, runs)
 
@@ -124,6 +122,9 @@ class _Reader:
                 yield self._described(file, command, settings, find)
 
     def _of_document(self, recipes: Sequence[Recipe]) -> Iterator[_Started]:
+        from memlint.run.launches import settings_of_run
+        from memlint.run.recipes import why_passed_over
+
         runs, path = self._runs, self._path
         # To read it by its keys changes nothing, whoever else may read it.
         recipe = recipes[0] if recipes else read_recipe(self._source)
@@ -142,6 +143,8 @@ class _Reader:
             yield launch.path if launch is not None else path, command, settings
 
     def _of_commands(self) -> Iterator[_Started]:
+        from memlint.run.recipes import why_passed_over
+
         found = [(one, self._of_command(one)) for one in commands_in(self._source)]
         if all(settings is None for _, settings in found):
             why = why_passed_over(self._source, self._runs)
@@ -175,6 +178,8 @@ class _Reader:
 
     def _of_recipe(self, command: Command) -> dict[str, Any] | None:
         """Those of a command over the recipe that it names, or of that recipe alone."""
+        from memlint.run.launches import settings_of_run
+
         runs = self._runs
         base = runs.recipe_of(runs.place, command)
         recipe = recipe_of(self._source, command, base)
@@ -203,6 +208,9 @@ class _Reader:
 def _asked(codes: Iterable[str] | None, api: Api, runtime: bool = True) -> Asked:
     """The rules of these codes, or all, with the one that ``--fit`` alone asks. A rule that fails
     finds nothing here; ``check`` says it."""
+    from memlint.rule import registry
+    from memlint.run.smaller_batches import RULE as SMALLER
+
     rules = (*registry.load(registry.selected(_ALL) if codes is None else codes), SMALLER)
     asked = Asked(rules, api, on_error=lambda rule, error: None, runtime=runtime)
     return asked._replace(unused_suppressions=False)

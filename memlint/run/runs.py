@@ -12,7 +12,6 @@ size and depth are bounded.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -360,7 +359,7 @@ def root_of(place: str) -> str:
 
 def _highest_with_scripts(first: str) -> str:
     """The highest of a folder and the three above it that holds scripts or launch files."""
-    outside = (os.path.expanduser("~"), tempfile.gettempdir())
+    outside = {os.path.expanduser("~"), "/tmp", os.environ.get("TMPDIR"), os.environ.get("TEMP")}
     root = first
     for folder in islice(folders_above(first), 1, 4):
         if folder in outside:
