@@ -156,9 +156,9 @@ def train_step(
     name: list[Any],
 ) -> None:
     """One step. ``name`` holds what a loop's name would: the output, until the next is there."""
-    held = settings.get("trainer", "loop") == "loop"
-    mixed = settings.get("weights_dtype") == "float32"
     trainer = str(settings.get("trainer", "loop"))
+    held = trainer == "loop" and settings.get("held_outputs") is not False
+    mixed = settings.get("weights_dtype") == "float32" and settings.get("autocast") is not False
     with torch.autocast(ids.device.type, torch.bfloat16, enabled=mixed):
         if trainer in ("trl.DPOTrainer", "trl.GRPOTrainer"):
             outputs = None
