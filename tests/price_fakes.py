@@ -199,9 +199,7 @@ def prices(case: Case) -> Iterator[Shown]:
     api, source = Api(newest()), Source("train.py", case.text)
     values = settings_of(build_script(source, api))
     assert values is not None
-    run = read_run(
-        {**values, "model": {"config": Cell(case.model, layers=LAYERS).config()}}, Pricing()
-    )
+    run = read_run({**values, "model": {"config": config_of(case.model)}}, Pricing())
     assert run is not None
     before = _counted(case, run, ())
     codes: set[str] = set()

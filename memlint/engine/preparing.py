@@ -1,8 +1,10 @@
 """What a function that prepares rows is written to do with them: labels, lists, cuts by hand."""
 
 import ast
+import math
 from collections.abc import Iterator
 
+from memlint.engine.name_uses import stores
 from memlint.engine.nodes import called_name, calls_in, last_name, walk
 from memlint.engine.values import FunctionNode
 from memlint.source.record import NamedTuple
@@ -130,6 +132,44 @@ def has_parameter(function: ast.AST | None, name: str) -> bool:
     return any(isinstance(node, ast.arg) and node.arg == name for node in nodes)
 
 
+def texts_a_row(function: ast.AST, given: ast.expr) -> int | None:
+    """Return how many texts of each row a list joins: 2 for ``questions + answers``; None where
+    that cannot be counted. function: what makes the list, or the loop over batches that does."""
+    match given:
+        case ast.BinOp(left=left, op=ast.Add(), right=right) if _is_list(function, given):
+            counts = [texts_a_row(function, one) for one in (left, right)]
+            return None if None in counts else sum(filter(None, counts))
+        case ast.ListComp(generators=[_, *more]):
+            return math.prod(len(getattr(one.iter, "elts", ())) for one in more) or None
+        case ast.Name(id=name):
+            added = (f"{name}.append", f"{name}.extend")
+            grown = [one for one in calls_in(function) if ast.unparse(one.func) in added]
+            bound = list(_bound_to(name, function))
+            return None if len(grown) > 1 else texts_a_row(function, bound[0]) if bound else 1
+    return 1
+
+
+def _is_list(function: ast.AST, part: ast.expr) -> bool:
+    """True if it certainly is a list, of the texts of a batch or of some of them."""
+    match part:
+        case ast.List() | ast.ListComp():
+            return True
+        case ast.Subscript(value=ast.Name(id=name)):
+            return isinstance(function, ast.For) and stores(function.target, name)
+        case ast.BinOp(left=left, right=right):
+            return _is_list(function, left) or _is_list(function, right)
+        case ast.Name(id=name):
+            return any(_is_list(function, one) for one in _bound_to(name, function))
+    return False
+
+
+def _bound_to(name: str, function: ast.AST) -> Iterator[ast.expr]:
+    for node in walk([function]):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=bound)], value=value) if bound == name:
+                yield value
+
+
 class Cut(NamedTuple):
     """What is done to the length of a list by hand. size: the length. of: the list, where it is
     cut off. how: ``block``, ``turn`` (of a ``range`` with a step), ``cut off`` or ``filled up``."""
@@ -146,10 +186,14 @@ def cuts_of(function: ast.AST) -> Iterator[Cut]:
     for node in walk(body if isinstance(body, list) else [body]):
         match node:
             case ast.Subscript(
+                slice=ast.Slice(lower=ast.expr() as low, upper=ast.BinOp(also, ast.Add(), size))
+            ) if ast.unparse(low) == ast.unparse(also):
+                yield Cut("block", size, node)
+            case ast.Subscript(
                 slice=ast.Slice(
-                    lower=ast.Name(id=low), upper=ast.BinOp(ast.Name(id=also), ast.Add(), size)
+                    lower=ast.BinOp(op=ast.Mult(), right=size), upper=ast.BinOp(op=ast.Mult())
                 )
-            ) if low == also:
+            ):
                 yield Cut("block", size, node)
             case ast.Subscript(value=inner, slice=ast.Slice(lower=None, upper=upper)) if (
                 upper is not None and not isinstance(upper, ast.UnaryOp)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memlint.engine.modes import module_root
+from memlint.engine.preparing import texts_a_row
+from memlint.engine.values import first_object
 from memlint.runs.plain_options import (
     Options,
     Rows,
@@ -14,11 +17,14 @@ from memlint.runs.plain_options import (
     options_of,
 )
 from memlint.script.datasets import all_datasets_of
+from memlint.script.forward_passes import all_steps_of
 from memlint.script.lengths import Lengths
 from memlint.script.purpose import Purpose
-from memlint.script.tokenization import all_tokenizations_of
+from memlint.script.tokenization import all_processings_of, all_tokenizations_of
+from memlint.script.trained import makes_each_turn
 
 if TYPE_CHECKING:
+    from memlint.engine.nodes import Node
     from memlint.script.calls import Config, Trainer
     from memlint.script.model import Script
     from memlint.script.tokenization import Tokenization
@@ -37,6 +43,7 @@ _ARGUMENTS: Rows = (
     ("group_by_length", "longest_first", lambda value: value is True or None),
     ("train_sampling_strategy", "longest_first", lambda value: value == "group_by_length" or None),
 )
+_JOINS = "each row of the data set is several of the batch: how many is not read"
 _KEEPS = "compute_metrics keeps the logits of all rows: it grows with each batch"
 
 
@@ -52,7 +59,8 @@ def batches_of_trainer(script: Script, trainer: Trainer, config: Config | None) 
             values["notes"] = {"seq_len": "max_length=None: nothing limits rows"}
         values |= _evaluation(trainer, config)
     tokens = _tokens(script)
-    return {**tokens, **values} if "notes" not in values else values | tokens
+    values = {**tokens, **values} if "notes" not in values else values | tokens
+    return _joined(script, values)
 
 
 def batches_of_loop(script: Script) -> Options:
@@ -69,7 +77,42 @@ def batches_of_loop(script: Script) -> Options:
     if "seq_len" in values and (sampled := _sampled(script)):
         values["seq_len"] += sampled
     more = script.accumulation
-    return values | ({"gradient_accumulation": more} if more else {})
+    values |= {"gradient_accumulation": more} if more else {}
+    return _joined(script, values)
+
+
+def _joined(script: Script, values: Options) -> Options:
+    """The settings with the rows that a step forwards, where each row of a data set is several:
+    questions and answers that are tokenized as one list."""
+    loops = {step.node for step in script.steps}
+    counts: list[int | None] = []
+    for one in all_tokenizations_of(script):
+        step = next((o for o in script.flow.loops_around(one.call.node) if o in loops), None)
+        around = step or (one.function if one.collates_training else None)
+        if around is not None and one.from_text and one.call.node.args:
+            counts.append(texts_a_row(around, one.call.node.args[0]))
+    if None in counts:
+        return {**values, "notes": {**values.get("notes", {}), "micro_batch": _JOINS}}
+    times = max(filter(None, counts), default=1) * _passes(script)
+    rows = values.get("micro_batch")
+    return {**values, "micro_batch": rows * times} if rows else values
+
+
+def _passes(script: Script) -> int:
+    """How many passes of one model wait for one backward pass: of questions, then of answers."""
+    most = 1
+    for step in all_steps_of(script):
+        places: dict[int, set[Node]] = {}
+        for forward in step.all_forwards if len(step.backwards) < 2 else ():
+            for run in forward.runs:
+                by = script._call_leading_to(run)
+                call = by or forward.call
+                root = first_object((run.module,))
+                certain = run.gradients is True and step.runs_it(run) and forward.facts.loads
+                if certain and root and makes_each_turn(script, step.node, call):
+                    places.setdefault(id(module_root(root)), set()).add(call.node)
+        most = max((most, *map(len, places.values())))
+    return most
 
 
 def _sampled(script: Script) -> int:
@@ -127,7 +170,7 @@ def _tokens(script: Script) -> Options:
     kinds = {effect.kind for effect in effects}
     fixed = Lengths.UNKNOWN not in kinds and not kinds.isdisjoint((Lengths.PADDED, Lengths.CUT))
     values: Options = {"fixed_length": True} if fixed else {}
-    for one in all_tokenizations_of(script):
+    for one in (*all_tokenizations_of(script), *all_processings_of(script)):
         length = count_in(one.call.setting("max_length").value)
         if length and _makes_tokens_to_train_on(script, one):
             plain = one.call.setting("text_target").given is False

@@ -10,6 +10,7 @@ from memlint.engine.nodes import (
     CallNode,
     Expression,
     arguments_of,
+    call_itself,
     called_name,
     calls_in,
     holder_of,
@@ -19,6 +20,7 @@ from memlint.engine.project import is_elsewhere, is_library
 from memlint.engine.usage import Way
 from memlint.engine.values import Class, Function, Value, options
 from memlint.flow.evaluated import query
+from memlint.flow.events import loops_of
 from memlint.script.calls import Host
 from memlint.script.forward_passes import steps_of
 from memlint.script.guesses import may_use
@@ -68,7 +70,17 @@ def accumulation_of(script: Host) -> int | None:
         if type(steps) is int and steps > 1:
             return steps
     tests = [test for step in steps_of(script) for test in conditions_of_calls(step.node, "step")]
-    return _first_count(script, (one for test in tests for one in moduli_in(test)))
+    moduli = (one for test in tests for one in moduli_in(test))
+    return _first_count(script, (*_turns_before_step(script), *moduli))
+
+
+def _turns_before_step(script: Host) -> Iterator[Expression]:
+    """Yield ``4`` of ``for _ in range(4):`` around the backward pass alone."""
+    for step in steps_of(script):
+        steppers = [one for call in step.optimizer_steps for one in call.invocations]
+        turns = call_itself(getattr(step.node, "iter", None))
+        if steppers and turns and not any(step.node in loops_of(one) for one in steppers):
+            yield from turns.args[:1] if called_name(turns) == "range" else []
 
 
 @query

@@ -192,6 +192,14 @@ def all_tokenizations_of(script: Host) -> tuple[Tokenization, ...]:
 
 
 @query
+def all_processings_of(script: Host) -> tuple[Tokenization, ...]:
+    """The places where processors of images or sound get texts, with a limit of their own."""
+    calls = map(script.call_anywhere, script._invocations_by_node)
+    limited = (one for one in calls if one and one.setting("max_length").given)
+    return tuple(Tokenization(script, one) for one in limited if "Processor." in one.name)
+
+
+@query
 def _rows_trained_on(script: Host) -> frozenset[CallNode]:
     """The calls that the preparation of a training set makes, by its classes and functions."""
     return frozenset(

@@ -59,6 +59,25 @@ _STEP = """\
     optimizer.step()
     optimizer.zero_grad()
 """
+# Vectors of texts by an encoder, which are told apart.
+VECTORS = """\
+import torch
+from torch.utils.data import DataLoader
+from transformers import AutoModel, AutoTokenizer
+tokenizer = AutoTokenizer.from_pretrained("google-bert/bert-base-uncased")
+model = AutoModel.from_pretrained("google-bert/bert-base-uncased").cuda()
+model.train()
+optimizer = torch.optim.AdamW(model.parameters())
+how = {{"padding": True, "truncation": True, "max_length": 128, "return_tensors": "pt"}}
+def collate(rows):
+{collate}
+for batch in DataLoader(rows, batch_size=32, collate_fn=collate):
+{step}
+    loss = torch.nn.functional.cross_entropy(first @ second.T, torch.arange(len(first)))
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
 
 
 def _map(tokens: str) -> str:
@@ -73,6 +92,8 @@ _BF16 = {"weights_dtype": "bfloat16", "compute_dtype": "bfloat16"}
 _MIXED = {"weights_dtype": "float32", "compute_dtype": "bfloat16", "autocast": True}
 _SFT: dict[str, Any] = {"trainer": "trl.SFTTrainer", "checkpointing": "full", "seq_len": 1024,
     "micro_batch": 8, "loss": "chunked", "optimizer": "adamw_torch_fused", **_MIXED}  # fmt: skip
+_VECTOR: dict[str, Any] = {"model": "google-bert/bert-base-uncased", "trainer": "loop",
+    "head": "none", "autocast": False, "seq_len": 128, "optimizer": "adamw_torch"}  # fmt: skip
 _HF: dict[str, Any] = {"trainer": "transformers.Trainer", "checkpointing": "none",
     "optimizer": "adamw_torch_fused", "micro_batch": 8}  # fmt: skip
 
@@ -810,6 +831,104 @@ Trainer(model=model, args=args, train_dataset=rows).train()
             "seq_len": 2048,
             "optimizer": "adamw_torch",
             "frozen_models": {"Qwen/Qwen2.5-7B": "bfloat16"},
+        },
+    ),
+    Pair(
+        "questions and answers in one batch",
+        VECTORS.format(
+            collate="    questions = [row['question'] for row in rows]\n"
+            "    answers = [row['answer'] for row in rows]\n"
+            "    return tokenizer(questions + answers, **how)",
+            step="    first, second = model(**batch).last_hidden_state[:, 0].chunk(2)",
+        ),
+        {**_VECTOR, "micro_batch": 64},
+    ),
+    Pair(
+        "questions, then answers, one loss",
+        VECTORS.format(
+            collate="    return [tokenizer([row[at] for row in rows], **how) for at in (0, 1)]",
+            step="    first = model(**batch[0]).last_hidden_state[:, 0]\n"
+            "    second = model(**batch[1]).last_hidden_state[:, 0]",
+        ),
+        {**_VECTOR, "micro_batch": 64},
+    ),
+    Pair(
+        "one text made of two",
+        VECTORS.format(
+            collate="    texts = [row['question'] + row['answer'] for row in rows]\n"
+            "    return tokenizer(texts, **how)",
+            step="    first, second = model(**batch).last_hidden_state[:, 0].chunk(2)",
+        ),
+        {**_VECTOR, "micro_batch": 32},
+    ),
+    Pair(
+        "a loop around the backward pass",
+        _LOOP.format(
+            top="rows = []",
+            load='"Qwen/Qwen2.5-0.5B", dtype=torch.bfloat16',
+            rows=2,
+            more="optimizer = torch.optim.AdamW(model.parameters())",
+            body="    for _ in range(4):\n        (model(**batch).loss / 4).backward()\n"
+            "    optimizer.step()\n    optimizer.zero_grad()",
+        ),
+        {
+            "model": "Qwen/Qwen2.5-0.5B",
+            "trainer": "loop",
+            "held_outputs": False,
+            **_BF16,
+            "autocast": False,
+            "micro_batch": 2,
+            "seq_len": 2048,
+            "gradient_accumulation": 4,
+            "optimizer": "adamw_torch",
+        },
+    ),
+    Pair(
+        "rows of one length from a file of tokens",
+        _LOOP.format(
+            top="from torch.utils.data import Dataset\n\nclass Tokens(Dataset):\n"
+            "    def __init__(self, ids, size):\n        self.ids, self.size = ids, size\n"
+            "    def __getitem__(self, at):\n"
+            "        row = self.ids[at * self.size : (at + 1) * self.size]\n"
+            "        return {'input_ids': row, 'labels': row}\n"
+            "rows = Tokens(torch.load('ids.pt'), 4096)",
+            load='"Qwen/Qwen2.5-0.5B", dtype=torch.bfloat16',
+            rows=1,
+            more="optimizer = torch.optim.AdamW(model.parameters())",
+            body=_STEP,
+        ),
+        {
+            "model": "Qwen/Qwen2.5-0.5B",
+            "trainer": "loop",
+            "held_outputs": False,
+            **_BF16,
+            "autocast": False,
+            "micro_batch": 1,
+            "seq_len": 4096,
+            "fixed_length": True,
+            "optimizer": "adamw_torch",
+        },
+    ),
+    Pair(
+        "texts with pictures, padded by a processor",
+        _TRL.format(names="SFTConfig, SFTTrainer")
+        + """
+from transformers import AutoModelForImageTextToText, AutoProcessor
+name = "Qwen/Qwen2.5-VL-3B-Instruct"
+model = AutoModelForImageTextToText.from_pretrained(name, dtype="bfloat16")
+processor = AutoProcessor.from_pretrained(name)
+def collate(rows):
+    texts, images = [row["text"] for row in rows], [row["image"] for row in rows]
+    return processor(text=texts, images=images, truncation=True, max_length=3000)
+args = SFTConfig("out", per_device_train_batch_size=2, max_length=None)
+SFTTrainer(model, args=args, train_dataset=rows, data_collator=collate).train()
+""",
+        {
+            **_SFT,
+            "model": "Qwen/Qwen2.5-VL-3B-Instruct",
+            **_BF16,
+            "micro_batch": 2,
+            "seq_len": 3000,
         },
     ),
 )

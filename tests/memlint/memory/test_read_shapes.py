@@ -10,9 +10,11 @@ import pytest
 from memlint.api.lookup import Api
 from memlint.api.target_versions import newest
 from memlint.cli.runs_of_file import runs_of_file
+from memlint.memory import estimate
 from memlint.runs.run_settings import settings_of
 from memlint.script.model import build_script
 from memlint.source import Source
+from tests.memlint.memory.script_pairs import VECTORS
 
 TRAINED = """
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
@@ -152,3 +154,19 @@ def test_a_job_has_the_nodes_that_slurm_is_asked_for(tmp_path: Path, asked: str)
     (tmp_path / "job.sbatch").write_text(job)
     (run,) = runs_of_file(str(tmp_path / "job.sbatch"), None, None)
     assert run.settings["world_size"] == 12
+
+
+def test_rows_that_a_collator_multiplies_are_said_where_nobody_can_count_them(
+    tmp_path: Path,
+) -> None:
+    texts = "[row['text'] for row in rows] + [text for row in rows for text in row['others']]"
+    script = VECTORS.format(
+        collate=f"    return tokenizer({texts}, **how)",
+        step="    first = second = model(**batch).last_hidden_state[:, 0]",
+    )
+    (tmp_path / "train.py").write_text(script)
+    (found,) = runs_of_file(str(tmp_path / "train.py"), None, None)
+    assert found.settings["micro_batch"] == 32
+    assert "several of the batch" in found.settings["notes"]["micro_batch"]
+    said = estimate(found.settings).assumptions
+    assert "micro_batch" in {one.name for one in said}
