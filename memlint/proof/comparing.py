@@ -251,11 +251,11 @@ _BY_TRAINER = {
 
 
 def _read_columns(text: str) -> Iterator[str]:
-    """Yield the keys that functions read of their parameters (``row["quote"]``), but those that a
-    tokenizer makes."""
+    """Yield the keys that functions read of their parameters (``row["quote"]``), but of settings,
+    and but those that a tokenizer makes."""
     for function in walk([parse_python(text)]):
         if isinstance(function, FunctionNode):
-            parameters = {each.arg for each in function.args.args}
+            parameters = {each.arg for each in function.args.args} - {"args", "cfg", "config"}
             for node in walk([function]):
                 key = key_of(node)
                 held = key is not None and last_name(holder_of_item(node)) in parameters

@@ -108,9 +108,9 @@ class Overlay:
         """True of files and folders that are older than the run, and that no cache holds."""
         caches = [os.environ[name] for name in os.environ if name.endswith(("_CACHE", "_HOME"))]
         own = (os.path.dirname(self.copy), sys.prefix, os.path.expanduser("~/."), *_FREE)
-        if path.startswith((*own, *filter(None, caches))) or not os.path.exists(path):
-            return False
-        return os.stat(path).st_ctime < self._began and os.path.getsize(path) > 0
+        is_free = path.startswith((*own, *filter(None, caches)))
+        is_old = os.path.exists(path) and os.path.getctime(path) < self._began
+        return is_old and not is_free and os.path.getsize(path) > 0
 
     def guard(self) -> None:
         """Watch this process from now on."""

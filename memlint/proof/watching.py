@@ -25,10 +25,6 @@ def line_in(place: str) -> int:
     return 0
 
 
-class Enough(BaseException):
-    """Ends a run that has taken all the steps that were asked for."""
-
-
 class Watch:
     """Counts the steps of this process and calls ``end`` after ``most`` of them.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlint.memory.lifetimes import Tensor, format_size
 from memlint.memory.timeline import Phase
+from memlint.memory.trainer_kinds import kind_of
 from memlint.profile.peak import DevicePeak
 from memlint.profile.shown import SAME, advice
 from memlint.reports.memory import largest, table
@@ -92,7 +93,10 @@ def counted_beside(
     settings = None if estimate is None else estimate.settings
     length = None if settings is None else settings.seq_len
     rows = 64 if settings is None else max(64, 8 * (settings.micro_batch or 1))
-    traced = trace(script, arguments, length=length, rows=rows, seconds=seconds, fakes=fakes)
+    # Who generates is given prompts alone; of pairs, a row holds them.
+    prompt = settings.prompt_len if settings and kind_of(settings.trainer).generates else None
+    given = {"length": length, "prompt": prompt, "rows": rows}
+    traced = trace(script, arguments, **given, seconds=seconds, fakes=fakes)
     both = Beside(traced, estimate, unread)
     failed = bool(traced.error) or both.fits is False
     if as_json:

@@ -11,21 +11,22 @@ from memlint.proof.stand_ins.tiny_tokens import replace_tokenizers
 from memlint.trace.fake_gpu import FakeGpu
 
 
-def replace(gpu: FakeGpu, length: int, assumed: list[str]) -> None:
-    """Replace what loads models and tokenizers. length: tokens of a row, before truncation."""
-    lengthen_rows(length)
+def replace(gpu: FakeGpu, length: int, prompt: int, assumed: list[str]) -> None:
+    """Replace what loads models and tokenizers. length, prompt: tokens of a row before truncation,
+    and of a prompt."""
+    lengthen_rows(length, prompt)
     replace_tokenizers(has_chat_template=True, words=sample_rows._WORDS, size_of=_vocabulary)
     _read_masks()
     _load_models(gpu, assumed)
     _generate_nothing(assumed)
 
 
-def lengthen_rows(length: int) -> None:
-    """Make the texts of sample rows ``length`` words long; short ones (prompts) stay short."""
+def lengthen_rows(length: int, prompt: int = sample_rows.SHORT) -> None:
+    """Make the texts of sample rows ``length`` words long, and prompts ``prompt`` words."""
     real = sample_rows.text
 
     def text(index: int, words: int = 0) -> str:
-        return real(index, words or length)
+        return real(index, prompt if words == sample_rows.SHORT else words or length)
 
     sample_rows.text = text
     # With its prompt a row is as long: some trainers drop longer ones.

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves
 
-from memlint.proof.watching import Enough, line_in
+from memlint.proof.watching import line_in
 from memlint.trace.tracing import NO_LINE
 
 _LEAST_VOCABULARY = 1000
@@ -80,7 +80,7 @@ class LiveBytes(_PhaseTracker):
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         super()._before_step(optimizer, args, kwargs)
         if self._taken[id(optimizer)] >= _STEPS:
-            raise Enough
+            raise SystemExit
 
     def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         super()._after_step(optimizer, args, kwargs)
@@ -97,7 +97,7 @@ class LiveBytes(_PhaseTracker):
     def _end_of_step(self, steps: int) -> None:
         self.steps = steps
         if steps >= _STEPS:
-            raise Enough
+            raise SystemExit
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None

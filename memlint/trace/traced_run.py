@@ -59,7 +59,7 @@ def _under_fakes(job: dict[str, Any], folder: str, assumed: list[str]) -> tuple[
     from memlint.trace.live_bytes import LiveBytes
 
     assumed += [
-        f"rows of data have {job['length']} tokens before truncation",
+        f"rows of data have {job['length']} tokens before truncation, prompts {job['prompt']}",
         "one process, no quantization, no compiled graph; kernels' own workspaces not counted",
     ]
     gpu = FakeGpu(folder, assumed)
@@ -98,7 +98,7 @@ def _replace(gpu: Any, job: dict[str, Any], assumed: list[str]) -> None:
         import transformers
     except ImportError:
         return
-    full_models.replace(gpu, job["length"], assumed)
+    full_models.replace(gpu, job["length"], job["prompt"], assumed)
     with contextlib.suppress(ImportError):  # in older releases
         from trl.kernels import chunked_divergence, chunked_logprob
 

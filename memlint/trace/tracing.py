@@ -9,6 +9,7 @@ from typing import Any
 from memlint.memory.lifetimes import Tensor
 from memlint.memory.timeline import Phase
 from memlint.proof.comparing import run_apart, sample_columns
+from memlint.proof.stand_ins.sample_rows import SHORT
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 from memlint.source.roots import repository_of
@@ -49,12 +50,13 @@ def trace(
     arguments: tuple[str, ...],
     *,
     length: int | None,
+    prompt: int | None = None,
     rows: int,
     seconds: float,
     fakes: bool = True,
 ) -> Traced:
-    """Run ``script`` under fakes, or with real tensors. rows, length: of data under fakes, the
-    tokens of a row before truncation.
+    """Run ``script`` under fakes, or with real tensors. rows, length, prompt: of data under
+    fakes, the tokens of a row before truncation, and of a prompt.
 
     Raises:
         ReadError: the script cannot be read.
@@ -63,8 +65,8 @@ def trace(
     absolute = os.path.realpath(script)
     beside = os.path.dirname(absolute)
     order = {
-        "script": absolute, "folder": repository_of(beside) or beside, "text": text,
-        "working_folder": os.path.realpath(os.getcwd()), "arguments": list(arguments),
+        "script": absolute, "folder": repository_of(beside) or beside, "prompt": prompt or SHORT,
+        "working_folder": os.path.realpath(os.getcwd()), "arguments": list(arguments), "text": text,
         "columns": sample_columns(text), "rows": rows, "length": length or _LENGTH, "fakes": fakes,
     }  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="memlint-trace-") as scratch:

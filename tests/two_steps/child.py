@@ -58,8 +58,9 @@ def _run(job: Job, script: Path, checkout: Path, fp32: bool) -> dict[str, Any]:
     try:
         stand_ins.install(
             str(checkout), job.data, job.rows, fp32=fp32, exact=job.exact,
-            chat_template=job.chat_template, environment=job.environment,
+            chat_template=job.chat_template,
         )  # fmt: skip
+        os.environ |= job.environment
         progress.watch()
         runpy.run_path(str(script), {"print": progress.print}, run_name="__main__")
     except SystemExit as end:

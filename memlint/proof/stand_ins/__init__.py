@@ -48,7 +48,6 @@ def install(
     fp32: bool = False,
     exact: bool = False,
     chat_template: bool = True,
-    environment: Mapping[str, str] | None = None,
 ) -> None:
     """Replace what scripts load.
 
@@ -57,7 +56,7 @@ def install(
     load every model in fp32, whatever the script says. exact: batches, precision and optimizer stay
     what the script says.
     """
-    os.environ |= {**QUIET, **OFFLINE, **(environment or {})}
+    os.environ |= {**QUIET, **OFFLINE}
     replace_models(fp32, quantize=exact)
     replace_tokenizers(has_chat_template=chat_template)
     replace_the_rest(folder, data, rows, exact=exact)

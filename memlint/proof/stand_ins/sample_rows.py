@@ -14,6 +14,7 @@ gradients and states of the optimizer until the step is over and all is free
 """
 _WORDS = _TEXT.split()
 COUNT = 16
+SHORT = 12  # words of a prompt
 
 
 def text(index: int, words: int = 0) -> str:
@@ -27,12 +28,12 @@ def _says(words: str, role: str = "assistant") -> list[dict[str, str]]:
 
 
 def _asks(index: int) -> list[dict[str, str]]:
-    return _says(text(index, 12), "user")
+    return _says(text(index, SHORT), "user")
 
 
 # What a column holds, by the number of its row.
 _VALUES: dict[str, Callable[[int], Any]] = {
-    "": lambda n: text(n, 0), "text": lambda n: text(n, 0), "short": lambda n: text(n, 12),
+    "": lambda n: text(n, 0), "text": lambda n: text(n, 0), "short": lambda n: text(n, SHORT),
     "int": lambda n: n % 2,
     "number": lambda n: f"{text(n, 10)} #### {n}", "float": lambda n: n / 2,
     "bool": lambda n: n % 2 == 0, "ids": lambda n: [3 + (n + step) % 60 for step in range(8 + n)],

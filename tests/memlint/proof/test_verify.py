@@ -304,6 +304,7 @@ def _wait_for_child(parent: int) -> int:
         ('f = lambda row: row["saying"]\nd["train"]["by"]', "saying:text"),
         ('def f(a, b):\n    a["input_ids"] = a["poem"]\n    c["d"]\n    b["score"]',
          "poem:text,score:float"),
+        ('def f(config, row):\n    config["lr"]\n    row["poem"]', "poem:text"),
         ("DPOTrainer(model)", "preference"),
         ("row['prompt'], row['chosen']; DPOTrainer", "preference"),
         ("AutoModelForSequenceClassification.from_pretrained(n)", "classes"),

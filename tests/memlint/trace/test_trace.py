@@ -17,6 +17,8 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from memlint.cli.main import run as main
+from memlint.proof.stand_ins import sample_rows
+from memlint.trace.full_models import lengthen_rows
 from memlint.trace.tracing import Traced, trace
 from tests.fake_steps import LiveBytes
 
@@ -302,3 +304,12 @@ def test_a_trainer_beside_what_is_read(
     assert weights == pytest.approx(4 * told["read"]["parameters"], rel=0.01)
     assert told["peak"]["total"] == pytest.approx(told["read"]["allocated"]["estimate"], rel=0.1)
     assert any("64" in each or "tokens" in each for each in told["assumed"])
+
+
+def test_prompts_are_as_long_as_the_script_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sample_rows, "text", sample_rows.text)
+    monkeypatch.setitem(sample_rows._VALUES, "completion", sample_rows._VALUES["completion"])
+    lengthen_rows(100, 40)
+    assert [len(row["text"].split()) for row in sample_rows.rows("text", 3)] == [100] * 3
+    assert [len(row["prompt"].split()) for row in sample_rows.rows("prompt", 3)] == [40] * 3
+    assert len(sample_rows.rows("prompt-conversation", 1)[0]["prompt"][0]["content"].split()) == 40
