@@ -50,11 +50,16 @@ def _of_settings(script: Script, call: Call, looked_up: frozenset[str]) -> Itera
         setting = written(call, found)
         if setting.given is False or setting.name in looked_up:
             continue
-        if setting.owner is None and setting.how is not How.FILE and not setting.given:
+        if setting.owner is None and not (setting.how is How.FILE or _is_given_elsewhere(setting)):
             continue
         findings = list(_of_setting(script, call, setting))
         if findings and not is_caught(script, call, setting):
             yield from findings
+
+
+def _is_given_elsewhere(setting: Setting) -> bool:
+    """True if another file certainly gives it: what a parser may drop has no form."""
+    return setting.given is True and setting.how in (How.ITEM, How.SUBSCRIPT, How.KEYWORD)
 
 
 def _of_setting(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
