@@ -119,7 +119,7 @@ def module_of(
     module = invocation.receiver if by_name else callee
     if module is None:
         return None
-    known = is_module(module) or modes.is_known_module(run, module)
+    known = is_module(module) or (not _is_other(module) and modes.is_known_module(run, module))
     unsure = by_name and not isinstance(module, Symbol) and _is_used_as_model(run, invocation)
     if not (known or unsure or (not by_name and _may_be_called(run, callee, invocation))):
         return None
@@ -128,16 +128,18 @@ def module_of(
 
 def _may_be_called(run: Interpreter, callee: Value, invocation: Invocation) -> bool:
     """True if ``callee(...)``, of what is not known to be a module, may be a forward pass."""
-    match callee:
-        case Object(type=kind):
-            if kind is not None and any(part in kind for part in _NOT_MODELS):
-                return False
-        case Opaque():
-            return True
-        case Symbol(name=name):
-            # ``from setup import model``
-            return "." in name and _is_used_as_model(run, invocation)
-    return isinstance(callee, Object | Unknown) and _is_used_as_model(run, invocation)
+    if isinstance(callee, Opaque):
+        return True
+    # ``from setup import model``
+    by_import = isinstance(callee, Symbol) and "." in callee.name
+    unknown = isinstance(callee, Object | Unknown) and not _is_other(callee)
+    return (by_import or unknown) and _is_used_as_model(run, invocation)
+
+
+def _is_other(thing: Value) -> bool:
+    """True for what surely is no model, by its class."""
+    kind = thing.type if isinstance(thing, Object) else None
+    return not is_module(thing) and any(part in (kind or "") for part in _NOT_MODELS)
 
 
 def one_of_modules(
@@ -281,8 +283,7 @@ def _kinds_of(node: ast.ClassDef) -> tuple[str, ...]:
     """Which layers of torch a class is like: it picks rows of a parameter, or multiplies."""
     assigned = (ast.unparse(one) for one in walk([node]) if isinstance(one, ast.Assign))
     weights = {one.partition(" = ")[0] for one in assigned if "Parameter(" in one}
-    passes = [ast.unparse(one) for one in node.body if getattr(one, "name", "") == "forward"]
-    text = passes[0] if weights and passes else ""
+    text = "".join(ast.unparse(one) for one in node.body if getattr(one, "name", "") == "forward")
     if re.search(r"self\.\w+\(", text):
         return ()
     if any(f"{one}[" in text for one in weights):

@@ -78,9 +78,8 @@ def _of_use(script: Host, use: Usage) -> set[Fate]:
 
 
 def _is_look(use: Usage) -> bool:
-    if use.way is Way.LOOPED:
-        return use.name != "For"
-    return use.way in (Way.COMPARED, Way.DROPPED) or use.name in _MEASURED
+    names = use.way is Way.LOOPED and use.name != "For"
+    return names or use.way in (Way.COMPARED, Way.DROPPED) or use.name in _MEASURED
 
 
 def _of_places(script: Host, use: Usage) -> set[Fate]:

@@ -26,11 +26,12 @@ optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4)
 
 def run(ids, targets):
     logits, loss = net(ids, targets)
-    return [logits, loss] if lists else (logits, loss)
+    return (logits, loss * 0.5) if weighs else (logits, loss)
 
 
 for ids, targets in batches:
-    scores, loss = run(ids.cuda(), targets.cuda())  # expect: MEM307
+    logits, loss = run(ids.cuda(), targets.cuda())
+    del logits
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()

@@ -26,12 +26,11 @@ optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4)
 
 def run(ids, targets):
     logits, loss = net(ids, targets)
-    return [logits, loss] if lists else (logits, loss)
+    return (logits, loss * 0.5) if weighs else (logits, loss)
 
 
 for ids, targets in batches:
-    scores, loss = run(ids.cuda(), targets.cuda())
-    del scores
+    logits, loss = run(ids.cuda(), targets.cuda())  # expect: MEM307
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
