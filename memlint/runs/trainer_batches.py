@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _BY_TOKEN = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.SFTTrainer")
 _PINNED = "dataloader_pin_memory"
 _PACKING = ("packing", "padding_free")
+# What a plain trainer pads its rows with.
+_PADS = ("data_collator", "processing_class", "tokenizer")
 _SORTED = ("group_by_length", "train_sampling_strategy")
 # What compiles, or is compiled already; trainers that sample from their model.
 _COMPILERS = ("torch_compile", "torchdynamo", "bettertransformer")
@@ -98,6 +100,9 @@ class FedTrainer(ConfigRun):
         config = self.config
         if config is None or config.packing is not None or self.packed.is_value(True):
             return False
+        by_trl = self.trainer.kind.startswith("trl.")
+        if not (by_trl or any(self.trainer.setting(each).given for each in _PADS)):
+            return False  # its rows are stacked as they are
         sorted_ = any(config.setting(name).given is not False for name in _SORTED)
         engine = config.effective("use_vllm")
         beside = engine.given is not False and not engine.is_value(False)
