@@ -33,6 +33,7 @@ from memlint.engine.values import (
     merge_bindings,
     options,
     truth,
+    with_unknown_rest,
 )
 
 if TYPE_CHECKING:
@@ -263,9 +264,8 @@ def binary(
         if not run.has_room(left.size + right.size):
             return UNKNOWN
         return Sequence(left.items + right.items, left.kind, node, left.open or right.open)
-    if run.has_tensors:
-        return operations.arithmetic(run, left, right, node) or UNKNOWN
-    return UNKNOWN
+    made = operations.arithmetic(run, left, right, node) if run.has_tensors else None
+    return made or with_unknown_rest(getattr(left, "value", None))
 
 
 def _calculated(op: ast.operator, left: Constant, right: Constant, node: ast.expr | None) -> Value:
@@ -338,7 +338,9 @@ def _joined(run: Interpreter, node: ast.JoinedStr) -> Value:
                 known = False
         elif isinstance(part, ast.Constant):
             parts.append(str(part.value))
-    return Constant("".join(parts), node, origin) if known else UNKNOWN
+    if known:
+        return Constant("".join(parts), node, origin)
+    return with_unknown_rest(getattr(node.values[0], "value", None))
 
 
 def _lambda(run: Interpreter, node: ast.Lambda) -> Value:

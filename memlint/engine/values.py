@@ -226,6 +226,14 @@ class Opaque(Unknown):
 
 UNKNOWN = Unknown()
 ABSENT = Absent()
+# A device of CUDA whose number is not known.
+_NUMBERED = Symbol("cuda:?")
+
+
+def with_unknown_rest(begins: object) -> Value:
+    """What a text of which only its beginning is known stands for: ``f"cuda:{rank}"`` is a GPU."""
+    is_gpu = isinstance(begins, str) and begins.startswith("cuda:")
+    return _NUMBERED if is_gpu else UNKNOWN
 
 
 class How(StrEnum):

@@ -4,7 +4,16 @@ from enum import StrEnum
 
 from memlint.engine.nodes import CallNode, Expression, Node, called_name, holder_of
 from memlint.engine.usage import Place, Usage, Way
-from memlint.engine.values import Absent, Constant, Function, Object, Value, constant_text, options
+from memlint.engine.values import (
+    Absent,
+    Constant,
+    Function,
+    Object,
+    Symbol,
+    Value,
+    constant_text,
+    options,
+)
 from memlint.flow.callables import ENTRIES, SHOWS
 from memlint.flow.following import reads_of, uses_of
 from memlint.script.called import Call
@@ -166,9 +175,25 @@ def names_of_device(script: Host, device: Value) -> tuple[str, ...]:
     empty string stands for what is not known."""
     found: list[str] = []
     for value in options(device):
-        inner = options(value)
         made = script.call_anywhere(value.node) if isinstance(value, Object) else None
         if made is not None and made.name == "torch.device":
-            inner = options(made.argument(0))
-        found += [constant_text(one) or "" for one in inner]
+            found += [_name_of(one) or _numbered(one) for one in options(made.argument(0))]
+        else:
+            found.append(_name_of(value) or _formatted(made))
     return tuple(found)
+
+
+def _name_of(value: Value) -> str:
+    named = value.name if isinstance(value, Symbol) and value.name.startswith("cuda:") else ""
+    return constant_text(value) or named
+
+
+def _numbered(value: Value) -> str:
+    """``torch.device(0)``: torch's current accelerator."""
+    return "cuda" if isinstance(value, Constant) and type(value.value) is int else ""
+
+
+def _formatted(made: Call | None) -> str:
+    """``"cuda:{}".format(rank)``."""
+    text = constant_text(made.receiver) if made is not None and made.method == "format" else None
+    return "cuda" if text is not None and text.startswith("cuda:") else ""
