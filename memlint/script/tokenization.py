@@ -24,6 +24,7 @@ from memlint.flow.following import uses_of
 from memlint.script.called import Call
 from memlint.script.calls import Host, Trainer
 from memlint.script.datasets import all_datasets_of, datasets_of
+from memlint.script.forward_passes import steps_of
 from memlint.script.guesses import is_held_out_name, may_be_held_out
 from memlint.script.lengths import FROM_TEXT, TOKENIZING_METHODS, is_tokenizer_call
 from memlint.script.loaded_models import model_facts
@@ -96,8 +97,11 @@ class Tokenization(Record):
 
     @cached_property
     def collates_training(self) -> bool:
-        """True if it makes batches to train on, in a collator of the script's own, in every run."""
+        """True if it makes batches to train on, in a collator of the script's own or in a training
+        step, in every run."""
         script, function = self.script, self.function
+        if _is_forwarded(script, self.call.node):
+            return not script.is_in_branch(self.call.node)
         if function is None or not trains(script):
             return False
         if script.is_in_branch(self.call.node):
@@ -223,6 +227,20 @@ def _becomes_row(script: Host, node: Node) -> bool:
     given = {use.name for use in uses if use.way is Way.GIVEN}
     kept = any(use.way is Way.RETURNED for use in uses) or not given.isdisjoint(_GROWS)
     return kept and given.isdisjoint(GENERATES)
+
+
+def _is_forwarded(script: Host, node: CallNode) -> bool:
+    """True if a training step runs a model on what a call in it makes: ``model(**words(rows))``."""
+    loops = script.flow.loops_around(node)
+    steps = [step for step in steps_of(script) if step.node in loops]
+    passes = {each.call.node for step in steps for each in step.all_forwards}
+    uses = uses_of(script, node, _holds_batch) if passes else ()
+    return any(use.way is Way.GIVEN and use.call in passes for use in uses)
+
+
+def _holds_batch(use: Usage) -> bool:
+    moves = use.way is Way.METHOD and use.name in ("to", "cuda")
+    return moves or use.way in (Way.READ, Way.ITEM)
 
 
 @query
