@@ -301,8 +301,15 @@ VARIANTS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
         TORCHTUNE, "lora_llama3_2_3b", "qlora_llama3_2_3b",
         {"method": "qlora", "model": "llama3_2_3b"},
     ),
-    "a step in backward": (
+    "a step in backward, which recipes of adapters do not take": (
         TORCHTUNE, "dtype: bf16", "dtype: bf16\noptimizer_in_bwd: true",
+        {"optimizer": "AdamW_fused"},
+    ),
+    "a step in backward": (
+        TORCHTUNE,
+        "lora_llama3_2_3b\n  lora_attn_modules: [q_proj, v_proj, output_proj]\n"
+        "  apply_lora_to_mlp: true\n  lora_rank: 12\n",
+        "llama3_2_3b\noptimizer_in_bwd: true\n",
         {"optimizer": "AdamW_fused_in_backward"},
     ),
     "the checkpoint's folder": (
