@@ -109,6 +109,9 @@ def cuts_by_hand(function: ast.AST | None) -> bool:
                 return True
             case ast.keyword(arg="return_overflowing_tokens"):
                 return True
+            # ``ids.view(-1, length)``
+            case ast.Call(func=ast.Attribute(attr="view" | "reshape"), args=[_, _]):
+                return True
             # ``if len(ids) < limit:``
             case ast.Compare() if "len(" in ast.unparse(node):
                 return True
@@ -194,6 +197,14 @@ def cuts_of(function: ast.AST) -> Iterator[Cut]:
                     lower=ast.BinOp(op=ast.Mult(), right=size), upper=ast.BinOp(op=ast.Mult())
                 )
             ):
+                yield Cut("block", size, node)
+            # ``data[i * n + k : (i + 1) * n + k]``
+            case ast.Subscript(
+                slice=ast.Slice(
+                    lower=ast.BinOp(ast.BinOp(op=ast.Mult(), right=size), ast.Add(), low),
+                    upper=ast.BinOp(ast.BinOp(op=ast.Mult()), ast.Add(), also),
+                )
+            ) if ast.unparse(low) == ast.unparse(also):
                 yield Cut("block", size, node)
             case ast.Subscript(value=inner, slice=ast.Slice(lower=None, upper=upper)) if (
                 upper is not None and not isinstance(upper, ast.UnaryOp)

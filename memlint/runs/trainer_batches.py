@@ -100,9 +100,9 @@ class FedTrainer(ConfigRun):
         config = self.config
         if config is None or config.packing is not None or self.packed.is_value(True):
             return False
-        by_trl = self.trainer.kind.startswith("trl.")
-        if not (by_trl or any(self.trainer.setting(each).given for each in _PADS)):
-            return False  # its rows are stacked as they are
+        given = {name for name in (*_PADS, "packing") if self.trainer.setting(name).given}
+        if "packing" in given or not (given or self.trainer.kind.startswith("trl.")):
+            return False  # its rows are stacked as they are, or were meant to be packed
         sorted_ = any(config.setting(name).given is not False for name in _SORTED)
         engine = config.effective("use_vllm")
         beside = engine.given is not False and not engine.is_value(False)
