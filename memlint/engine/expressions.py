@@ -264,8 +264,8 @@ def binary(
         if not run.has_room(left.size + right.size):
             return UNKNOWN
         return Sequence(left.items + right.items, left.kind, node, left.open or right.open)
-    made = operations.arithmetic(run, left, right, node) if run.has_tensors else None
-    return made or with_unknown_rest(getattr(left, "value", None))
+    value = operations.arithmetic(run, left, right, node) if run.has_tensors else None
+    return value or with_unknown_rest(getattr(left, "value", None))
 
 
 def _calculated(op: ast.operator, left: Constant, right: Constant, node: ast.expr | None) -> Value:
