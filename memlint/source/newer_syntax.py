@@ -18,15 +18,20 @@ _IN_CODE = lazy_pattern(
     |^[ \t]*+type(?P<alias>[ ])[^\W\d]\w*+[ \t]*+(?=[=\[])""",
     re.VERBOSE | re.MULTILINE,
 )
+# What matters within quotes: of one line, and of several.
+_SIGNS = {1: lazy_pattern(r"[\\{\n\"']"), 3: lazy_pattern(r"[\\{\"']")}
 _OTHER = {'"': "'", "'": '"', '"""': "'''", "'''": '"""'}
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 # Fields in the format of another's, and brackets: deeper is no code that people write.
 _DEEPEST = 20
+_LONGEST = 1 << 19
 
 
 def as_older(text: str) -> str:
     """Return ``text`` in older syntax: as long, with all that stays at the same places; as it is
-    where that cannot be, or nothing is newer."""
+    where that cannot be, nothing is newer, or it is longer than people write."""
+    if len(text) > _LONGEST:
+        return text
     older = _Older(text)
     try:
         older.code()
@@ -90,9 +95,11 @@ class _Older:
     ) -> int:
         """Write what stands between quotes; returns where that ends. inner: the quotes around its
         fields; is_within: it stands in a field itself."""
-        while not self._text.startswith(quote, at):
-            sign = self._text[at]
-            if sign == "\n" and len(quote) == 1:
+        while (found := _SIGNS[len(quote)].search(self._text, at)) is not None:
+            at, sign = found.start(), found[0]
+            if self._text.startswith(quote, at):
+                return at
+            if sign == "\n":
                 raise ValueError
             if sign == "\\":
                 step = 1 if inner and self._text[at + 1] in "{}" else 2
@@ -101,7 +108,7 @@ class _Older:
                 at = self._field(at + 1, inner, depth)
             else:
                 at += 2 if self._text.startswith("{{", at) else 1
-        return at
+        raise ValueError
 
     def _field(self, at: int, around: tuple[str, ...], depth: int) -> int:
         """Write what stands between braces; returns where that ends."""
