@@ -213,6 +213,7 @@ def _check_half_logits(device: str, kernels: dict[str, Any]) -> None:
         patch.multiple(statistics, tile_operations=lambda _: operations),
         patch.object(passes, "has_triton", lambda _: True),
         patch.object(tiles.Head, "has_half_matmul", True),
+        patch.object(tiles, "_cpu_multiplies_bfloat16", lambda: True),
         patch.object(planning, "WHOLE_BYTES", 0),
     ):
         loss = cross_entropy(*leaves, target, workspace_bytes=100_000)
