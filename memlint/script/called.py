@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from copy import copy
 from functools import cached_property
+from operator import attrgetter
 from typing import Self, TypeVar
 
 from memlint.api.lookup import Api
@@ -46,6 +48,9 @@ from memlint.script.launcher import Launcher
 from memlint.source import Source, Span
 
 Made = TypeVar("Made")
+
+
+_order = attrgetter("order")
 
 
 class Call:
@@ -452,10 +457,14 @@ class Called(Evaluated):
 
     # -- in the order of the run -----------------------------------------------------------------
 
+    @cached_property
+    def _ordered(self) -> list[Invocation]:
+        return sorted(self._run.invocations, key=_order)
+
     def _invocations_between(self, first: int, last: int) -> list[Invocation]:
         """The calls that were evaluated in a stretch of the run, in order."""
-        found = [one for one in self._run.invocations if first < one.order <= last]
-        return sorted(found, key=lambda invocation: invocation.order)
+        start, end = (bisect_right(self._ordered, one, key=_order) for one in (first, last))
+        return self._ordered[start:end]
 
     def _invocations_in(self, function: Node) -> list[Invocation]:
         """The calls that the runs of a function made, those of what it calls included."""

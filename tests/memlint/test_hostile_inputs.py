@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from memlint.api.lookup import newest_tables
 from memlint.cli.main import run
+from memlint.engine.values import Invocation
 from memlint.memory.oom_log import read_log
 from memlint.memory.weights import matches
 from memlint.recipes.document import DocumentError, merged, read_document, values
@@ -16,6 +18,8 @@ from memlint.rule.findings import Finding
 from memlint.run.engine import MOST_FINDINGS, unsuppressed
 from memlint.run.jobs import Job
 from memlint.run.session import FixWork, Session
+from memlint.script import called
+from memlint.script.model import build_script
 from memlint.script.setups import _MOST
 from memlint.source import Source
 from memlint.source.diagnostics import ReadError
@@ -203,3 +207,23 @@ def test_findings_in_a_file_of_one_line_do_not_each_hold_it() -> None:
         findings = Session().check(job, text.encode()).findings
         assert len(findings) >= 400
         assert sum(len(finding.line) for finding in findings) < 1000
+
+
+def test_a_data_set_that_is_mapped_often_looks_at_no_call_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = 0
+
+    def order(invocation: Invocation) -> int:
+        nonlocal looks
+        looks += 1
+        return invocation.order
+
+    monkeypatch.setattr(called, "_order", order)
+    maps = "".join(f"rows = rows.map(lambda row: f{n}(row))\n" for n in range(2_000))
+    text = f"from trl import SFTTrainer\n{maps}SFTTrainer('gpt2', train_dataset=rows)\n"
+    script = build_script(Source("a.py", text), newest_tables())
+    (data,) = script.datasets
+    assert len(data.rows) == 2_000
+    assert data.effects is not None
+    assert looks < 50 * 2_000
