@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, TypeGuard
 
 from memlint.engine.nodes import walk
@@ -288,6 +289,8 @@ def is_local(function: ast.AST, name: str) -> bool:
     return False
 
 
+# Asked for each name of a function, one after another.
+@lru_cache(maxsize=64)
 def local_names(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> frozenset[str]:
     """Return the names that a function binds itself."""
     stored: set[str] = set()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from memlint.api.lookup import newest_tables
 from memlint.cli.main import run
+from memlint.engine import name_uses
+from memlint.engine.nodes import walk
 from memlint.engine.values import Invocation
 from memlint.memory.oom_log import read_log
 from memlint.memory.weights import matches
@@ -227,3 +231,17 @@ def test_a_data_set_that_is_mapped_often_looks_at_no_call_each_time(
     assert len(data.rows) == 2_000
     assert data.effects is not None
     assert looks < 50 * 2_000
+
+
+def test_the_names_of_a_function_are_collected_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    walks = 0
+
+    def counted(nodes: Iterable[ast.AST]) -> list[ast.AST]:
+        nonlocal walks
+        walks += 1
+        return walk(nodes)
+
+    monkeypatch.setattr(name_uses, "walk", counted)
+    (function,) = ast.parse("def f(a):\n" + "    b += 1\n" * 30).body
+    assert [name_uses.is_local(function, name) for name in "abc" * 10] == [True, True, False] * 10
+    assert walks == 1
