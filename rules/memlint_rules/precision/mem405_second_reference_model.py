@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Object, Rule, Script, Trainer, edits, fix
+from memlint.rule import Finding, Object, Rule, Script, Trainer, edits, facts, fix
 from memlint_rules.precision.reference_copies import references_of_loops
 
 _PREFERENCE = frozenset({"trl.DPOTrainer", "trl.KTOTrainer", "trl.experimental.kto.KTOTrainer"})
@@ -49,6 +49,20 @@ def _beside_adapter(script: Script, trainer: Trainer) -> Iterator[Finding]:
     )
 
 
+def _copies_policy(script: Script, trainer: Trainer) -> bool:
+    """True if the reference that a trainer is given is made of the weights that it trains."""
+    made = trainer.setting("ref_model").value
+    if not isinstance(made, Object):
+        return False
+    copy = facts.copy_of(script, made)
+    if copy is not None:
+        copied = copy.argument(0)
+        return isinstance(copied, Object) and (
+            script.model_facts(copied).load == trainer.model.load is not None
+        )
+    return script.model_facts(made).checkpoint == trainer.model.checkpoint != ""
+
+
 def _drop(script: Script, trainer: Trainer, keyword: ast.keyword | None) -> tuple[edits.Edit, ...]:
     """Edits after which the copy is neither passed nor made; none where it is used otherwise."""
     value = keyword.value if keyword is not None else next(iter(trainer.node.args[1:2]), None)
@@ -89,6 +103,13 @@ def _not_precomputed(script: Script, trainer: Trainer) -> Iterator[Finding]:
     if script.streams_data or trainer.setting("model").given is not True:
         return
     changes = edits.set_option(script, config, "precompute_ref_log_probs", "True")
+    reference = trainer.setting("ref_model")
+    if reference.given is not False and not reference.is_none:
+        # A model that is given is kept, whatever was computed with it.
+        dropped = _drop(script, trainer, trainer.keyword_node("ref_model"))
+        if len(script.training) > 1 or not dropped or not _copies_policy(script, trainer):
+            return
+        changes = (*changes, *dropped) if changes is not None else None
     yield Finding(
         script.span(trainer.node.func),
         "keeps a frozen copy of the whole policy on the GPU as reference, although its "
