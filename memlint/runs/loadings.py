@@ -68,6 +68,7 @@ _SIZES: Mapping[str, frozenset[str]] = {
     "llama": _OF_ALL | {"intermediate_size"},
     "mistral": _OF_ALL | {"intermediate_size", "num_key_value_heads"},
     "qwen2": _OF_ALL | {"intermediate_size", "num_key_value_heads"},
+    "t5": frozenset({"vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads"}),
 }
 # What the classes of transformers put on the last layer's states, by the end of their names.
 _HEADS = {

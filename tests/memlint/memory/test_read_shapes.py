@@ -112,6 +112,7 @@ SHARED = "hidden_size=512, num_hidden_layers=6, num_attention_heads=8"
         ("Llama", f"{SHARED}, intermediate_size=1376", "llama"),
         ("GPTNeoX", f"{SHARED}, intermediate_size=2048", "gpt_neox"),
         ("GPT2", "n_embd=512, n_layer=8, n_head=8", "gpt2"),
+        ("T5", "d_model=512, d_kv=64, d_ff=2048, num_layers=6, num_heads=8", "t5"),
     ],
 )
 def test_a_model_is_read_by_the_sizes_that_its_script_gives(
