@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+_PART = 2**20  # numbers of a gradient that are squared at a time
+
 
 def line_in(place: str) -> int:
     """Return the line that is at work of the script, or of a file of its folder; 0 for none."""
@@ -90,9 +92,7 @@ class Watch:
             for parameter in group["params"]
             if parameter.grad is not None
         ]
-        self._add(
-            self._squares, sum(float(each.detach().double().pow(2).sum()) for each in gradients)
-        )
+        self._add(self._squares, sum(map(_square, gradients)))
 
     def _after_step(self, optimizer: Any, *_: Any) -> None:
         before = self.steps
@@ -145,6 +145,16 @@ class Watch:
             "allocated": torch.cuda.max_memory_allocated() if on_gpu else None,
             "reserved": torch.cuda.max_memory_reserved() if on_gpu else None,
         }
+
+
+def _square(gradient: Any) -> float:
+    """Return the sum of a gradient's squares, in parts: a copy of it in float64 would be a peak."""
+    import torch
+
+    parts = [gradient.detach()]
+    if type(gradient) is torch.Tensor and gradient.is_contiguous():
+        parts = parts[0].flatten().split(_PART)
+    return float(sum(part.double().pow(2).sum() for part in parts))
 
 
 def _weights(optimizer: Any) -> list[Any]:
