@@ -17,6 +17,7 @@ from memlint.reports.readable import finding_place, plural, saving_words
 from memlint.reports.style import shown_path, visible
 from memlint.rule.file_rules import BROKEN_FILE
 from memlint.rule.registry import Choice
+from memlint.run.jobs import Job as FileJob
 from memlint.run.results import Rendered
 from memlint.run.session import Session
 from memlint.source.diagnostics import ReadError
@@ -24,6 +25,7 @@ from memlint.source.reading import read_file, read_source
 from memlint.source.roots import repository_of
 
 _GIB = 2**30
+_GPU = "h100-80gb"
 _LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
 _STATUS = {"same": 0, "moved": 1, "stops": 1, "no answer": 2}
 
@@ -64,17 +66,19 @@ def verify_command(
         click.echo("Nothing to fix, nothing to verify.", err=True)
         return 0
     click.echo(_doing(shown, fixing.fixed, before), err=True)
-    verified = verify(before, after)
+    verified = verify(before, after)._replace(predicted=None if recipe else fixing.peaks)
     facts = json.dumps(_facts(fixing.fixed, verified), indent=2) if as_json else ""
     click.echo(facts or "\n".join(_lines(fixing.fixed, verified)))
     return _STATUS[verified.verdict]
 
 
 class _Fixing:
-    """Fixes files in memory. fixed: what was fixed so far."""
+    """Fixes files in memory. fixed: what was fixed so far. peaks: the bytes of the last file's run
+    as it is, and fixed, by the memory model."""
 
     def __init__(self, codes: Sequence[str], unsafe: bool, target: str) -> None:
         self.fixed: list[Rendered] = []
+        self.peaks: tuple[int, int] | None = None
         options = Common(Choice(), target, None, False, False, None, False, True)
         self._options = options._replace(fixable=tuple(codes)) if codes else options
         self._unsafe = unsafe
@@ -101,7 +105,19 @@ class _Fixing:
             if finding.code == BROKEN_FILE.code and not may_fail:
                 raise Usage(f"{finding_place(finding)}: {finding.message}")
         self.fixed += result.fixed
+        peaks = [_peak(job, each) for each in (data, result.after or data)]
+        self.peaks = (peaks[0], peaks[1]) if all(peaks) else None
         return text, text if result.after is None else read_source(path, result.after).text
+
+
+def _peak(job: FileJob, data: bytes) -> int:
+    """Return the peak of a script's run by the memory model; 0 where it knows none."""
+    if job.pricing is None:
+        return 0
+    # Where nothing is found in a script, its run is priced for a GPU alone.
+    pricing = job.pricing._replace(gpu=job.pricing.gpu or _GPU)
+    footprint = Session().check(job._replace(pricing=pricing), data).footprint
+    return 0 if footprint is None else footprint.peak
 
 
 def _of_script(
@@ -159,7 +175,7 @@ def _lines(fixed: Sequence[Rendered], verified: Verified) -> Sequence[str]:
         lines.append(f"loss, step {index:<3}{one:>14.6f}{other:>14.6f}")
     for index, (one, other) in enumerate(zip(before.norms, after.norms, strict=False), 1):
         lines.append(f"norm, step {index:<3}{one:>14.6f}{other:>14.6f}")
-    for name, one, other, unit in _measured(before, after):
+    for name, one, other, unit in _measured(verified):
         lines.append(f"{name:14}{one:>14.2f}{other:>14.2f} {unit}")
     if before.line:
         lines.append(f"ended in line {before.line}: what comes after the last step was not run")
@@ -183,8 +199,11 @@ def _alone(verified: Verified) -> list[str]:
     return [f"the fixed script took {plural(after.steps, 'step')}: losses {losses}"]
 
 
-def _measured(before: Run, after: Run) -> Iterator[tuple[str, float, float, str]]:
+def _measured(verified: Verified) -> Iterator[tuple[str, float, float, str]]:
+    before, after = verified.before, verified.after
+    predicted = verified.predicted if before.allocated else None
     for name, one, other in (
+        ("GPU, predicted", *(predicted or (None, None))),
         ("GPU, allocated", before.allocated, after.allocated),
         ("GPU, reserved", before.reserved, after.reserved),
         ("host memory", before.host, after.host),
@@ -231,6 +250,7 @@ def _facts(fixed: Sequence[Rendered], verified: Verified) -> dict[str, Any]:
             }
             for each in fixed
         ],
+        "predicted": verified.predicted,
         "noise": verified.noise if math.isfinite(verified.noise) else None,
         "moved": verified.moved if math.isfinite(verified.moved) else None,
         "before": verified.before._asdict(),

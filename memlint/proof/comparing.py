@@ -90,13 +90,15 @@ class Run(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """Three runs. noise, moved: how far rounding and the fix move the losses, relative to them."""
+    """Three runs. noise, moved: how far rounding and the fix move the losses, relative to them.
+    predicted: the peaks of ``before`` and ``after`` by the memory model, in bytes."""
 
     before: Run
     nudged: Run
     after: Run
     noise: float
     moved: float
+    predicted: tuple[int, int] | None = None
 
     @property
     def allowed(self) -> float:

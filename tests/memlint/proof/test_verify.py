@@ -11,11 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from memlint.cli.main import run as main
 from memlint.cli.verifying import _lines
 from memlint.proof.comparing import Job, Run, Verified, sample_columns, verify
 from memlint.proof.overlay import Overlay
+from memlint.proof.watching import _PART, _square
 
 LOOP = """\
 import torch
@@ -124,6 +126,25 @@ def test_why_both_stop_is_told() -> None:
     said = "\n".join(_lines((), Verified(no, Run(), fixed, 0.0, 0.0)))
     assert "not verified: the script itself: TypeError: no `a` (line 1)" in said
     assert "the fixed script stops: ValueError: no rows (line 2)" in said
+
+
+def test_predicted_peaks_stand_above_measured_ones() -> None:
+    before = Run(steps=1, losses=(1.0,), allocated=8 << 30)
+    after = before._replace(allocated=4 << 30)
+    verified = Verified(before, before, after, 0.0, 0.0, (9 << 30, 5 << 30))
+    lines = [" ".join(line.split()) for line in _lines((), verified)]
+    at = lines.index("GPU, predicted 9.00 5.00 GiB")
+    assert lines[at + 1] == "GPU, allocated 8.00 4.00 GiB"
+    without = verified._replace(before=before._replace(allocated=None))
+    assert "predicted" not in "\n".join(_lines((), without))
+
+
+def test_squares_are_added_up_in_parts() -> None:
+    whole = torch.linspace(-1, 1, 2 * _PART + 3)
+    expected = float(whole.double().pow(2).sum())
+    for gradient in (whole, whole.view(-1, 1).T, whole[::2].repeat(2)[: len(whole)]):
+        assert _square(gradient) == pytest.approx(float(gradient.double().pow(2).sum()), rel=1e-12)
+    assert _square(whole.to_sparse()) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.matrix
