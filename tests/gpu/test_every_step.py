@@ -26,6 +26,7 @@ from tests.gpu import (
     correctness_offload,
     correctness_shared_prompt,
     correctness_streaming,
+    correctness_verify,
     harness,
 )
 from tests.gpu.harness import Step
@@ -160,6 +161,12 @@ def test_the_memory_models_runs() -> None:
 )
 def test_steps_that_take_a_device(run: Callable[[], Any]) -> None:
     assert run()
+
+
+def test_scripts_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(correctness_verify, "_verified", lambda *ignored: {"exit": 0})
+    (step,) = correctness_verify.STEPS
+    assert len(step.run()) > 10
 
 
 def test_no_module_of_steps_is_left_out() -> None:
