@@ -49,18 +49,26 @@ def _beside_adapter(script: Script, trainer: Trainer) -> Iterator[Finding]:
     )
 
 
-def _copies_policy(script: Script, trainer: Trainer) -> bool:
-    """True if the reference that a trainer is given is made of the weights that it trains."""
-    made = trainer.setting("ref_model").value
+def _given_copy(script: Script, trainer: Trainer) -> tuple[edits.Edit, ...] | None:
+    """The edits that take away the reference that a trainer is given, which keeps it whatever was
+    computed with it; None where it is no copy of the weights that are trained."""
+    reference = trainer.setting("ref_model")
+    if reference.given is False or reference.is_none:
+        return ()
+    if len(script.training) > 1 or not _is_copy(script, trainer, reference.value):
+        return None
+    return _drop(script, trainer, trainer.keyword_node("ref_model")) or None
+
+
+def _is_copy(script: Script, trainer: Trainer, made: object) -> bool:
     if not isinstance(made, Object):
         return False
     copy = facts.copy_of(script, made)
-    if copy is not None:
-        copied = copy.argument(0)
-        return isinstance(copied, Object) and (
-            script.model_facts(copied).load == trainer.model.load is not None
-        )
-    return script.model_facts(made).checkpoint == trainer.model.checkpoint != ""
+    if copy is None:
+        return script.model_facts(made).checkpoint == trainer.model.checkpoint != ""
+    copied, load = copy.argument(0), trainer.model.load
+    is_model = isinstance(copied, Object) and load is not None
+    return is_model and script.model_facts(copied).load == load
 
 
 def _drop(script: Script, trainer: Trainer, keyword: ast.keyword | None) -> tuple[edits.Edit, ...]:
@@ -103,13 +111,10 @@ def _not_precomputed(script: Script, trainer: Trainer) -> Iterator[Finding]:
     if script.streams_data or trainer.setting("model").given is not True:
         return
     changes = edits.set_option(script, config, "precompute_ref_log_probs", "True")
-    reference = trainer.setting("ref_model")
-    if reference.given is not False and not reference.is_none:
-        # A model that is given is kept, whatever was computed with it.
-        dropped = _drop(script, trainer, trainer.keyword_node("ref_model"))
-        if len(script.training) > 1 or not dropped or not _copies_policy(script, trainer):
-            return
-        changes = (*changes, *dropped) if changes is not None else None
+    dropped = _given_copy(script, trainer)
+    if dropped is None:
+        return
+    changes = (*changes, *dropped) if changes is not None else None
     yield Finding(
         script.span(trainer.node.func),
         "keeps a frozen copy of the whole policy on the GPU as reference, although its "
