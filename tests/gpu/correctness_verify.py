@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tests.gpu.harness import Result, Step
+from tests.gpu.harness import Result, Step, require
 from tests.gpu.verified_scripts import SCRIPTS, Script, Size
 
 AT_ONCE = 4
@@ -30,6 +30,7 @@ def verify_all(names: Sequence[str], size: Size | None = None, at_once: int = AT
     Raises AssertionError where a safe fix stops a script or moves what it learns; what a fix saves
     is recorded beside what was predicted.
     """
+    require("accelerate", "datasets", "libcst", "peft", "trl")
     runs = [(name, False) for name in names]
     runs += [(name, True) for name in names if SCRIPTS[name].unsafe]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(at_once) as pool:
@@ -63,7 +64,7 @@ def _verified(script: Script, size: Size | None, folder: Path, unsafe: bool) -> 
     threads = max((os.cpu_count() or 1) // AT_ONCE, 1)
     begin = time.monotonic()
     done = subprocess.run(
-        [*command, *options, "--timeout", "100", "train.py"],
+        [*command, *options, "--timeout", "150", "train.py"],
         cwd=folder,
         env={
             **os.environ,
