@@ -2,7 +2,7 @@
 
 Each case is one group: forward and backward of the scoring that TRL's GRPO loss asks for, weights
 in bfloat16 at random, checkpointed, the fused head included. `trl` is trl 1.16's own forward,
-`ours` the same call after `share_prompts`. Both run in one process in turn; the median of five.
+`ours` the same call after `share_prompts`. Both run in one process in turn; the median of a few.
 Peaks are what the step adds to the weights. A path that does not fit is recorded as such.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import statistics
+import time
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from trl.trainer.utils import add_fused_lm_head
 
 from tests.bench.shared_prompt import QWEN_7B, labels_of, rows_of
 from tests.gpu.harness import Result, Step
+from tests.gpu.offload_models import repeats_for
 
 SHAPES: dict[str, Any] = {
     "4b": lambda: Qwen3Config(
@@ -38,7 +40,6 @@ SHAPES: dict[str, Any] = {
 }
 CASES = ((4096, 256, 8), (1024, 1024, 8), (16384, 64, 8), (16384, 1024, 8), (512, 512, 8))
 TO_REACH = {(4096, 256, 8): 0.90, (16384, 64, 8): 0.95}
-ROUNDS = 5
 
 
 def model_of(shape: str, *, lora: bool) -> tuple[nn.Module, PreTrainedModel]:
@@ -60,7 +61,7 @@ def model_of(shape: str, *, lora: bool) -> tuple[nn.Module, PreTrainedModel]:
 
 
 def measured(
-    model: nn.Module, prompts: int, prompt: int, completion: int, group: int, rounds: int
+    model: nn.Module, prompts: int, prompt: int, completion: int, group: int
 ) -> dict[str, Any]:
     """Median seconds of a step and GiB that it adds, or that it does not fit."""
     ids = rows_of(prompts, group, prompt, completion, 150_000).cuda()
@@ -78,7 +79,11 @@ def measured(
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
         step()
+        torch.cuda.synchronize()
+        rounds = repeats_for(time.perf_counter() - begin)
         peak = torch.cuda.max_memory_allocated() - before
         gradients = sum(p.grad.nbytes for p in model.parameters() if p.grad is not None)
         taken = []
@@ -114,8 +119,7 @@ def compare(shape: str, *, lora: bool, cases: tuple[tuple[int, int, int], ...]) 
         for name, forward in (("trl", plain), ("ours", shared)):
             inside.forward = forward
             count.forwarded = count.repeated = 0
-            rounds = ROUNDS if prompt < 16384 else 3
-            found[name] = measured(model, 1, prompt, completion, group, rounds)
+            found[name] = measured(model, 1, prompt, completion, group)
         rho = count.repeated / max(count.forwarded, 1)
         found["rho"] = round(rho, 3)
         if "seconds" in found["trl"] and "seconds" in found["ours"]:
@@ -137,7 +141,7 @@ def eight_groups_of_sixteen() -> Result:
     """Eight prompts of 5,000 tokens with 16 completions of 256 each, 7B with LoRA, at once."""
     model, inside = model_of("7b", lora=True)
     share_prompts(inside, Sharing(), TokenCount())
-    found = measured(model, 8, 5000, 256, 16, rounds=1)
+    found = measured(model, 8, 5000, 256, 16)
     found["weights_gib"] = round(torch.cuda.memory_allocated() / 2**30, 2)
     if "out_of_memory" in found:
         raise AssertionError(f"does not fit: {found}")

@@ -1,8 +1,9 @@
-"""Runs GPU steps one by one, each in a process of its own, and writes down what each said.
+"""Runs GPU steps, each in a process of its own, and writes down what each said.
 
 Why processes: a step that runs out of memory, hangs or corrupts the CUDA context must not take the
-others with it, and peak memory must start from zero. Steps of `correctness_*.py` come first: a
-time is worth nothing before the values are right.
+others with it, and peak memory must start from zero. They are forked from one that has imported
+the libraries, which takes longer than many a step. Steps of `correctness_*.py` come first: a time
+is worth nothing before the values are right.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import json
+import math
+import multiprocessing
+import os
 import pkgutil
 import platform
 import subprocess
@@ -27,6 +31,7 @@ _PREFIXES = ("correctness_", "bench_")
 _RUNNING = "running"
 _MOST_CRASHES = 2
 _FIGURES = 6
+_LEAST_SECONDS = 20.0
 _PACKAGES = (
     "torch",
     "triton",
@@ -56,6 +61,14 @@ class NotMeasuredError(Exception):
     """A step cannot run here, as a peer is not installed; the message names what is missing."""
 
 
+class MissedError(AssertionError):
+    """A step's figures miss a bar: they are recorded beside the message."""
+
+    def __init__(self, message: str, found: Result) -> None:
+        super().__init__(message)
+        self.found = found
+
+
 def require(*modules: str) -> None:
     """Raise NotMeasuredError unless these modules can be imported."""
     for module in modules:
@@ -75,6 +88,11 @@ def step_modules() -> list[str]:
         for name in sorted(found)
         if name.startswith(prefix)
     ]
+
+
+def is_correctness(module: str) -> bool:
+    """Whether a module's steps show that values are right; the others measure time."""
+    return module.rpartition(".")[2].startswith(_PREFIXES[0])
 
 
 def load_steps(modules: Sequence[str]) -> list[tuple[str, Step]]:
@@ -98,7 +116,8 @@ def _steps_of(module: ModuleType) -> tuple[Step, ...]:
 
 
 def environment() -> Result:
-    """Device, versions and commit, for the head of the results."""
+    """Device, versions and commit, for the head of the results; device None without a GPU."""
+    # The processes of the steps are not forked from this one: it may look at the GPU.
     import torch
 
     versions: dict[str, str | None] = {}
@@ -128,11 +147,18 @@ def _commit() -> str | None:
         return None
 
 
-def run_step(module: str, step: Step, folder: Path, of: Result | None = None) -> Result:
-    """Run a step in a fresh interpreter, write `folder/<name>.json`, and return what is in it.
+def run_step(
+    module: str,
+    step: Step,
+    folder: Path,
+    of: Result | None = None,
+    left: Callable[[], float] = lambda: math.inf,
+) -> Result:
+    """Run a step in a process of its own, write `folder/<name>.json`, and return what is in it.
 
     of: the environment; what was recorded in the same one is returned without running, unless it
-    failed. A step that took the whole run down twice is failed.
+    failed. A step that took the whole run down twice is failed. left: seconds that the run has; a
+    step that they are too few for is not begun.
     """
     path = folder / f"{step.name}.json"
     former: Result = json.loads(path.read_text()) if path.exists() else {}
@@ -145,26 +171,46 @@ def run_step(module: str, step: Step, folder: Path, of: Result | None = None) ->
     if crashes >= _MOST_CRASHES:
         failure = f"the run ended {crashes} times in this step: the machine went, or was stopped"
         return _written(path, {**started, "status": "failed", "error": failure, "seconds": 0.0})
+    seconds = min(60 * step.minutes, left())
+    if seconds < min(_LEAST_SECONDS, 60 * step.minutes):
+        return {**started, "status": "not begun", "error": "no time was left", "seconds": 0.0}
     _written(path, {**started, "status": _RUNNING})
-    return _written(path, {**started, **_outcome(module, step, folder / f"{step.name}.child")})
+    return _written(path, {**started, **_outcome(module, step, path.with_suffix(""), seconds)})
 
 
-def _outcome(module: str, step: Step, path: Path) -> Result:
-    """What the interpreter left, or how it ended."""
-    command = [sys.executable, "-m", PACKAGE, "--child", module, step.name, str(path)]
-    path.unlink(missing_ok=True)
+def _outcome(module: str, step: Step, path: Path, seconds: float) -> Result:
+    """What the process left, or how it ended."""
+    record, told = path.with_suffix(".child"), path.with_suffix(".told")
+    record.unlink(missing_ok=True)
     begin = time.monotonic()
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=step.minutes * 60, check=False
-        )
-        told = (done.stdout + done.stderr)[-4000:]
-        failure: Result = {"status": "failed", "error": f"exit status {done.returncode}: {told}"}
-    except subprocess.TimeoutExpired:
-        failure = {"status": "failed", "error": f"took longer than {step.minutes} minutes"}
-    record: Result = json.loads(path.read_text()) if path.exists() else failure
-    path.unlink(missing_ok=True)
-    return {**record, "seconds": round(time.monotonic() - begin, 1)}
+    # A server that forks is started anew where it ended with a run that was interrupted.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([f"{PACKAGE}.imported"])
+    process = context.Process(target=_in_child, args=(module, step.name, record, told))
+    process.start()
+    process.join(seconds)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        failure: Result = {"status": "failed", "error": f"took longer than {seconds:.3g} seconds"}
+    else:
+        end = told.read_text(errors="replace")[-4000:] if told.exists() else ""
+        failure = {"status": "failed", "error": f"exit status {process.exitcode}: {end}"}
+    found: Result = json.loads(record.read_text()) if record.exists() else failure
+    record.unlink(missing_ok=True)
+    return {**found, "seconds": round(time.monotonic() - begin, 1)}
+
+
+def _in_child(module: str, name: str, record: Path, told: Path) -> None:
+    """Run a step where the libraries are imported already, what it prints written to a file."""
+    file = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(file, stream)
+    if "torch" in sys.modules and sys.modules["torch"].cuda._is_in_bad_fork():
+        # Something that was imported has touched the GPU, which a forked process then cannot.
+        command = [sys.executable, "-m", PACKAGE, "--child", module, name, str(record)]
+        os.execv(sys.executable, command)
+    sys.exit(run_child(module, name, record))
 
 
 def _written(path: Path, record: Result) -> Result:
@@ -185,6 +231,8 @@ def run_child(module: str, name: str, path: Path) -> int:
         record = {"status": "ok", "result": step.run()}
     except NotMeasuredError as error:
         record = {"status": "not measured", "error": str(error)}
+    except MissedError as error:
+        record = {"status": "failed", "error": str(error), "result": error.found}
     except Exception:
         record = {"status": "failed", "error": traceback.format_exc()[-4000:]}
     path.write_text(json.dumps(record))

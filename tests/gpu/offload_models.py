@@ -70,6 +70,11 @@ def batch(shape: Shape, tokens: int, device: str) -> Tensor:
     return torch.randint(0, shape.vocabulary, (1, tokens), generator=generator).to(device)
 
 
+def repeats_for(seconds: float) -> int:
+    """How often a step that takes so long is timed: within some 10 seconds, 2 to 5 times."""
+    return max(2, min(5, int(10 / max(seconds, 1e-3))))
+
+
 def synchronize(device: str) -> None:
     if device != "cpu":
         torch.cuda.synchronize()
@@ -82,12 +87,14 @@ def free(device: str) -> None:
         torch.cuda.reset_peak_memory_stats()
 
 
-def measured(
-    step: Callable[[], Any], device: str, *, warmups: int = 2, repeats: int = 5
-) -> dict[str, float]:
-    """Median seconds of a step and the allocator's peak in GiB."""
-    for _ in range(warmups):
-        step()
+def measured(step: Callable[[], Any], device: str) -> dict[str, float]:
+    """Median seconds of a step and the allocator's peak in GiB; long steps are repeated less."""
+    step()
+    synchronize(device)
+    start = time.perf_counter()
+    step()
+    synchronize(device)
+    repeats = repeats_for(time.perf_counter() - start)
     free(device)
     seconds = []
     for _ in range(repeats):
