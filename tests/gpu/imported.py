@@ -1,9 +1,11 @@
-"""What the process has imported that the steps are forked from; what is not installed, not."""
+"""What the process has imported that the steps are forked from: libraries, and all steps."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+
+from tests.gpu import harness
 
 for _name in (
     "torch._dynamo",
@@ -11,8 +13,8 @@ for _name in (
     "transformers.models.llama.modeling_llama",
     "peft",
     "trl.trainer.utils",
-    "memlint_runtime",
+    *harness.step_modules(),
 ):
-    # A step that wants the module says why it cannot be imported.
+    # A step that wants what cannot be imported says so itself.
     with contextlib.suppress(Exception):
         importlib.import_module(_name)
