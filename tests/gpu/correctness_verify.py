@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tests.gpu.harness import Result, Step, require
+from tests.gpu.harness import MissedError, Result, Step, require
 from tests.gpu.verified_scripts import SCRIPTS, Script, Size
 
 AT_ONCE = 4
@@ -27,7 +27,7 @@ _GIB = 2**30
 def verify_all(names: Sequence[str], size: Size | None = None, at_once: int = AT_ONCE) -> Result:
     """Verify each script with its safe fixes, then those that name them with unsafe ones.
 
-    Raises AssertionError where a safe fix stops a script or moves what it learns; what a fix saves
+    Raises MissedError where a safe fix stops a script or moves what it learns; what a fix saves
     is recorded beside what was predicted.
     """
     require("accelerate", "datasets", "libcst", "peft", "trl")
@@ -50,7 +50,8 @@ def verify_all(names: Sequence[str], size: Size | None = None, at_once: int = AT
     }
     if wrong:
         ratios = {name: one.get("ratio") for name, one in results.items()}
-        raise AssertionError(f"safe fixes stop or move: {json.dumps(wrong)}; {json.dumps(ratios)}")
+        said = f"safe fixes stop or move: {json.dumps(wrong)}; {json.dumps(ratios)}"
+        raise MissedError(said, dict(results))
     return dict(results)
 
 
