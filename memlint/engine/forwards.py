@@ -41,6 +41,7 @@ class ForwardRun:
     loops: the loops around it, outermost first, those of callers included.
     called: whether the script reaches it from its top.
     guessed: whether its function ran with unknown arguments, as nothing had called it by then.
+    hook: the method around it that a library's trainer calls in every step.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class ForwardRun:
         self.function = run.function
         self.called = run.called
         self.guessed = run.guessed
+        self.hook = run.hook
         self.order = invocation.order
         self.output: Output | None = None
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _PARTS = (
     *("scope", "function", "returns", "contexts", "branches", "loops", "loop_nest", "stars"),
-    *("called", "guessed", "method"),
+    *("called", "guessed", "method", "hook"),
 )
 frame_of = attrgetter(*_PARTS)
 

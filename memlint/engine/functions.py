@@ -22,7 +22,7 @@ from memlint.engine.imported import project_value
 from memlint.engine.project import is_elsewhere
 from memlint.engine.setters import forget_what_others_set
 from memlint.engine.tensors import Output, derived, note, tensors_in
-from memlint.engine.uncalled import TRAINING_HOOKS
+from memlint.engine.uncalled import GET_MODEL, TRAINING_HOOKS
 from memlint.engine.values import (
     UNKNOWN,
     Binding,
@@ -224,6 +224,9 @@ def _call_unknown(run: Interpreter, callee: Value, invocation: Invocation) -> Va
     kind = receiver.type if isinstance(receiver, Object) else None
     invocation.name = f"{kind or '?'}.{method}" if method else "?"
     run.invocations.append(invocation)
+    made = run.method.bound if run.method is not None and method == "__init__" else None
+    if isinstance(made, Object) and made.cls is not None:
+        _note_model(run, made.cls, invocation)
     value = operations.method(run, invocation, method) if run.has_tensors and method else None
     if value is None:
         effect = run.effects.get(f".{method}")
@@ -430,6 +433,8 @@ def _construct(run: Interpreter, made: Object, cls: Class, invocation: Invocatio
         invocation.open_keywords = made.open
     elif run.class_binding(cls, "__init__") is not None:
         made.open = invocation.open_keywords = True
+    if not isinstance(init, Function):
+        _note_model(run, cls, invocation)
 
 
 def _hides_keywords(cls: Class, library: str | None) -> bool:
@@ -445,6 +450,29 @@ def _finish(run: Interpreter, made: Object, invocation: Invocation) -> None:
     if isinstance(after, Function) and can_follow(run, after):
         call = ast.copy_location(ast.Call(invocation.node.func, [], []), invocation.node)
         call_function(run, after, Invocation(call, "", run._order))
+
+
+def _note_model(run: Interpreter, cls: Class, invocation: Invocation) -> None:
+    """Note the model that a library's trainer gets, from the constructor of a class or as its."""
+    given = run.argument(invocation, 0, "model")
+    family = [cls]
+    for one in family:  # grows meanwhile
+        run.models_given.setdefault(one.node, []).append(given.value if given else UNKNOWN)
+        family += [base for base in one.bases if isinstance(base, Class)]
+
+
+def _bind_model(run: Interpreter, owner: Class, parameters: list[ast.arg]) -> None:
+    """Bind what is the model in a method of a trainer: a parameter, and ``self.model``."""
+    models = run.models_given.get(owner.node)
+    if parameters and models:
+        run.bind(parameters[0].arg, merge(models))
+        run.set_binding(run.selves[owner.node], "model", Binding(merge(models)))
+
+
+def _hook_of_trainer(function: Function) -> str:
+    """The name of a method that a library's trainer may call; empty for what is none."""
+    owner = library_base(function.owner) if function.owner is not None else None
+    return getattr(function.node, "name", "") if (owner or "").endswith("Trainer") else ""
 
 
 def can_follow(run: Interpreter, function: Function) -> bool:
@@ -474,6 +502,10 @@ def call_function(run: Interpreter, function: Function, invocation: Invocation |
     elif run.handed_over:
         forget_what_others_set(run, function, run.handed_over)
     bind_parameters(run, function, invocation)
+    hook = _hook_of_trainer(function)
+    if invocation is None and function.owner is not None and hook in GET_MODEL:
+        _bind_model(run, function.owner, node.args.args[1:2])
+    run.hook = node if hook in TRAINING_HOOKS else run.hook
     unreachable = run.state.unreachable
     run.state.unreachable = False
     _run_body(run, node)
@@ -517,7 +549,7 @@ def _enter_uncalled(run: Interpreter, function: Function) -> None:
     if function.owner is not None:
         name = getattr(function.node, "name", "")
         modes.enter_hook(run, name)
-        if name in TRAINING_HOOKS and (library_base(function.owner) or "").endswith("Trainer"):
+        if _hook_of_trainer(function) in TRAINING_HOOKS:
             # A library calls it, whoever else does.
             run.guessed = False
     if _is_run_each_step(function):

@@ -150,6 +150,10 @@ class Interpreter:
         self.stars_of: dict[int, tuple[str, ...]] = {}
         # The instance that methods which nothing calls are run on.
         self.selves: dict[ast.ClassDef, Object] = {}
+        # The models that trainers of the script's own classes are made with, and the method of one
+        # that runs and that a library calls in every step.
+        self.models_given: dict[ast.ClassDef, list[Value]] = {}
+        self.hook: ast.AST | None = None
         # What each loop's body binds: a function's loops are met at each of its runs.
         self.stored_names: dict[ast.AST, frozenset[str]] = {}
         self._order = 0

@@ -12,8 +12,9 @@ from memlint.engine.values import Function, FunctionNode
 EVALUATION_HOOKS = frozenset(
     {"prediction_step", "evaluation_loop", "validation_step", "test_step", "predict_step"}
 )
-# Methods that the trainers of transformers and TRL call in every step.
-TRAINING_HOOKS = frozenset({"training_step", "compute_loss"})
+# Methods that the trainers of transformers and TRL call in every step, and all that get the model.
+TRAINING_HOOKS = frozenset({"training_step", "compute_loss", "get_batch_loss_metrics"})
+GET_MODEL = TRAINING_HOOKS | {"prediction_step"}
 # What data loaders call of a data set, which another method may make.
 _OF_ITEMS = frozenset({"__getitem__", "__iter__"})
 _WORD = re.compile(r"\w+")

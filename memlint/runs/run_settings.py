@@ -92,7 +92,7 @@ def settings_of(script: Script) -> dict[str, Any] | None:
     gone = [one for one in script.trainers if one.trains and _trains_values(one)]
     if training := script.training or gone:
         return settings_of_trainer(script, training[-1])
-    trains = script.loops or any(one.in_training_step for one in script.all_forwards)
+    trains = script.loops or any(one.steps for one in script.all_forwards)
     return settings_of_loop(script) if trains else None
 
 
@@ -314,14 +314,14 @@ def _trained_load(script: Script) -> Call | None:
     trained = {one.load.node for one in script.loop_models}
     frozen = {load.node for load in frozen_loads(script)}
     loads = [load for load in script.model_loads if load.node not in frozen]
-    steps = [forward for forward in script.all_forwards if forward.in_training_step]
+    steps = [forward for forward in script.all_forwards if forward.steps]
     more = [load for forward in steps for load in forward.facts.loads if load.node not in frozen]
     return next(reversed([one for one in loads if one.node in trained] or loads or more), None)
 
 
 def _precision_of_loop(script: Script) -> Options:
     models = [forward for one in script.loop_models for forward in one.forwards]
-    steps = [forward for forward in script.all_forwards if forward.in_training_step]
+    steps = [forward for forward in script.all_forwards if forward.steps]
     mixed = {forward.autocast for forward in models or steps}
     name = dtype_in(str(next(iter(mixed)))) if len(mixed) == 1 else None
     name = accelerated(script) or name

@@ -208,7 +208,8 @@ class Forward:
 
     @property
     def in_training_step(self) -> bool:
-        return bool(self.steps)
+        """True if a training step runs it: of a loop, or one that a trainer calls."""
+        return bool(self.steps) or any(run.hook is not None for run in self.runs)
 
     @property
     def called_as(self) -> str:

@@ -121,7 +121,7 @@ def _facts_of_trained(script: Host, forward: Forward) -> ModelFacts:
 
 def _is_trained(forward: Forward, facts: ModelFacts) -> bool:
     return (
-        forward.in_training_step
+        bool(forward.steps)
         and forward.records_gradients
         and forward.training is not False
         and forward.certainty is Certainty.DEFINITE

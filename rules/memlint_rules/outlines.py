@@ -24,7 +24,7 @@ SETS: tuple[tuple[str, ...], ...] = (
     ("compute_metrics",),
     ("liger",),
     ("offload", "save_on_cpu"),
-    ("labels=",),
+    ("labels",),
     ("hidden_state", "logits"),
     ("logits",),
     ("Arguments", "Config", "checkpoint", "prepare_model_for_kbit_training"),

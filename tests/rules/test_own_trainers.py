@@ -210,3 +210,43 @@ Preferring(model=model, train_dataset=rows, tokenizer=tokenizer).train()
     monkeypatch.setattr("memlint.engine.functions.MAX_STATEMENTS", 0)
     rules = load(["MEM901"])
     assert check_source(Source("a.py", text), rules, Api(newest())) == []
+
+
+DISTILS = """
+    from transformers import Trainer
+    class Tutor(Trainer):
+        def __init__(self, share, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.share = share
+        def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
+            answer = model(**{"input_ids": inputs["ids"], "labels": inputs["ids"]})
+            return self.share * distil(answer.logits)
+"""
+BUILDS = """
+    from transformers import {kind}, TrainingArguments
+    from tutor import Tutor
+    net = {kind}.from_pretrained("Qwen/Qwen3-0.6B")
+    Tutor(0.5, model=net, args=TrainingArguments("o"), train_dataset=rows).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kinds", "told"),
+    [
+        (["AutoModelForCausalLM"], True),
+        (["AutoModelForTokenClassification"], False),
+        (["AutoModelForCausalLM", "AutoModelForTokenClassification"], False),
+    ],
+)
+def test_the_model_of_a_trainer_that_other_files_make(
+    kinds: list[str], *, told: bool, tmp_path: Path
+) -> None:
+    files = {"tutor.py": DISTILS} | {f"{one}.py": BUILDS.format(kind=one) for one in kinds}
+    assert ("MEM208" in codes(reported(tmp_path, files)["tutor.py"])) is told
+
+
+def test_a_trainer_of_another_file_that_wraps_its_model(tmp_path: Path) -> None:
+    wraps = DISTILS.replace("*args, **kwargs):", "model, **kwargs):", 1)
+    wraps = wraps.replace("__init__(*args, ", "__init__(model=Wrapped(model), ")
+    files = {"tutor.py": wraps, "go.py": BUILDS.format(kind="AutoModelForCausalLM")}
+    assert "MEM208" not in codes(reported(tmp_path, files)["tutor.py"])

@@ -15,18 +15,21 @@ _EVALUATION_HOOKS = ("compute_metrics", "preprocess_logits_for_metrics", "comput
 
 def check(script: Script) -> Iterator[Finding]:
     for field in _FIELDS:
-        findings = list(_requests(script, field))
-        if findings and not facts.may_read_output(script, field):
-            yield from findings
+        read = facts.may_read_output(script, field)
+        for forward in script.forwards:
+            if _asks(script, forward, field) and not (read and _may_read(script, forward, field)):
+                yield _in_call(script, forward.call, field, outlives=forward.outlives_backward)
+        if not read and not _evaluation_gets_all(script):
+            yield from _of_models(script, field)
 
 
-def _requests(script: Script, field: str) -> Iterator[Finding]:
+def _asks(script: Script, forward: facts.Forward, field: str) -> bool:
+    asked = forward.option(f"output_{field}") is True
+    return asked and forward.in_training_step and _known(script, forward)
+
+
+def _of_models(script: Script, field: str) -> Iterator[Finding]:
     option = f"output_{field}"
-    for forward in script.forwards:
-        if forward.option(option) is True and forward.in_training_step and _known(script, forward):
-            yield _in_call(script, forward.call, field, outlives=forward.outlives_backward)
-    if _evaluation_gets_all(script):
-        return
     for load in script.model_loads:
         if load.setting(option).value is True and script.trains_model(load):
             yield _in_call(script, load, field, outlives=False)
@@ -46,8 +49,13 @@ def _requests(script: Script, field: str) -> Iterator[Finding]:
 
 def _known(script: Script, forward: facts.Forward) -> bool:
     """True if the model is one of transformers, as far as the script says."""
-    load = forward.facts.load
-    return load.name.startswith("transformers.") if load else bool(script.model_loads)
+    names = [load.name for load in forward.facts.loads]
+    known = all(name.startswith("transformers.") for name in names)
+    return known and bool(names or script.model_loads)
+
+
+def _may_read(script: Script, forward: facts.Forward, field: str) -> bool:
+    return any(field in name for name in script.fields_read(forward) or (field,))
 
 
 def _evaluation_gets_all(script: Script) -> bool:

@@ -20,7 +20,7 @@ def _is_training_loss(forward: facts.Forward) -> bool:
     """True if a hand-written step trains a language model on the loss that it computes itself."""
     if forward.own or forward.facts.is_toy or not forward.facts.computes_causal_loss:
         return False
-    return forward.in_training_step and forward.computes_loss and forward.records_gradients
+    return bool(forward.steps) and forward.computes_loss and forward.records_gradients
 
 
 def _cross_entropies(script: Script) -> Iterator[Finding]:

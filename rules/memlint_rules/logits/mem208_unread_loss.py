@@ -2,19 +2,22 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Rule, Script, Skip, edits, facts, fix, triggers
+from memlint.rule import Finding, Rule, Script, Skip, facts, fix, places, triggers
 
 
 def check(script: Script) -> Iterator[Finding]:
     for forward in script.forwards:
-        labels = forward.call.keyword_node("labels")
-        if labels is None or not _computes_loss(forward) or not _ignores_loss(script, forward):
+        labels = places.place_of(script, forward.call.setting("labels"))
+        value = labels.value if labels is not None and _computes_loss(forward) else None
+        if labels is None or value is None or not _ignores_loss(script, forward):
             continue
+        # A dict that is made before the call may be read by others.
+        within = forward.span.contains(script.span(labels.owner))
         yield Finding(
-            script.span(labels.value),
+            script.span(value),
             "`labels` make the model compute a cross entropy that nobody reads: a float32 copy of "
             "all logits, 0.5 GiB for each 1,024 tokens of a vocabulary of 128k",
-            fix("Remove `labels`", (edits.RemoveKeyword(forward.call.span, "labels"),)),
+            fix("Remove `labels`", labels.removed() if within else None),
         )
 
 
@@ -37,5 +40,5 @@ RULE = Rule(
     summary="labels given to a causal model whose loss nobody reads",
     check=check,
     skips=(Skip.UNSLOTH, Skip.LEARNED_PROMPTS, Skip.TESTS),
-    triggers=(triggers.STEPS, frozenset({"labels="}), frozenset({"logits", "hidden_state"})),
+    triggers=(triggers.STEPS, frozenset({"labels"}), frozenset({"logits", "hidden_state"})),
 )

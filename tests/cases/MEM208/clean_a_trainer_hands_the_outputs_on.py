@@ -1,0 +1,12 @@
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+
+class Tutor(Trainer):
+    def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
+        answer = model(**{"input_ids": inputs["input_ids"], "labels": inputs["labels"]})
+        loss = distil(answer.logits, inputs["told"])
+        return (loss, answer) if return_outputs else loss
+
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+Tutor(model=model, args=TrainingArguments("out"), train_dataset=rows).train()
