@@ -17,7 +17,7 @@ from memlint_runtime import (
 from memlint_runtime.offload import ActivationOffload
 
 from tests.gpu.harness import Result, Step
-from tests.gpu.offload_models import SMALL, Shape, batch, llama, synchronize
+from tests.gpu.offload_models import SMALL, Shape, batch, deterministic, llama, synchronize
 
 OPTIONS: dict[str, dict[str, int]] = {
     "everything": {},
@@ -36,6 +36,7 @@ def _gradients(model: Any, ids: torch.Tensor, context: Any) -> list[torch.Tensor
     return found
 
 
+@deterministic()
 def bit_equal(shape: Shape, tokens: int, device: str) -> Result:
     """Three steps of each way of offloading against none; embeddings frozen (atomic adds)."""
     model = llama(shape, device)
@@ -135,6 +136,7 @@ def everything_together(shape: Shape, tokens: int, device: str) -> Result:
     return {"worst_relative_difference": worst, "last_losses": [v[-1] for v in losses.values()]}
 
 
+@deterministic()
 def optimizer_on_the_host(shape: Shape, tokens: int, device: str) -> Result:
     """Six updates of two micro-batches with states and gradients on the host, in small buckets:
     parameters and states are those of the plain optimizer; embeddings frozen (atomic adds)."""

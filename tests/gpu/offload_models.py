@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +70,22 @@ def batch(shape: Shape, tokens: int, device: str) -> Tensor:
     """Token ids [1, tokens]."""
     generator = torch.Generator().manual_seed(1)
     return torch.randint(0, shape.vocabulary, (1, tokens), generator=generator).to(device)
+
+
+@contextlib.contextmanager
+def deterministic() -> Iterator[None]:
+    """What a GPU adds up in any order, the backward of flash attention above all, in one order."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    # Filling new buffers would write into those that a copy is on its way to.
+    fill, torch.utils.deterministic.fill_uninitialized_memory = (
+        torch.utils.deterministic.fill_uninitialized_memory, False,
+    )  # fmt: skip
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+        torch.utils.deterministic.fill_uninitialized_memory = fill
 
 
 def repeats_for(seconds: float) -> int:

@@ -3,7 +3,7 @@
 joined     Flash kernels below autograd, their parts merged by log-sum-exp; no memory but the
            output. CPU: all but soft caps. CUDA: half precision, no soft cap; windows where nothing
            branches. Sinks join as one more term of the merged log-sum-exp.
-flex       CUDA; all features and types; a block mask.
+flex       CUDA; all features and types, heads of 16 and more; a block mask.
 blockwise  Anywhere; all features; plain operations, a block of queries at a time. Exact and slow.
 dense      Anywhere; all features; a T x T mask: the oracle, for tests.
 
@@ -100,13 +100,14 @@ class ForestAttention:
         if self.forced is not None:
             return self.forced
         window = self.window_that_counts(window)
-        if query_THD.device.type == "cpu":
-            return "joined" if softcap is None else "blockwise"
         if not query_THD.is_cuda:
-            return "blockwise"
+            on_cpu = query_THD.device.type == "cpu"
+            return "joined" if on_cpu and softcap is None else "blockwise"
         if flash_serves(query_THD, value_TKD) and self._runs_serve(window, softcap):
             return "joined"
-        return "flex" if _TRITON else "blockwise"
+        # PyTorch's Flex kernel refuses smaller heads, which models made for tests have.
+        flex_serves = _TRITON and min(query_THD.shape[-1], value_TKD.shape[-1]) >= 16
+        return "flex" if flex_serves else "blockwise"
 
     def _runs_serve(self, window: int | None, softcap: float | None) -> bool:
         """True if the runs of flash kernels on CUDA serve, and are not too many."""
@@ -157,10 +158,10 @@ class ForestAttention:
         outside: tuple[Tensor, Tensor] | None,
     ) -> Tensor:
         device = query.device
+        if path == "dense" and outside is not None:
+            raise ValueError("attention path 'dense' takes no outside prefix: choose another")
         if path == "dense":
-            if outside is not None:
-                raise ValueError("attention path 'dense' takes no outside prefix: choose another")
-            mask = self._kept(("dense", device, window), self._dense_mask, device, window)
+            mask = self._kept((path, device, window), self._dense_mask, device, window)
             return attend_dense_packed(
                 query, key, value, mask, scale=scale, softcap=softcap, sinks=sinks
             )
@@ -181,16 +182,12 @@ class ForestAttention:
         # Flash kernels want one head dimension; a narrower value is padded with zeros.
         missing = query.shape[-1] - value.shape[-1] if path == "joined" else 0
         prefix_key, prefix_value = outside or (None, None)
+        if prefix_value is not None:
+            prefix_value = _widen(prefix_value, missing)
         out = joined_attention(
-            query,
-            key,
-            _widen(value, missing),
-            parts,
-            scale=scale,
-            sinks_H=sinks,
-            prefix_key_PKD=prefix_key,
-            prefix_value_PKD=None if prefix_value is None else _widen(prefix_value, missing),
-        )
+            query, key, _widen(value, missing), parts, scale=scale, sinks_H=sinks,
+            prefix_key_PKD=prefix_key, prefix_value_PKD=prefix_value,
+        )  # fmt: skip
         return out[..., : value.shape[-1]]
 
     def _require_joinable(

@@ -374,7 +374,7 @@ def test_choice_of_path_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_TRITON", True)
     monkeypatch.setattr(engine, "flash_serves", lambda query, value: query.dtype == torch.half)
     monkeypatch.setattr(Tensor, "is_cuda", True)
-    half = torch.empty(4, 2, 8, dtype=torch.half, device="meta")
+    half = torch.empty(4, 2, 16, dtype=torch.half, device="meta")
     chosen = {
         name: [
             ForestAttention(FORESTS[name]).choose_path(half, half, window=window, softcap=cap)
@@ -390,6 +390,9 @@ def test_choice_of_path_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ForestAttention(FORESTS["documents"]).choose_path(half.float(), half) == "flex"
     after_prefix = ForestAttention(FORESTS["documents"], prefix_tokens=3)
     assert after_prefix.choose_path(half, half, window=2) == "flex"
+    # Heads that its kernel refuses.
+    assert after_prefix.choose_path(half, half[..., :8], window=2) == "blockwise"
+    assert after_prefix.choose_path(half[..., :8], half[..., :8], window=2) == "blockwise"
 
 
 def test_window_that_no_row_outgrows_is_no_window() -> None:
