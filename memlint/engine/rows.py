@@ -22,6 +22,7 @@ from memlint.engine.values import (
     Sequence,
     Symbol,
     Value,
+    merge,
     options,
 )
 
@@ -114,15 +115,9 @@ def _run_mapped(run: Interpreter, invocation: Invocation, rows: Rows, function: 
     call = Invocation(
         invocation.node, "map", invocation.order, loops=run.loop_nest, function=run.function
     )
-    call.arguments = (UNKNOWN,)
-    for name in ("with_indices", "with_rank"):
-        binding = invocation.keywords.get(name)
-        if (
-            binding is not None
-            and isinstance(binding.value, Constant)
-            and binding.value.value is True
-        ):
-            call.arguments = (*call.arguments, UNKNOWN)
+    more = map(invocation.keywords.get, ("with_indices", "with_rank"))
+    counted = [one for one in more if one is not None and one.value == Constant(True)]
+    call.arguments = (UNKNOWN,) * (1 + len(counted))
     given = invocation.keywords.get("fn_kwargs")
     if given is not None:
         if isinstance(given.value, Object):
@@ -145,18 +140,15 @@ def _run_mapped(run: Interpreter, invocation: Invocation, rows: Rows, function: 
     rows.last = run._order
 
 
-def _keep(run: Interpreter, invocation: Invocation) -> Value | None:
+def _keep(run: Interpreter, invocation: Invocation) -> Rows | None:
     if not _are_rows(invocation.receiver):
         return None
     return made(run, Rows(invocation.name.rpartition(".")[2], invocation, invocation.receiver))
 
 
 def _filter(run: Interpreter, invocation: Invocation) -> Value | None:
-    if not _are_rows(invocation.receiver):
-        return None
-    rows = made(run, Rows("filter", invocation, invocation.receiver))
-    given = run.argument(invocation, 0, "function")
-    if given is not None and len(options(given.value)) == 1:
+    rows, given = _keep(run, invocation), run.argument(invocation, 0, "function")
+    if rows is not None and given is not None and len(options(given.value)) == 1:
         rows.function = given.value
     return rows
 
@@ -189,12 +181,18 @@ def split_of(run: Interpreter, rows: Rows, key: str) -> Rows:
 
 def _split(run: Interpreter, invocation: Invocation) -> Value | None:
     """``random_split(data, lengths)``."""
-    source = invocation.arguments[0] if invocation.arguments else None
-    lengths = invocation.arguments[1] if len(invocation.arguments) > 1 else None
+    source, lengths = [*invocation.arguments, None, None][:2]
     if source is None or not isinstance(lengths, Sequence) or lengths.open:
         return None
     rows = [made(run, Rows("random_split", invocation, source)) for _ in lengths.items]
     return Sequence(tuple(rows), "list")
+
+
+def _parts(run: Interpreter, invocation: Invocation) -> Value | None:
+    """``Subset(data, places)``, ``ConcatDataset([data, more])``."""
+    given = (*invocation.arguments, *(one.value for one in invocation.keywords.values()))[:1]
+    rows = given[0].items if given and isinstance(given[0], Sequence) else given
+    return made(run, Rows("parts", invocation, merge(rows))) if rows else None
 
 
 def row_effects() -> dict[str, CallEffect]:
@@ -204,4 +202,5 @@ def row_effects() -> dict[str, CallEffect]:
     table |= {f".{name}": _keep for name in KEEPS_ROWS}
     table[".filter"] = _filter
     table["torch.utils.data.random_split"] = _split
+    table |= {f"torch.utils.data.{name}": _parts for name in ("Subset", "ConcatDataset")}
     return table

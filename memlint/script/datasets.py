@@ -18,6 +18,7 @@ from memlint.engine.project import is_elsewhere
 from memlint.engine.rows import KEEPS_ROWS, Rows
 from memlint.engine.values import (
     ABSENT,
+    Class,
     Constant,
     Function,
     FunctionNode,
@@ -139,6 +140,13 @@ class Dataset(Record):
         return not self.does(Lengths.PADDED, Lengths.CUT, Lengths.UNKNOWN)
 
     @property
+    def _of_own_classes(self) -> list[Class]:
+        """The classes of the script that make its rows."""
+        begins = (one for one in (*options(self.value), *self._chain[1]) if isinstance(one, Object))
+        found = {one.cls.node: one.cls for one in begins if one.cls is not None}
+        return list(found.values())
+
+    @property
     def load(self) -> Call | None:
         """The call that loads its rows, where the script does."""
         chain = self._chain[0]
@@ -155,7 +163,7 @@ class Dataset(Record):
             for part in (rows, *rows.applied)
             if (one := _preparation(self.script, part)) is not None
         ]
-        found += _own_items(self.script, self.value)
+        found += _own_items(self.script, self._of_own_classes)
         found += _collation(self.script, self.collator)
         return tuple(found)
 
@@ -169,11 +177,10 @@ class Dataset(Record):
                 continue
             for part in (rows, *rows.applied):
                 yield from script._invocations_between(part.first, part.last)
-        for value in options(self.value):
-            if isinstance(value, Object) and value.cls is not None and not isinstance(value, Rows):
-                for method in methods_of(value.cls):
-                    if method.name in _MAKE_ITEMS:
-                        yield from script._invocations_in(method)
+        for cls in self._of_own_classes:
+            for method in methods_of(cls):
+                if method.name in _MAKE_ITEMS:
+                    yield from script._invocations_in(method)
 
     @property
     def fillings(self) -> Iterator[Invocation]:
@@ -281,16 +288,14 @@ def _here(effect: Effect, applied: CallNode) -> Effect:
     return Effect(effect.kind, effect.tokens, applied, None)
 
 
-def _own_items(script: Host, value: Value) -> Iterator[Preparation]:
-    """What the script's own data set class does when it is made and when items are read."""
-    for one in options(value):
-        if not isinstance(one, Object) or one.cls is None or isinstance(one, Rows):
-            continue
-        for method in methods_of(one.cls):
+def _own_items(script: Host, classes: list[Class]) -> Iterator[Preparation]:
+    """What the script's own data set classes do when they are made and when items are read."""
+    for cls in classes:
+        for method in methods_of(cls):
             if method.name in _MAKE_ITEMS:
                 effects = tuple(effects_of(script, method, script._invocations_in(method)))
-                if is_named_for_blocks(one.cls.node):
-                    effects += (Effect(Lengths.CUT, None, one.cls.node),)
+                if is_named_for_blocks(cls.node):
+                    effects += (Effect(Lengths.CUT, None, cls.node),)
                 yield Preparation("items", None, method, effects)
 
 

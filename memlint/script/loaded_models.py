@@ -253,9 +253,14 @@ def copy_of(script: Called, value: Value) -> Call | None:
 @query
 def model_loads_of(script: Called) -> tuple[Call, ...]:
     """Calls that load weights: ``from_pretrained`` of model classes of transformers."""
+    return loads_among(script.method_calls("from_pretrained"))
+
+
+def loads_among(calls: tuple[Call, ...]) -> tuple[Call, ...]:
+    """Those of calls of ``from_pretrained`` that load weights."""
     return tuple(
         call
-        for call in script.method_calls("from_pretrained")
+        for call in calls
         if call.name.startswith("transformers.")
         and any(part in call.name for part in ("Model", "For", "LMHead"))
         and not any(part in call.name for part in _NOT_MODELS)

@@ -11,7 +11,7 @@ from memlint.script.called import Call
 from memlint.script.calls import Host, Trainer
 from memlint.script.checkpointing import KBIT_PREPARATION, METHODS, switched_on, turns_on
 from memlint.script.forward_passes import all_steps_of
-from memlint.script.loaded_models import calls_on, is_language_model, model_loads_of
+from memlint.script.loaded_models import calls_on, is_language_model, loads_among, model_loads_of
 from memlint.script.restoring import names_of_device
 from memlint.script.setups import all_configs_of, all_trainers_of, all_training_of
 
@@ -204,7 +204,9 @@ def trains_language_models(script: Host) -> bool:
     """True if definitely nothing but language models is trained."""
     if all_training_of(script):
         return all(trainer.trains_language_model for trainer in all_training_of(script))
-    return bool(model_loads_of(script)) and all(map(is_language_model, model_loads_of(script)))
+    calls = script.method_calls_anywhere("from_pretrained")
+    loads = model_loads_of(script) or loads_among(calls)
+    return bool(loads) and all(map(is_language_model, loads))
 
 
 @query

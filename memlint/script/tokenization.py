@@ -89,9 +89,7 @@ class Tokenization(Record):
         if function is None:
             return False
         definition = script.definition(function)
-        if definition is not None and (
-            _makes_items(script, definition) or _is_called_for_items(script, definition)
-        ):
+        if definition is not None and _makes_items(script, definition):
             return True
         return any(_is_for_training(script, one) for one in _mapped(script, function))
 
@@ -111,7 +109,8 @@ class Tokenization(Record):
         if definition is None:
             return script.use(function).keyword in _COLLATORS
         if owner is not None and definition.name in ("__call__", "torch_call"):
-            return "ollat" in owner.name
+            trained = Purpose.TRAINING in _collated_by(script, definition)
+            return trained or "ollat" in owner.name
         return _is_collator(script, definition) and not _collates_held_out(script, definition)
 
     # -- the function around it ------------------------------------------------------------------
@@ -274,15 +273,20 @@ def _is_collator(script: Host, function: Definition) -> bool:
     return not _COLLATORS.isdisjoint(given)
 
 
-def _collates_held_out(script: Host, function: Definition) -> bool:
-    """True if a collator makes the batches of data sets that are not trained on, and no others."""
-    purposes = {
+def _collated_by(script: Host, function: Definition) -> set[Purpose]:
+    """The purposes of the data sets whose batches a collator makes."""
+    return {
         dataset.purpose
-        for dataset in datasets_of(script)
+        for dataset in all_datasets_of(script)
         if any(
             one.operation == "collate" and one.function is function for one in dataset.preparations
         )
     }
+
+
+def _collates_held_out(script: Host, function: Definition) -> bool:
+    """True if a collator makes the batches of data sets that are not trained on, and no others."""
+    purposes = _collated_by(script, function)
     if Purpose.TRAINING in purposes:
         return False
     if purposes and purposes <= {Purpose.EVALUATION, Purpose.INFERENCE}:
@@ -331,24 +335,16 @@ def _is_part(use: Usage) -> bool:
 
 
 def _makes_items(script: Host, function: Definition) -> bool:
-    makes = preparing.makes_labels(function) or preparing.makes_pairs(function)
-    return makes and _is_in_data_set(script, function)
-
-
-def _is_called_for_items(script: Host, function: Definition) -> bool:
-    """True if a data set's class with labels, of its own or the function's, calls it for them."""
-    if is_held_out_name(function.name):
-        return False
-    homes = {
-        script.function(call.node)
-        for call in script.method_calls(function.name)
-        if holder_of(call.node) is None
-    }
+    """True if a function, or a method that calls it by its name, makes items of a data set of the
+    script's own, which have labels or are pairs."""
+    calls = () if is_held_out_name(function.name) else script.method_calls(function.name)
+    callers = (script.function(call.node) for call in calls if holder_of(call.node) is None)
+    told = preparing.makes_labels(function) or preparing.makes_pairs(function)
     return any(
         home is not None
         and _is_in_data_set(script, home)
-        and (preparing.makes_labels(function) or preparing.makes_labels(script.class_of(home)))
-        for home in homes
+        and (told or preparing.makes_labels(script.class_of(home)))
+        for home in (function, *callers)
     )
 
 

@@ -1013,3 +1013,50 @@ def test_notebooks_that_waste_nothing(call: str, tmp_path: Path) -> None:
         tmp_path, {"setup.cfg": "", "lessons.py": TEACHES, "try.ipynb": notebook(*cells)}
     )
     assert not {"MEM301", "MEM302"} & codes(set().union(*found.values()))
+
+
+SUMS = """
+    import torch
+    class Sums(torch.utils.data.Dataset):
+        def __init__(self, tokenizer, rows):
+            self.asked = tokenizer([one["question"] for one in rows], padding=False)
+            self.told = tokenizer([one["answer"] for one in rows], padding=False)
+        def __getitem__(self, place):
+            ids = self.asked["input_ids"][place] + self.told["input_ids"][place]
+            return {"input_ids": torch.tensor(ids)}
+    class Puts:
+        def __init__(self, tokenizer):
+            self.tokenizer = tokenizer
+        def __call__(self, rows):
+            return self.tokenizer(rows, padding="max_length", max_length=512)
+"""
+TEACHES_SUMS = """
+    import torch
+    from torch.utils.data import DataLoader
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from rows import Puts, Sums
+    words = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+    model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+    loaders = DataLoader({given}), DataLoader({other})
+    for batch in loaders[0]:
+        model(**batch, labels=batch["input_ids"]).loss.backward()
+    with torch.no_grad():
+        for batch in loaders[1]:
+            print(model(**batch).logits)
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "other", "told"),
+    [
+        ("Sums(words, rows)", "more", {"MEM101"}),
+        ("texts, collate_fn=Puts(words)", "more", {"MEM102"}),
+        ("more", "Sums(words, rows)", set()),
+        ("more", "texts, collate_fn=Puts(words)", set()),
+    ],
+)
+def test_a_data_set_and_a_collator_that_get_a_tokenizer_of_another_file(
+    given: str, other: str, told: set[str], tmp_path: Path
+) -> None:
+    files = {"rows.py": SUMS, "go.py": TEACHES_SUMS.format(given=given, other=other)}
+    assert codes(reported(tmp_path, files)["rows.py"]) == told

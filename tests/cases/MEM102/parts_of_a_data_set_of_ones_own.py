@@ -1,0 +1,34 @@
+import torch
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, random_split
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+
+class Rows(Dataset):
+    def __init__(self, texts, words):
+        self.texts, self.words = texts, words
+
+
+class Tales(Rows):
+    def __getitem__(self, place):
+        return self.words(self.texts[place], padding="max_length", max_length=512)  # expect: MEM102
+
+
+class Verses(Rows):
+    def __getitem__(self, place):
+        return self.words(self.texts[place], padding="max_length", max_length=256)  # expect: MEM102
+
+
+class Letters(Rows):
+    def __getitem__(self, place):
+        return self.words(self.texts[place], padding="max_length", max_length=128)  # expect: MEM102
+
+
+words = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+optimizer = torch.optim.AdamW(model.parameters())
+first, rest = random_split(Tales(tales, words), [0.9, 0.1])
+both = ConcatDataset([first, Verses(verses, words), Subset(Letters(letters, words), range(100))])
+for batch in DataLoader(both, batch_size=4):
+    model(**batch, labels=batch["input_ids"]).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
