@@ -74,13 +74,16 @@ def batch(shape: Shape, tokens: int, device: str) -> Tensor:
 
 @contextlib.contextmanager
 def deterministic() -> Iterator[None]:
-    """What a GPU adds up in any order, the backward of flash attention above all, in one order."""
+    """What a GPU adds up in any order, the backward of flash attention above all, in one order.
+
+    Flash attention does so only where what cannot is an error.
+    """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     # Filling new buffers would write into those that a copy is on its way to.
     fill, torch.utils.deterministic.fill_uninitialized_memory = (
         torch.utils.deterministic.fill_uninitialized_memory, False,
     )  # fmt: skip
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:

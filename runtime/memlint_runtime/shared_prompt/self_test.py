@@ -12,6 +12,8 @@ from functools import cache
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import _disable_current_modes
 
 from memlint_runtime.attention import (
     AttentionPath,
@@ -62,7 +64,12 @@ def _verify(
     sinks: bool,
 ) -> None:
     # Layers run under checkpointing, autocast or no_grad; the test must not.
-    with torch.enable_grad(), torch.autocast(device.type, enabled=False):
+    with (
+        _disable_current_modes(),
+        saved_tensors_hooks(lambda x: x, lambda x: x),
+        torch.enable_grad(),
+        torch.autocast(device.type, enabled=False),
+    ):
         found, plain = errors_of_path(
             path,
             device,

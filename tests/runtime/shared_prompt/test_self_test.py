@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from memlint_runtime.attention import ForestAttention
 from memlint_runtime.attention.kernels import joined
 from memlint_runtime.shared_prompt import self_test
 from memlint_runtime.shared_prompt.self_test import errors_of_path, verify_path
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 CPU, SIZES = torch.device("cpu"), (4, 2, 32)
 
@@ -42,6 +44,22 @@ def test_right_paths_pass(path: Any, sinks: bool) -> None:
     assert len(found) == 4 + sinks
     assert max(f / p for f, p in zip(found, plain, strict=True)) < 2
     verify()
+
+
+@pytest.mark.parametrize("selective", [False, True])
+def test_looks_from_within_checkpointing(selective: bool) -> None:
+    """The first pass through a layer looks, its recomputation does not: both save the same."""
+    kept = partial(create_selective_checkpoint_contexts, [torch.ops.aten.mm.default])
+
+    def layer(x: torch.Tensor) -> torch.Tensor:
+        verify()
+        return (x @ x).sin().sum()
+
+    x = torch.randn(8, 8, requires_grad=True)
+    options = {"context_fn": kept} if selective else {}
+    checkpoint(layer, x, use_reentrant=False, **options).backward()
+    assert x.grad is not None
+    assert self_test._verify.cache_info().misses == 1
 
 
 def test_wrong_joining_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

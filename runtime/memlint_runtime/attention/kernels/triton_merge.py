@@ -11,6 +11,7 @@ n tokens of the part among T tokens, H query heads, D head dimension.
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -20,7 +21,7 @@ TOKENS, WARPS = 16, 4
 
 @triton.jit
 def _merge_kernel(
-    out_ptr, lse_ptr, part_ptr, part_lse_ptr, index_ptr,
+    out_ptr, lse_ptr, part_ptr, part_lse_ptr, index_ptr, merged_lse_ptr,
     n, first, dimension, out_token_stride, out_head_stride, lse_head_stride, part_token_stride,
     part_head_stride, part_lse_head_stride,
     HAS_INDEX: tl.constexpr, TOKENS: tl.constexpr, BLOCK_D: tl.constexpr,
@@ -42,7 +43,9 @@ def _merge_kernel(
     keep = tl.exp(before - highest)
     take = tl.exp(beside - highest)
     total = keep + take
-    tl.store(lse_at, highest + tl.log(total), mask=real)
+    # Not in place: every warp reads these log-sum-exps, and one writes them, whenever it comes to.
+    merged_lse_at = merged_lse_ptr + head * part_lse_head_stride + tokens
+    tl.store(merged_lse_at, highest + tl.log(total), mask=real)
     deep = tl.arange(0, BLOCK_D)
     mask = real[:, None] & (deep < dimension)[None, :]
     out_row = places * out_token_stride + head * out_head_stride
@@ -70,11 +73,13 @@ def merge_(
         lse_HT.copy_(lse)
         return
     part_nHD, part_lse_Hn = part_nHD.contiguous(), part_lse_Hn.contiguous()
+    merged_lse_Hn = torch.empty_like(part_lse_Hn)
     index, first = (None, where.start or 0) if isinstance(where, slice) else (where, 0)
     _merge_kernel[(triton.cdiv(n, TOKENS), heads)](
-        out_THD, lse_HT, part_nHD, part_lse_Hn, index, n, first, dimension,
+        out_THD, lse_HT, part_nHD, part_lse_Hn, index, merged_lse_Hn, n, first, dimension,
         out_THD.stride(0), out_THD.stride(1), lse_HT.stride(0),
         part_nHD.stride(0), part_nHD.stride(1), part_lse_Hn.stride(0),
         HAS_INDEX=index is not None, TOKENS=TOKENS, BLOCK_D=triton.next_power_of_2(dimension),
         num_warps=WARPS,
     )  # fmt: skip
+    lse_HT[:, where] = merged_lse_Hn
