@@ -169,11 +169,13 @@ def train_step(
         else:
             outputs = model(input_ids=ids, labels=ids)
             loss = outputs.loss
+    if settings.get("float32_outputs") and outputs is not None and outputs.logits is not None:
+        outputs = (outputs.logits.float(), loss)
     name[:] = [outputs] if held else []
     del outputs
     loss.backward()
     optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
+    optimizer.zero_grad(set_to_none=not settings.get("zeroed_gradients"))
 
 
 def _preference(model: Any, ids: torch.Tensor, settings: Mapping[str, Any]) -> torch.Tensor:

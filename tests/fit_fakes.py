@@ -13,6 +13,7 @@ set, and whether no smaller set of safe fixes does.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 import warnings
@@ -20,9 +21,12 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any, NamedTuple
 
+import torch
+
 from memlint.memory import Settings
 from memlint.memory.fit import Fitted, Measure
 from memlint.memory.prices import Run, merged
+from tests.fake_steps import shape_of
 from tests.fit_cases import CASES, fitted
 from tests.memory_fakes import GIB, Cell
 
@@ -69,10 +73,23 @@ class Fake(Cell):
             from memlint_runtime import fuse_causal_lm_loss
             from memlint_runtime.losses import planning
 
-            # Large tiles, as on a GPU: the CPU's take many times the operations. It costs 1 GiB.
+            # Large tiles, as on a GPU: the CPU's take many times the operations.
             vars(planning)["_LARGEST_OUTER"] = planning._LARGEST_TOKENS
-            fuse_causal_lm_loss(model, workspace_bytes=GIB)
+            fuse_causal_lm_loss(model, workspace_bytes=self._workspace(model.config))
         return model
+
+    def _workspace(self, config: Any) -> int:
+        """What the runtime takes on a GPU by default."""
+        from memlint_runtime.losses.passes import default_workspace_bytes
+
+        tokens = math.prod(shape_of(self.settings))
+        return default_workspace_bytes(
+            tokens,
+            config.hidden_size,
+            torch.bfloat16,
+            vocabulary=config.vocab_size,
+            device="cuda",
+        )
 
 
 class Shown(NamedTuple):

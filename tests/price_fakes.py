@@ -12,15 +12,18 @@ weights and quantized ones need a GPU and are left out, and so is what lowers an
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
 import sys
 import time
 import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+from unittest import mock
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from transformers import masking_utils
 
 from memlint.api.lookup import Api
 from memlint.api.target_versions import newest
@@ -42,7 +45,7 @@ _FAKED = frozenset(
     {
         *("loss", "checkpointing", "weights_dtype", "compute_dtype", "autocast", "micro_batch"),
         *("seq_len", "attention", "held_outputs", "reference_model", "copies", "optimizer"),
-        *("method", "lora", "gradient_accumulation"),
+        *("method", "lora", "gradient_accumulation", "zeroed_gradients"),
     }
 )
 
@@ -81,6 +84,21 @@ for batch in loader:
     optimizer.step()
     optimizer.zero_grad()
 """
+_ACCELERATED = """\
+from accelerate import Accelerator
+
+model = AutoModelForCausalLM.from_pretrained(name, {load})
+{more}
+accelerator = Accelerator(mixed_precision="bf16")
+loader = DataLoader(data, batch_size={rows}, collate_fn=collate)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+model.train()
+for batch in loader:
+    outputs = model(**batch)
+    accelerator.backward(outputs.loss)
+    optimizer.step()
+    optimizer.zero_grad()
+"""
 _ADAM = "optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)"
 _PAIRS = """\
 model = AutoModelForCausalLM.from_pretrained(name, {load})
@@ -107,6 +125,7 @@ class Case(NamedTuple):
         return (_TOP + self.body).format(**self._asdict())
 
 
+_KEPT = "zero_grad(set_to_none=False)"
 _FLOAT = "dtype=torch.float32"
 CASES = (
     Case("Trainer", _TRAINER, "Qwen/Qwen2.5-0.5B", 8, 1024),
@@ -122,6 +141,9 @@ CASES = (
     Case("loop, small batch", _LOOP, "Qwen/Qwen2.5-1.5B", 1, 256, more=_ADAM),
     Case("loop, small batch, fused", _LOOP, "Qwen/Qwen3-0.6B", 1, 256,
          more="optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)"),
+    Case("loop that keeps its gradients", _LOOP.replace("zero_grad()", _KEPT), "Qwen/Qwen3-1.7B",
+         2, 512, more=_ADAM),
+    Case("accelerated loop", _ACCELERATED, "Qwen/Qwen2.5-0.5B", 4, 1024, _FLOAT, _ADAM),
     Case("loop with a copy", _LOOP, "EleutherAI/pythia-1b", 2, 512,
          more="kept = copy.deepcopy(model)\n" + _ADAM),
     Case("pairs", _PAIRS, "Qwen/Qwen2.5-0.5B", 4, 1024),
@@ -144,7 +166,8 @@ class PricedRun(Fake):
     def __init__(self, known: Settings) -> None:
         super().__init__(known, LAYERS)
         self.known = known
-        self.settings |= {"attention": known.attention, "held_outputs": known.held_outputs}
+        names = ("attention", "held_outputs", "float32_outputs", "zeroed_gradients")
+        self.settings |= {name: getattr(known, name) for name in names}
 
     def config(self) -> dict[str, Any]:
         return config_of(self.model)
@@ -162,13 +185,21 @@ class PricedRun(Fake):
             optimizer = optimizer_of(str(known.optimizer), model)
             ids = torch.randint(0, 100, shape_of(settings))
             held: list[Any] = []
-            with counter:
+            with counter, _masks(known.trainer != "loop"):
                 for _ in range(2):
                     if known.reference_model:
                         _step_of_pairs(model, beside[0], ids, optimizer)
                     else:
                         train_step(model, ids, optimizer, settings, held)
         return counter
+
+
+def _masks(given: bool) -> contextlib.AbstractContextManager[object]:
+    """Whether attention gets a mask, which its collator makes for a trainer. Without one it asks
+    the values of positions whether rows are packed, and fakes have none."""
+    if given:
+        return contextlib.nullcontext()
+    return mock.patch.object(masking_utils, "find_packed_sequence_indices", return_value=None)
 
 
 def _step_of_pairs(model: Any, reference: Any, ids: torch.Tensor, optimizer: Any) -> None:

@@ -31,6 +31,7 @@ class Head(Record):
     ``shifted`` (output, float32 copy, shifted copy), ``padded`` (output, float32 copy), ``own``
     (output, shifted copy) or ``none``. autocast: log-softmax is in float32 in any case.
     held: whether the script holds the model's output until the next step's is there.
+    held_in_float32: whether that is a float32 copy, which Accelerate makes under mixed precision.
     preference: log-probabilities of given tokens instead of a mean loss.
     scored: tokens whose part PPO scales in place: its gradient is put together beside the logits'.
     widened: whether the loop converts the model's output to float32 before its loss.
@@ -43,6 +44,7 @@ class Head(Record):
     path: str
     upcast: str = "padded"
     held: bool = False
+    held_in_float32: bool = False
     one_sequence: bool = False
     preference: bool = False
     scored: int = 0
@@ -140,7 +142,9 @@ def _cross_entropy(tape: Tape, logits: Value, head: Head) -> Value:
     last = read.get(head.upcast, (narrow, wide, shifted))
     tape.touch(*last)
     if head.held:
-        tape.name(last[0])
+        output = cast(tape, last[0], 4, "output in float32") if head.held_in_float32 else last[0]
+        output.storage.kind = "logits"
+        tape.name(output)
     return loss
 
 

@@ -188,6 +188,7 @@ class Recording(OfRun):
                 held=trainer == "loop"
                 and settings.held_outputs is not False
                 and facts.holds_output(settings.versions, settings.loss),
+                held_in_float32=bool(settings.float32_outputs),
                 one_sequence=self.run.rows == 1,
                 preference=kind_of(trainer).preference,
                 scored=kind_of(trainer).values * self.run.rows * (settings.completion_len or 0),

@@ -53,9 +53,10 @@ class Settings(Record):
     fixed_length: whether all rows have one length.
     logits_copies: float32 tensors as large as the logits that a loss of the script's own keeps
     beside what the library's would. held_outputs: False where a loop deletes its outputs once they
-    are read. value_model: what PPO trains beside the policy. copies: of all weights, on the GPU.
-    eval_rows: rows whose logits an evaluation keeps,
-    for metrics.
+    are read. float32_outputs: whether a wrapper converts what a loop's model returns.
+    zeroed_gradients: whether they are filled with zeros, not freed.
+    value_model: what PPO trains beside the policy. copies: of all weights, on the GPU.
+    eval_rows: rows whose logits an evaluation keeps, for metrics.
     notes: why the settings of these names are open, in the words of who read them.
     """
 
@@ -81,6 +82,8 @@ class Settings(Record):
     loss: str | None = None
     logits_copies: int | None = None
     held_outputs: bool | None = None
+    float32_outputs: bool | None = None
+    zeroed_gradients: bool | None = None
     trainer: str | None = None
     group_size: int | None = None
     prompt_len: int | None = None

@@ -278,6 +278,8 @@ class Standing(OfRun):
 
     def keeps_gradients(self) -> bool:
         """True if gradients stand while the next forward pass runs."""
+        if self.settings.zeroed_gradients:
+            return True
         if (self.settings.gradient_accumulation or 1) > 1:
             return not self.settings.longest_first
         return not facts.reaches(self.settings.versions, facts.FREES_GRADIENTS)

@@ -143,6 +143,7 @@ def settings_of_loop(script: Script) -> Options:
         {"loss": "chunked"} if _is_by_pieces(script) else {},
         generation_of_loop(script),
         {} if _holds_outputs(script) else {"held_outputs": False},
+        _zeroed(script),
         _precision_of_loop(script),
     )
     return _finished(script, values, facts, None)
@@ -171,6 +172,13 @@ def _holds_outputs(script: Script) -> bool:
     steps = [step for step in all_steps_of(script) if step.all_forwards]
     held = [one for step in steps for one in step.held]
     return not steps or any(one.holds_logits is not False for one in held)
+
+
+def _zeroed(script: Script) -> Options:
+    """Gradients that stay, as zeros, through the next forward pass."""
+    calls = script.method_calls_anywhere("zero_grad")
+    stays = bool(calls) and all(one.setting("set_to_none").value is False for one in calls)
+    return {"zeroed_gradients": True} if stays else {}
 
 
 def _recomputed(script: Script, facts: ModelFacts) -> Options:
@@ -324,7 +332,8 @@ def _precision_of_loop(script: Script) -> Options:
     steps = [forward for forward in script.all_forwards if forward.steps]
     mixed = {forward.autocast for forward in models or steps}
     name = dtype_in(str(next(iter(mixed)))) if len(mixed) == 1 else None
-    name = accelerated(script) or name
-    if name:
-        return {"compute_dtype": name, "autocast": True}
+    converts = accelerated(script)
+    if name := converts or name:
+        outputs = {"float32_outputs": True} if converts else {}
+        return {"compute_dtype": name, "autocast": True, **outputs}
     return {} if any(calls_anywhere(script, *_MIXES)) else {"autocast": False}

@@ -61,5 +61,6 @@ def _fix(script: Script, call: Call) -> Fix:
 RULE = Rule(
     summary="gradients filled with zeros instead of freed",
     check=check,
+    effect={"zeroed_gradients": False},
     triggers=(frozenset({"set_to_none"}),),
 )
