@@ -93,7 +93,9 @@ class FakeGpu(FakeTensorMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if not (self._loading or self._inside or _has_fake((args, kwargs))):
+        # What a backward pass makes is on the GPU, where its gradients are.
+        made = "device" in kwargs and torch._C._current_graph_task_id() != -1
+        if not (made or self._loading or self._inside or _has_fake((args, kwargs))):
             return func(*args, **kwargs)
         if func in _READS:
             return self.read(args[0])
@@ -268,8 +270,11 @@ class GpuCalls(TorchFunctionMode):
         return _aten.native_dropout(value, p, True)[0]
 
     def _scaled_dot_product_attention(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """No scores are written out: a GPU's kernels take dropout, the CPU's do not."""
-        return func(*args[:4], **{**kwargs, "dropout_p": 0.0})
+        """No scores are written out: a GPU's kernels take dropout, and biases that are trained, the
+        CPU's do not."""
+        mask = kwargs.pop("attn_mask", args[3] if len(args) > 3 else None)
+        mask = mask.detach() if isinstance(mask, Tensor) else mask
+        return func(*args[:3], mask, **{**kwargs, "dropout_p": 0.0})
 
 
 def _is_gpu(device: Any) -> bool:

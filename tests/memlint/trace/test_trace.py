@@ -66,6 +66,42 @@ for turn in range(50):
     print(f"{turn}: {loss.item():.3f} of {int(kept.sum())}, {size:.1f}")
 """
 )
+OWN_GRADIENT = (
+    NET
+    + """\
+class Total(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, chances):
+        ctx.shape = chances.shape
+        return chances.sum()
+
+    @staticmethod
+    def backward(ctx, slope):
+        parts = [torch.ones(ctx.shape, device=slope.device, dtype=slope.dtype) for _ in range(6)]
+        return sum(parts[1:], parts[0]) * slope
+
+
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+for turn in range(50):
+    Total.apply(net(torch.randint(0, 1200, (4, 64), device=device))).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+)
+TRAINED_BIAS = (
+    NET
+    + """\
+bias = nn.Parameter(torch.zeros(1, 1, 256, 256, device=device))
+optimizer = torch.optim.SGD([bias, *net.parameters()], lr=1e-3)
+for turn in range(50):
+    heads = net.table(torch.randint(0, 1200, (8, 256), device=device)).view(8, 256, 24, 4)
+    heads = heads.transpose(1, 2)
+    attended = nn.functional.scaled_dot_product_attention(heads, heads, heads, GIVEN)
+    attended.sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+)
 BY_HAND = (
     NET
     + """\
@@ -159,6 +195,19 @@ def own_loss(tmp_path_factory: pytest.TempPathFactory) -> Traced:
 def test_as_many_bytes_as_real_tensors(own_loss: Traced) -> None:
     assert (own_loss.error, own_loss.steps) == ("", 2)
     assert own_loss.peak.total == pytest.approx(really_alive(OWN_LOSS, 9), rel=0.03)
+
+
+def test_what_a_gradient_of_the_scripts_own_makes_is_counted(tmp_path: Path) -> None:
+    told = traced(tmp_path, OWN_GRADIENT)
+    assert (told.error, told.steps) == ("", 2)
+    assert told.peak.total == pytest.approx(really_alive(OWN_GRADIENT, 9), rel=0.03)
+
+
+@pytest.mark.parametrize("given", ["bias", "attn_mask=bias"])
+def test_a_bias_that_is_trained_writes_out_no_scores(tmp_path: Path, given: str) -> None:
+    told = traced(tmp_path, TRAINED_BIAS.replace("GIVEN", given))
+    assert (told.error, told.steps) == ("", 2)
+    assert told.peak.total < 8 * 24 * 256 * 256 * 4
 
 
 @pytest.mark.matrix
