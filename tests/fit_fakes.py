@@ -65,7 +65,8 @@ class Fake(Cell):
         )
 
     def run(self) -> dict[str, Any]:
-        return {**super().run(), "loss": "liger"} if self._fused else super().run()
+        fused = {"loss": "liger", "head_in_tiles": True}
+        return {**super().run(), **fused} if self._fused else super().run()
 
     def built(self) -> Any:
         model = super().built()

@@ -45,7 +45,7 @@ _FAKED = frozenset(
     {
         *("loss", "checkpointing", "weights_dtype", "compute_dtype", "autocast", "micro_batch"),
         *("seq_len", "attention", "held_outputs", "reference_model", "copies", "optimizer"),
-        *("method", "lora", "gradient_accumulation", "zeroed_gradients"),
+        *("method", "lora", "gradient_accumulation", "zeroed_gradients", "head_in_tiles"),
     }
 )
 

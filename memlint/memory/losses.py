@@ -21,6 +21,9 @@ from memlint.source.record import Record
 
 TILE_TOKENS = 4096  # trl/kernels/chunked_logprob.py, TOKEN_CHUNK_SIZE
 TILE_VOCABULARY = 32768  # its callers' default chunk_size
+# What the runtime takes for pieces: half of both gradients and no less than this, or so much in
+# float32.
+_LEAST_WORKSPACE, _WIDE_WORKSPACE = 256 * 2**20, 48 * 2**20
 _CHUNKS = 8  # torchtune's number of output chunks; litgpt's have 128 tokens
 
 
@@ -35,6 +38,7 @@ class Head(Record):
     preference: log-probabilities of given tokens instead of a mean loss.
     scored: tokens whose part PPO scales in place: its gradient is put together beside the logits'.
     widened: whether the loop converts the model's output to float32 before its loss.
+    in_tiles: whether the fused loss is the runtime's.
     softmax_keeps_input: whether log-softmax keeps its input, as old torch did.
     """
 
@@ -55,6 +59,7 @@ class Head(Record):
     compiled: bool = False
     autocast: bool = False
     widened: bool = False
+    in_tiles: bool = False
     softmax_keeps_input: bool = False
 
 
@@ -214,7 +219,8 @@ def _tiled(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Valu
 
 
 def _liger(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Value:
-    """Liger's fused linear cross entropy: the gradients are made in the forward pass."""
+    """Liger's fused linear cross entropy: the gradients are made in the forward pass. The runtime's
+    makes larger pieces, and hands its gradients over without a copy."""
     x = cast(tape, x, work.compute if work.autocast else x.width, "loss input")
     matrix = head.vocabulary * head.hidden
     chunks = max(-(-head.vocabulary // head.hidden), 1)
@@ -222,6 +228,10 @@ def _liger(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Valu
     piece = min(rows, head.tokens) * head.vocabulary * x.width
     kept = x.bytes + (matrix * weight.gradient if weight.trainable else 0)
     recast = matrix * x.width if weight.stored > x.width else 0
+    if head.in_tiles:
+        most = max((matrix + head.tokens * head.hidden) * x.width // 2, _LEAST_WORKSPACE)
+        most = _WIDE_WORKSPACE if x.width > 2 else most
+        piece, recast = min(head.tokens * head.vocabulary * x.width, most), 0
     return tape.op(
         "loss",
         (x,),
@@ -229,6 +239,6 @@ def _liger(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Valu
         4,
         keeps=kept,
         scratch=piece + recast,
-        weight_bytes=matrix * weight.gradient if weight.trainable else 0,
+        weight_bytes=matrix * weight.gradient * (weight.trainable and not head.in_tiles),
         kind="logits",
     )

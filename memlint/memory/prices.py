@@ -428,6 +428,7 @@ def effect_of(finding: Finding, known: Settings) -> Changes:
     changes: dict[str, Any] = dict(_in_settings(finding.effect, known))
     if changes.get("loss") == "no_logits":
         changes["loss"] = without_logits(known)
+        changes["head_in_tiles"] = changes["loss"] == "liger" or known.head_in_tiles
     if changes.get("checkpointing") == "non_reentrant":
         reentrant = known.checkpointing == "reentrant"
         changes["checkpointing"] = "full" if reentrant else known.checkpointing

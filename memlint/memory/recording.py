@@ -197,6 +197,7 @@ class Recording(OfRun):
                 scaled=architecture.logit_scale,
                 tiled_by_trl=kind_of(trainer).tiled,
                 widened=facts.widens_outputs(settings.versions, trainer),
+                in_tiles=bool(settings.head_in_tiles),
                 softmax_keeps_input=self.work.softmax_keeps_input,
             ),
             self.holding.head_weight(),

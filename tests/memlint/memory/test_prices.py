@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memlint.cli.main import run
-from memlint.memory import recording
+from memlint.memory import estimate, recording
 from memlint.memory.prices import check_pricing, merged, price, read_run
 from memlint.memory.settings import SettingsError
 from memlint.memory.tape import Tape
@@ -315,6 +315,40 @@ def test_outputs_that_outlive_a_step_cost_their_logits() -> None:
         price(trainer, [finding("MEM307", held_outputs=False)], Pricing()).findings[0].saving
         is None
     )
+
+
+def test_gradients_that_are_zeroed_cost_themselves() -> None:
+    loop = {**RUN, "trainer": "loop", "autocast": False, "zeroed_gradients": True}
+    (kept,), footprint = price(loop, [finding("MEM503", zeroed_gradients=False)], Pricing())
+    assert kept.saving is not None
+    assert kept.saving.of_peak
+    assert footprint is not None
+    assert footprint.phase in ("loss", "backward", "forward")
+    assert kept.saving.high > 2 * 2**30
+
+
+def test_outputs_in_float32_are_held_as_such() -> None:
+    loop = {**RUN, "trainer": "loop", "loss": "full_logits"}
+    held = [
+        price({**loop, "float32_outputs": wide}, [finding("MEM307", held_outputs=False)], Pricing())
+        .findings[0]
+        .saving
+        for wide in (False, True)
+    ]
+    assert held[0] is not None
+    assert held[1] is not None
+    assert held[1].high == pytest.approx(2 * held[0].high, rel=0.1)
+
+
+def test_the_runtimes_loss_copies_no_gradients() -> None:
+    """Its pieces are larger than Liger's."""
+    loop = {**RUN, "trainer": "loop", "weights_dtype": "float32", "autocast": True}
+    fused = [
+        estimate({**loop, "loss": "liger", "head_in_tiles": own}).phases for own in (False, True)
+    ]
+    liger, own = ({one.name: one.total for one in phases}["loss"] for phases in fused)
+    gradient = 4 * 152_064 * 3584
+    assert liger - gradient < own < liger
 
 
 def test_vllm_that_stays_awake_costs_its_share_of_the_gpu() -> None:
