@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Object, Rule, Script, Trainer, edits, facts, fix
+from memlint.rule import Finding, Object, Rule, Script, Trainer, edits, fix
 from memlint_rules.precision.reference_copies import references_of_loops
 
 _PREFERENCE = frozenset({"trl.DPOTrainer", "trl.KTOTrainer", "trl.experimental.kto.KTOTrainer"})
@@ -55,20 +55,11 @@ def _given_copy(script: Script, trainer: Trainer) -> tuple[edits.Edit, ...] | No
     reference = trainer.setting("ref_model")
     if reference.given is False or reference.is_none:
         return ()
-    if len(script.training) > 1 or not _is_copy(script, trainer, reference.value):
+    copy, policy = script.model_facts(reference.raw), trainer.model
+    same = copy.load == policy.load is not None or copy.checkpoint == policy.checkpoint != ""
+    if len(script.training) > 1 or not same:
         return None
     return _drop(script, trainer, trainer.keyword_node("ref_model")) or None
-
-
-def _is_copy(script: Script, trainer: Trainer, made: object) -> bool:
-    if not isinstance(made, Object):
-        return False
-    copy = facts.copy_of(script, made)
-    if copy is None:
-        return script.model_facts(made).checkpoint == trainer.model.checkpoint != ""
-    copied, load = copy.argument(0), trainer.model.load
-    is_model = isinstance(copied, Object) and load is not None
-    return is_model and script.model_facts(copied).load == load
 
 
 def _drop(script: Script, trainer: Trainer, keyword: ast.keyword | None) -> tuple[edits.Edit, ...]:
