@@ -278,11 +278,10 @@ class Standing(OfRun):
 
     def keeps_gradients(self) -> bool:
         """True if gradients stand while the next forward pass runs."""
-        if self.settings.zeroed_gradients:
-            return True
         if (self.settings.gradient_accumulation or 1) > 1:
             return not self.settings.longest_first
-        return not facts.reaches(self.settings.versions, facts.FREES_GRADIENTS)
+        zeroed = not facts.reaches(self.settings.versions, facts.FREES_GRADIENTS)
+        return self.settings.zeroed_gradients or zeroed
 
     def gather(self) -> list[Tensor]:
         """Whole weights beside the shards: the root, the layer at work and the next."""

@@ -178,6 +178,23 @@ def test_outputs_that_no_name_keeps_are_not_held(
     assert (found["compute_dtype"], found["autocast"]) == ("float16", True)
 
 
+@pytest.mark.parametrize(
+    ("written", "zeroed"),
+    [("set_to_none=False", True), ("", None), ("set_to_none=True", None), ("set_to_none=a", None)],
+)
+def test_gradients_that_are_zeroed_stay(written: str, zeroed: bool | None) -> None:
+    text = STEP.replace("zero_grad()", f"zero_grad({written})")
+    found = settings(text.format(before="", forward=KEEPING, after=""))
+    assert found.get("zeroed_gradients") is zeroed
+
+
+def test_accelerate_converts_what_a_model_returns() -> None:
+    text = STEP.format(before="", forward=KEEPING, after="")
+    assert "float32_outputs" not in settings(text)
+    mixed = 'from accelerate import Accelerator\nAccelerator(mixed_precision="bf16")\n'
+    assert settings(mixed + text)["float32_outputs"] is True
+
+
 def test_a_step_that_most_turns_pass_over_accumulates() -> None:
     passes = "if (number + 1) % 8:\n        continue"
     found = settings(STEP.format(before="", forward=KEEPING, after=passes))
