@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from memlint.engine.name_uses import stores
 from memlint.engine.nodes import called_name, calls_in, last_name, walk
+from memlint.engine.usage import Usage
 from memlint.engine.values import FunctionNode
 from memlint.source.record import NamedTuple
 
@@ -45,6 +46,14 @@ def makes_labels(holder: ast.AST | None) -> bool:
             case ast.Subscript(slice=key, ctx=ast.Store()) if _is_labels(key):
                 return True
     return False
+
+
+def becomes_labels(use: Usage) -> bool:
+    """True if a value is stored as ``labels``."""
+    match use.around:
+        case ast.Assign(targets=[ast.Subscript(slice=key)]):
+            return _is_labels(key)
+    return _is_labels(use.by)
 
 
 def labels_copy_inputs(function: ast.AST) -> bool:

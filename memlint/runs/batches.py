@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlint.engine.modes import module_root
-from memlint.engine.preparing import texts_a_row
+from memlint.engine.preparing import becomes_labels, texts_a_row
+from memlint.engine.usage import Way
 from memlint.engine.values import first_object
+from memlint.flow.following import uses_of
 from memlint.runs.plain_options import (
     Options,
     Rows,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from memlint.script.model import Script
     from memlint.script.tokenization import Tokenization
 
+_IDS = "input_ids"
 _LIMITS = (Lengths.TRUNCATED, Lengths.PADDED, Lengths.CUT)
 _ARGUMENTS: Rows = (
     ("per_device_train_batch_size", "micro_batch", count_in),
@@ -173,11 +176,19 @@ def _tokens(script: Script) -> Options:
     for one in (*all_tokenizations_of(script), *all_processings_of(script)):
         length = count_in(one.call.setting("max_length").value)
         if length and _makes_tokens_to_train_on(script, one):
-            plain = one.call.setting("text_target").given is False
-            name = ("label_len", "seq_len")[plain]
+            name = "label_len" if _makes_labels(script, one) else "seq_len"
             values[name] = max(length, values.get(name, 0))
     limit = max((one.tokens or 0 for one in effects if one.kind in _LIMITS), default=0)
-    return values | ({"seq_len": limit} if limit else {})
+    return values if limit == values.get("label_len", 0) else {**values, "seq_len": limit}
+
+
+def _makes_labels(script: Script, one: Tokenization) -> bool:
+    """True if all that a tokenizer makes there goes into labels."""
+    if one.call.setting("text_target").given is not False:
+        return True
+    uses = uses_of(script, one.call.node, lambda use: use.way is Way.ITEM or use.name == _IDS)
+    found = [becomes_labels(use) for use in uses]
+    return bool(found) and all(found)
 
 
 def _makes_tokens_to_train_on(script: Script, one: Tokenization) -> bool:

@@ -178,6 +178,37 @@ def test_outputs_that_no_name_keeps_are_not_held(
     assert (found["compute_dtype"], found["autocast"]) == ("float16", True)
 
 
+PAIRS = """
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Seq2SeqTrainer
+
+tokenizer = AutoTokenizer.from_pretrained("google/flan-t5-base")
+model = AutoModelForSeq2SeqLM.from_pretrained("google/flan-t5-base")
+
+
+def encode(rows):
+    batch = tokenizer(rows["text"], truncation=True, max_length=512)
+    labels = tokenizer(rows["title"], truncation=True, max_length={limit})
+    {made}
+
+
+Seq2SeqTrainer(model, train_dataset=data.map(encode, batched=True)).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "label_len", "seq_len"),
+    [
+        ('batch["labels"] = labels["input_ids"]; return batch', 640, 512),
+        ('return {**batch, "labels": labels.input_ids}', 640, 512),
+        ('ids = labels["input_ids"]; return {"input_ids": ids, "labels": ids}', None, 640),
+        ('labels["labels"] = labels["input_ids"].copy(); return labels', None, 640),
+    ],
+)
+def test_labels_have_a_length_of_their_own(made: str, label_len: int | None, seq_len: int) -> None:
+    found = settings(PAIRS.replace("{made}", made).replace("{limit}", "640"))
+    assert (found.get("label_len"), found["seq_len"]) == (label_len, seq_len)
+
+
 @pytest.mark.parametrize(
     ("written", "zeroed"),
     [("set_to_none=False", True), ("", None), ("set_to_none=True", None), ("set_to_none=a", None)],
