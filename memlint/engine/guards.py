@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from memlint.engine.answers import all_of, any_of, opposite
 from memlint.engine.constants import UNSURE
 from memlint.engine.name_uses import Turn
-from memlint.engine.nodes import called_name, calls_in, targets_of, walk
+from memlint.engine.nodes import called_name, calls_in, last_name, targets_of, walk
 from memlint.engine.tree import Tree
 from memlint.engine.values import Object
 
@@ -202,6 +202,9 @@ def minds_versions(tree: Tree, node: ast.AST, asks: Callable[[ast.expr], bool]) 
             # What is done where the new name fails.
             if _catches(around, anything=False):
                 return True
+        elif isinstance(around, ast.With):
+            if any(_suppresses(one.context_expr) for one in around.items):
+                return True
         elif isinstance(around, ast.If | ast.IfExp) and asks(around.test):
             return True
     return False
@@ -244,7 +247,15 @@ def _makes_up(handler: ast.ExceptHandler, around: ast.Try, node: ast.AST) -> boo
         return not all(_only_reports(one) for one in handler.body) and not any(
             _leaves(one) for one in handler.body
         )
+    if _catches(handler, anything=False) and isinstance(handler.body[0], ast.Pass):
+        return True
     return not _names(around.body).isdisjoint(_names(handler.body))
+
+
+def _suppresses(made: ast.expr) -> bool:
+    """True for ``suppress(TypeError)``."""
+    is_call = isinstance(made, ast.Call) and called_name(made) == "suppress"
+    return is_call and any(last_name(one) in _OF_VERSIONS for one in ast.walk(made))
 
 
 def _only_reports(statement: ast.stmt) -> bool:
@@ -266,7 +277,7 @@ def _leaves(statement: ast.stmt) -> bool:
 
 
 def _names(body: Iterable[ast.stmt]) -> frozenset[str]:
-    """What statements import, bind or call, by the last part of the name."""
+    """What statements import, bind, call, expand by ``**`` or cut, by the last part of the name."""
     return frozenset(_named(body))
 
 
@@ -275,6 +286,12 @@ def _named(body: Iterable[ast.stmt]) -> Iterator[str]:
         match node:
             case ast.Import() | ast.ImportFrom():
                 yield from (alias.asname or alias.name for alias in node.names)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="pop" | "remove")):
+                yield name
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Del() | ast.Store()):
+                yield name
+            case ast.keyword(arg=None, value=ast.Name(id=name)):
+                yield name
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if (
                 name not in _REPORTERS
             ):

@@ -368,8 +368,8 @@ SFTTrainer(model, args=args, train_dataset=rows).train()
     assert fixed(text, "MEM901") == text.replace("args.overwrite_output_dir = True\n", "")
     assert "args.max_length = 512" in fixed(text, "MEM901", unsafe=True)
     said = [one.message for one in found(text, "MEM901")]
-    assert len(said) == 3
-    assert all(one.endswith("which does nothing here") for one in said)
+    ends = ["does nothing here", "does nothing here", "only this script reads"]
+    assert sorted(one.rpartition("which ")[2] for one in said) == ends
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,16 @@ from collections.abc import Iterator
 
 from memlint.rule import Finding, Fix, Rule, Script, Skip, advise, edits, facts, fix, triggers
 
-# Hooks read activations; calibration and a cache are filled by running.
+# Hooks read activations; calibration and a cache are filled by running, and what is measured is
+# warmed up.
 _READERS = ("hook", "calibrat", "observer", "update_bn", "past_key_values", "capture")
+_MEASURES = ("synchronize", "perf_counter", "reset_peak", "elapsed_time")
 
 
 def check(script: Script) -> Iterator[Finding]:
     for forward in script.forwards:
-        is_unread = _is_plain(forward) and script.fields_read(forward) == frozenset()
-        if is_unread and not script.may_use(*_READERS):
+        is_unread = _is_plain(script, forward) and script.fields_read(forward) == frozenset()
+        if is_unread and not script.may_use(*_READERS, *_MEASURES):
             kept = "" if forward.gradients is False else ", with its activations"
             yield Finding(
                 forward.span,
@@ -22,24 +24,24 @@ def check(script: Script) -> Iterator[Finding]:
             )
 
 
-def _is_plain(forward: facts.Forward) -> bool:
+def _is_plain(script: Script, forward: facts.Forward) -> bool:
     """True if it certainly is a model's pass of every training step, for its result alone."""
     return (
         forward.in_training_step
         and forward.certainty is facts.Certainty.DEFINITE
         and not forward.own
         and forward.language_model is True
-        and not _is_optional(forward)
+        and not _is_optional(script, forward)
     )
 
 
-def _is_optional(forward: facts.Forward) -> bool:
-    """True if only some steps run it, as a warm-up does."""
-    script, loops = forward.script, forward.script.flow.loops_around(forward.node)
+def _is_optional(script: Script, forward: facts.Forward) -> bool:
+    """True if only some steps run it, or it runs by itself for some turns, as a warm-up does."""
+    training = {loop.node for loop in script.loops}
     for around in script.ancestors(forward.node):
-        if around in loops[:1]:
+        if around in training:
             return False
-        if isinstance(around, ast.If | ast.Try):
+        if isinstance(around, ast.If | ast.Try | ast.For | ast.While):
             return True
     return False
 

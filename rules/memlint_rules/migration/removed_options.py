@@ -9,6 +9,7 @@ from memlint.rule import (
     Finding,
     Fix,
     How,
+    Object,
     Script,
     Setting,
     is_guarded,
@@ -94,20 +95,49 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
     if replacement is None and history is None:
         yield from unknown_option(script, call, setting)
         return
-    if setting.how is How.ATTRIBUTE and _is_meant(script, call, setting, replacement):
-        return
+    place = _PLACES.get(setting.how, "")
+    if setting.how is How.ATTRIBUTE:
+        is_read = _is_read(script, call, setting)
+        if is_read is None or _is_meant(script, call, setting, replacement, is_read):
+            return
+        place = ", which only this script reads" if is_read else place
     span = option_span(script, call, setting)
     message = not_taken(script, call.name.removesuffix(".from_pretrained"), setting.name)
-    message += since(script, history) + _PLACES.get(setting.how, "")
+    message += since(script, history) + place
     fix = _taking_effect(option_fix(script, call, setting, replacement), setting, replacement)
     yield Finding(span, message, fix or without(script, f"`{setting.name}`", history))
 
 
+# How what asks for attributes by strings begins: a call, a tuple or list of names.
+_ASKERS = ("getattr(", "hasattr(", "(", "[")
+
+
+def _is_read(script: Script, call: Call, setting: Setting) -> bool | None:
+    """True if the script reads the attribute that it assigns; None where it may."""
+    asked = [one.value for one in script.reads_of_attribute(setting.name)]
+    for text in script.places_of_string(setting.name):
+        around = script.parent(text)
+        if around is not None and script.text(around).startswith(_ASKERS):
+            asked.append(text)
+    own = script.span(setting.owner) if setting.owner is not None else None
+    asked = [one for one in asked if own is None or not own.contains(script.span(one))]
+    values = [value for one in asked if isinstance(value := script.value(one), Object)]
+    if len(values) < len(asked):
+        return None
+    configs = [script.config_of(one) for one in values]
+    return any(one is not None and one.node is call.node for one in configs)
+
+
 def _is_meant(
-    script: Script, call: Call, setting: Setting, replacement: successors.Successor | None
+    script: Script,
+    call: Call,
+    setting: Setting,
+    replacement: successors.Successor | None,
+    is_read: bool,
 ) -> bool:
     """True if an attribute is set on purpose, whatever the class makes of it."""
-    if setting.name.startswith("_"):
+    keeps_reads = isinstance(replacement, successors.Rename | successors.Build)
+    if setting.name.startswith("_") or (is_read and not keeps_reads):
         return True
     if not isinstance(replacement, successors.Runtime) or not isinstance(call, Config):
         return False

@@ -10,3 +10,13 @@ for batch in loader:
     accelerator.backward(outputs.loss)
     optimizer.step()
     optimizer.zero_grad()
+
+
+def step(batch):
+    accelerator.backward(model(**batch).loss)
+
+
+for batch in loader:
+    for part in halves(batch):
+        step(part)
+    optimizer.step()

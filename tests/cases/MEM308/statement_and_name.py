@@ -11,3 +11,14 @@ for batch in loader:
     accelerator.backward(outputs.loss)
     optimizer.step()
     optimizer.zero_grad()
+
+
+def step(batch):
+    model(**batch)  # expect: MEM308
+    accelerator.backward(model(**batch).loss)
+
+
+for batch in loader:
+    for part in halves(batch):
+        step(part)
+    optimizer.step()
