@@ -8,6 +8,7 @@ out. Lines that the fix did not touch, and files that do not wrap, stay as they 
 import ast
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -213,9 +214,9 @@ def _body(line: str) -> str:
 
 
 def _indent_of(lines: Sequence[str]) -> str:
-    """One step of indentation, as the file's first indented line has it."""
-    for line in lines:
-        found = re.match(r"(\t|[ ]{1,8})\S", line)
-        if found:
-            return found[1]
-    return "    "
+    """By how much the file's brackets most often indent what is in them."""
+    margins = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines]
+    opened = [_OPENED.search(_body(line)) is not None for line in lines]
+    pairs = zip(opened, margins, margins[1:], strict=False)
+    steps = Counter(inner.removeprefix(outer) for opens, outer, inner in pairs if opens)
+    return next((step for step, _ in steps.most_common() if step), "    ")

@@ -38,6 +38,12 @@ def test_a_line_that_grew_too_long_is_wrapped_as_the_file_wraps() -> None:
     )
 
 
+@pytest.mark.parametrize("step", ["  ", "    ", "\t"])
+def test_arguments_are_indented_as_in_the_files_own_brackets(step: str) -> None:
+    text = f'"""Train.\n\n      python train.py\n"""\ndef f(a,\n      b):\n   load(\n   {step}a)\n{CALL}\n'
+    assert f"\n{step}bf16=True,\n{step}gradient_accumulation_steps=16,\n)\n" in fixed(text)
+
+
 def test_many_fixes_that_lengthen_nothing_do_not_read_the_file_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
