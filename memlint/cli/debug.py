@@ -35,11 +35,11 @@ def _script(path: str, target: str | None) -> Iterator[str]:
 
     source, api = script_and_tables(path, target)
     modules = Modules()
-    project = project_of(os.path.abspath(path), source.data, modules)
+    project = project_of(os.path.abspath(source.path), source.data, modules)
     try:
         script = deeply(lambda: build_script(source, api, project))
     except SyntaxError as error:
-        raise click.ClickException(f"{path} does not parse: {error}") from None
+        raise click.ClickException(f"{source.path} does not parse: {error}") from None
     yield f"versions: {api.target}"
     yield from _lines(script, modules.line_of)
 

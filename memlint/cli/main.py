@@ -422,10 +422,11 @@ def estimate(
     """Estimate the GPU memory that the run in FILE needs, phase by phase.
 
     FILE is a script, a notebook, a recipe (TRL, alignment-handbook, axolotl, LLaMA-Factory,
-    torchtune), or a file of launch commands (shell, Makefile, justfile). Runs with different
-    settings are shown each; FILE:LINE is the one whose command begins on that line. Nothing is run
-    or downloaded. Values that the file leaves open are assumed and listed. Exits with 1 if a GPU is
-    named and a run does not fit (with --fit: if no set of fixes makes it fit).
+    torchtune), or a file of launch commands (shell, Makefile, justfile); - reads a script from
+    standard input. Runs with different settings are shown each; FILE:LINE is the one whose command
+    begins on that line. Nothing is run or downloaded. Values that the file leaves open are assumed
+    and listed. Exits with 1 if a GPU is named and a run does not fit (with --fit: if no set of
+    fixes makes it fit).
 
     With --trace the script itself runs for two steps, with its own model, loss and optimizer, as
     fake tensors of the real size: no weights, no data, no GPU. Status 1 if it cannot.
@@ -505,8 +506,8 @@ def profile(snapshot: str, others: tuple[str, ...], timeout: float, **values: An
 @click.argument("path", type=click.Path(), metavar="FILE")
 @click.option("--target", metavar="VERSIONS", help="As for check.")
 def debug(path: str, target: str | None) -> int:
-    """Show what the script model knows about FILE: configurations and the origin of each value,
-    trainers, models and loops. For rule authors."""
+    """Show what the script model knows about FILE (- reads standard input): configurations and the
+    origin of each value, trainers, models and loops. For rule authors."""
     from memlint.cli.debug import debug_command
 
     return debug_command(path, target)

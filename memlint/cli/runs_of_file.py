@@ -91,8 +91,9 @@ def _read(path: str, target: str | None) -> list[Described]:
     def tables(file: str, source: Source | None) -> Api:
         return targets.api(os.path.abspath(file), said, source)
 
+    path, data = named(path)
     try:
-        runs = runs_in(path, tables, Runs(release=targets.release))
+        runs = runs_in(path, tables, Runs(release=targets.release), data)
     except NoRunError as error:
         advice = "describe the run with --settings FILE.json"
         raise click.ClickException(f"{error}: {advice}") from None
@@ -156,13 +157,19 @@ def script_and_tables(path: str, target: str | None) -> tuple[Source, Api]:
     from memlint.source.diagnostics import ReadError
     from memlint.source.reading import read_source
 
+    path, data = named(path)
     try:
-        source = read_source(path)
+        source = read_source(path, data)
         return source, Targets().api(path, configured(path, target).target, source)
     except ReadError as error:
         raise click.ClickException(f"{path} {error.diagnostic.message}") from None
     except ValueError as error:
         raise click.ClickException(str(error)) from None
+
+
+def named(path: str) -> tuple[str, bytes | None]:
+    """Return the path of a file; a name for standard input, and what that holds, for ``-``."""
+    return ("stdin.py", read_named_or_stdin("-")) if path == "-" else (path, None)
 
 
 def read_named_or_stdin(path: str, most: int = 0) -> bytes:

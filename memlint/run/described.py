@@ -43,14 +43,15 @@ class NoRunError(ValueError):
     """A file that describes no run."""
 
 
-def runs_in(path: str, tables: Tables, runs: Runs) -> list[Described]:
-    """Return the runs of the file at ``path``, those with equal settings once.
+def runs_in(path: str, tables: Tables, runs: Runs, data: bytes | None = None) -> list[Described]:
+    """Return the runs of the file at ``path`` (or of ``data``, named so), those with equal settings
+    once.
 
     Raises:
         NoRunError: it describes none.
         ReadError, SyntaxError: it cannot be read.
     """
-    reader = _Reader(path, tables, runs.at(os.path.abspath(path)))
+    reader = _Reader(read_source(path, data), tables, runs.at(os.path.abspath(path)))
     found = list(reader.of_recipes() if is_recipe_file(path) else reader.of_script())
     different: list[Described] = []
     for one in found:
@@ -64,11 +65,11 @@ def runs_in(path: str, tables: Tables, runs: Runs) -> list[Described]:
 class _Reader:
     """missing: why some commands of the file train nothing."""
 
-    def __init__(self, path: str, tables: Tables, runs: Runs) -> None:
-        self._path = path
-        self._source = read_source(path)
+    def __init__(self, source: Source, tables: Tables, runs: Runs) -> None:
+        self._path = path = source.path
+        self._source = source
         self._tables = tables
-        self._api = tables(path, self._source)
+        self._api = tables(path, source)
         self._runs = runs
         self._launches = Launches(lambda: runs)
         self._missing: list[str] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from memlint.cli.main import main
@@ -34,6 +35,22 @@ def test_debug_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
     assert "does not parse" in done.output
     done = CliRunner().invoke(main, ["debug", str(tmp_path / "none.py")])
     assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize("command", ["debug", "estimate"])
+def test_a_script_may_be_the_standard_input(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "import trl\ntrl.SFTTrainer('gpt2', train_dataset=rows).train()\n"
+    Path("stdin.py").write_text(text)
+    named = CliRunner().invoke(main, [command, "stdin.py"])
+    read = CliRunner().invoke(main, [command, "-"], input=text)
+    assert "SFTTrainer" in read.output
+    assert (read.exit_code, read.output) == (0, named.output)
+    broken = CliRunner().invoke(main, [command, "-"], input="x = (\n")
+    assert broken.exit_code == 1
+    assert "stdin.py does not parse" in broken.output
 
 
 def test_debug_follows_what_other_files_set(tmp_path: Path) -> None:

@@ -40,7 +40,8 @@ def test_a_line_that_grew_too_long_is_wrapped_as_the_file_wraps() -> None:
 
 @pytest.mark.parametrize("step", ["  ", "    ", "\t"])
 def test_arguments_are_indented_as_in_the_files_own_brackets(step: str) -> None:
-    text = f'"""Train.\n\n      python train.py\n"""\ndef f(a,\n      b):\n   load(\n   {step}a)\n{CALL}\n'
+    text = '"""Train.\n\n      python train.py\n"""\ndef f(a,\n      b):\n   load('
+    text += f"\n   {step}a)\n{CALL}\n"
     assert f"\n{step}bf16=True,\n{step}gradient_accumulation_steps=16,\n)\n" in fixed(text)
 
 
