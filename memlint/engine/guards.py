@@ -195,17 +195,19 @@ def minds_versions(tree: Tree, node: ast.AST, asks: Callable[[ast.expr], bool]) 
     Where it logs, prints, raises again or ends the program, the error is only reported.
     """
     for around in tree.ancestors(node):
-        if isinstance(around, ast.Try) and _within(tree, node, around.body):
-            if any(_makes_up(handler, around, node) for handler in around.handlers):
-                return True
+        if isinstance(around, ast.Try):
+            handlers = around.handlers if _within(tree, node, around.body) else ()
+            minds = any(_makes_up(handler, around, node) for handler in handlers)
         elif isinstance(around, ast.ExceptHandler):
             # What is done where the new name fails.
-            if _catches(around, anything=False):
-                return True
+            minds = _catches(around, anything=False)
         elif isinstance(around, ast.With):
-            if any(_suppresses(one.context_expr) for one in around.items):
-                return True
-        elif isinstance(around, ast.If | ast.IfExp) and asks(around.test):
+            minds = any(_suppresses(one.context_expr) for one in around.items)
+        elif isinstance(around, ast.If | ast.IfExp):
+            minds = asks(around.test)
+        else:
+            minds = isinstance(around, ast.BoolOp) and asks(around)
+        if minds:
             return True
     return False
 

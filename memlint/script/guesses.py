@@ -69,12 +69,15 @@ def is_held_out_name(name: str) -> bool:
     return held_out and not any(part.startswith("train") for part in parts)
 
 
-def may_ask_for_a_version(script: Called, test: Expression) -> bool:
-    """True if a condition may ask which version of a library is there.
+def may_ask_for_a_version(script: Called, of: str, test: Expression) -> bool:
+    """True if a condition may ask which version of a library is there. of: what a version may lack
+    something of.
 
-    The guess: it then says ``version`` in some form. The script's own names are read.
+    The guess: it then says ``version`` in some form, or ``hasattr``. The script's own names are
+    read.
     """
-    return "ersion" in script.text(test)
+    text = script.text(test)
+    return "ersion" in text or f"hasattr({of}," in text
 
 
 def is_output_name(name: str) -> bool:

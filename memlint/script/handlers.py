@@ -1,5 +1,6 @@
 """Where a script minds errors: it goes on after one of a training step, or looks for versions."""
 
+import ast
 from collections.abc import Iterable
 from functools import partial
 
@@ -53,7 +54,8 @@ _SIGNATURES = ("inspect.signature", "inspect.getfullargspec", "dataclasses.field
 
 def is_guarded(script: Host, node: Node) -> bool:
     """True if the script itself minds versions here: it catches the error, or asks first."""
-    return minds_versions(script, node, partial(may_ask_for_a_version, script))
+    of = node.func if isinstance(node, ast.Call) else getattr(node, "value", node)
+    return minds_versions(script, node, partial(may_ask_for_a_version, script, script.text(of)))
 
 
 def is_probe(script: Host, node: Node) -> bool:

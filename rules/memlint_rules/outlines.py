@@ -78,7 +78,7 @@ SETS: tuple[tuple[str, ...], ...] = (
     ("use_vllm", "vllm"),
     ("DPOTrainer",),
     ("past_key_values",),
-    (".detach(", "inference_mode", "no_grad"),
+    (".detach", "inference_mode", "no_grad"),
     ("checkpointing",),
     ("batch_repeat_interleave",),
     (" + ", "+=", ".add(", ".update("),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Rule, Script, Skip, advise, facts, triggers
+from memlint.rule import Call, Finding, Level, Rule, Script, Skip, advise, facts, triggers
 
 
 def check(script: Script) -> Iterator[Finding]:
@@ -23,16 +23,25 @@ def _is_cut_off(script: Script, forward: facts.Forward) -> bool:
     """True if the trained model itself made the cache, where autograd was off, or the script
     takes what the layers hold off its graph."""
     fillers = facts.fillers_of_cache(script, forward)
-    off = all(one.gradients is False for one in fillers) or any(
-        name.endswith((".keys", ".values")) and script.text(one.value).endswith(".detach()")
+    cuts = [
+        one
         for name, stores in script.stores.items()
+        if name.endswith((".keys", ".values"))
         for one in stores
-        if one.value is not None
-        and not script.is_in_branch(one)
+        if one.value is not None and script.text(one.value).endswith(".detach()")
+    ]
+    calls = script.method_calls("detach_")
+    off = all(one.gradients is False for one in fillers) or any(
+        not script.is_in_branch(one)
         and script.flow.scope(one) is script.flow.scope(forward.node)
         and script.is_before(one, forward.node)
+        for one in (*cuts, *(call.node for call in calls if _is_of_layer(script, call)))
     )
     return bool(fillers) and off and all(facts.are_of_one_model(one, forward) for one in fillers)
+
+
+def _is_of_layer(script: Script, call: Call) -> bool:
+    return script.text(call.node.func).endswith((".keys.detach_", ".values.detach_"))
 
 
 RULE = Rule(
@@ -43,6 +52,6 @@ RULE = Rule(
     triggers=(
         triggers.LIBRARIES,
         frozenset({"past_key_values"}),
-        frozenset({"no_grad", "inference_mode", ".detach("}),
+        frozenset({"no_grad", "inference_mode", ".detach"}),
     ),
 )

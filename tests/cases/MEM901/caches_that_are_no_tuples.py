@@ -16,3 +16,4 @@ made = model(prompt, use_cache=True).past_key_values
 length = made[0][0].size(2)  # expect: MEM901
 many = repeated(made, 8)
 out = model(answers, past_key_values=tuple((k[:1], v[:1]) for k, v in made))  # expect: MEM901
+print(made.to_legacy_cache()[0])  # expect: MEM901

@@ -9,3 +9,5 @@ if isinstance(cache, tuple):
 print([layer.keys.shape for layer in cache.layers], [k.shape for k, _, _ in cache])
 other = AutoModelForSeq2SeqLM.from_pretrained("google-t5/t5-small")(prompt, labels=prompt)
 print(other.past_key_values[0])
+if hasattr(cache, "to_legacy_cache"):
+    print(cache.to_legacy_cache())
