@@ -26,7 +26,7 @@ def deprecated_methods(script: Script) -> Iterator[Finding]:
             made = call.receiver
             if not (isinstance(made, Object) and (made.type or "").startswith("transformers.")):
                 continue
-            if call.node.args or made.cls is not None:
+            if call.node.args or made.root.cls is not None:
                 continue
             end = script.span(function).end
             keywords = tuple(

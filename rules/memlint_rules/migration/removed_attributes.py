@@ -46,7 +46,9 @@ def removed_attributes(script: Script) -> Iterator[Finding]:
             if unknown < MOST_UNKNOWN and _is_gone(script, node, value):
                 unknown += 1
                 yield from removed_member(script, node, value)
-        elif value.type is not None and (value.cls is None or _is_inherited(script, node, value)):
+        elif value.type is not None and (
+            value.root.cls is None or _is_inherited(script, node, value)
+        ):
             yield from _attribute(script, node, value, value.type)
     yield from _by_receiver(script)
 

@@ -209,10 +209,11 @@ def _in_environment(option: Option, variable: str) -> Edits | None:
 
 def _environment_line(option: Option, target: str) -> str:
     value, text = option.value, assigned(option.text)
-    if isinstance(option.setting.value, str) or _is_string(option.script, value):
+    chooses, known = isinstance(value, ast.IfExp), option.setting.value
+    if (isinstance(known, str) and not chooses) or _is_string(option.script, value):
         return target + text
-    if option.setting.value is UNSURE and isinstance(value, ast.Name | ast.Attribute | ast.IfExp):
-        condition = f"({text})" if isinstance(value, ast.IfExp) else text
+    if chooses or (known is UNSURE and isinstance(value, ast.Name | ast.Attribute)):
+        condition = f"({text})" if chooses else text
         return f"if {condition} is not None:\n    {target}str({text})"
     return f"{target}str({text})"
 

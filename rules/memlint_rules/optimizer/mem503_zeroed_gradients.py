@@ -25,7 +25,7 @@ def check(script: Script) -> Iterator[Finding]:
         return
     for call in script.method_calls("zero_grad"):
         setting = call.setting(_OPTION)
-        own = isinstance(call.receiver, Object) and call.receiver.cls is not None
+        own = isinstance(call.receiver, Object) and call.receiver.root.cls is not None
         if setting.value is not False or own or "." not in call.name:
             continue
         if script.needs_gradients_in_place:

@@ -1,6 +1,23 @@
 import os
+from dataclasses import dataclass
+
 from transformers import TrainingArguments
 
 if options.logs is not None:
     os.environ["TENSORBOARD_LOGGING_DIR"] = str(options.logs)
 args = TrainingArguments("out", report_to="tensorboard")
+
+
+@dataclass
+class Logging:
+    tracks: bool = True
+    folder: str = "logs"
+
+
+kept = Logging()
+if (kept.folder if kept.tracks else None) is not None:
+    os.environ["TENSORBOARD_LOGGING_DIR"] = str(kept.folder if kept.tracks else None)
+args = TrainingArguments(
+    "out",
+    report_to="tensorboard",
+)
