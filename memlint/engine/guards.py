@@ -319,15 +319,24 @@ def looked_up_in(tree: Tree, asked: set[ast.AST]) -> frozenset[str]:
     statements = [tree.statement(call) for call in asked]
     names = {one.id for statement in statements for one in _names_bound(statement)}
     tests = [
-        node
+        node.left
         for node in tree.nodes(ast.Compare)
         if isinstance(node.ops[0], ast.In | ast.NotIn)
         and _is_of_signature(node.comparators[0], asked, names)
     ]
-    named = [node.left.value for node in tests if isinstance(node.left, ast.Constant)]
+    calls = [one for one in asked if isinstance(one, ast.Call)]
+    tests += [call.args[1] for call in calls if called_name(call) == "hasattr"]
+    named = [test.value for test in tests if isinstance(test, ast.Constant)]
     if not named or len(named) != len(tests):
         named = [node.value for node in tree.nodes(ast.Constant)]
+        takers = [call for call in tree.nodes(ast.Call) if _takes_any(tree, called_name(call))]
+        named += [keyword.arg for call in takers for keyword in call.keywords]
     return frozenset(one for one in named if isinstance(one, str))
+
+
+def _takes_any(tree: Tree, name: str) -> bool:
+    """True if what is called so makes a dict of its keywords, or is the file's own."""
+    return name == "dict" or bool(tree.definitions_of(name))
 
 
 def _is_of_signature(node: ast.expr, asked: set[ast.AST], names: set[str]) -> bool:
