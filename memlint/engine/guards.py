@@ -320,7 +320,7 @@ def looked_up_in(tree: Tree, asked: set[ast.AST]) -> frozenset[str]:
     names = {one.id for statement in statements for one in _names_bound(statement)}
     tests = [
         node.left
-        for node in tree.nodes(ast.Compare)
+        for node in tree.nodes_anywhere(ast.Compare)
         if isinstance(node.ops[0], ast.In | ast.NotIn)
         and _is_of_signature(node.comparators[0], asked, names)
     ]

@@ -73,7 +73,7 @@ def retries_of(script: Host, call: Call) -> tuple[Call, ...]:
 def names_looked_up(script: Host) -> frozenset[str]:
     """Options that the script looks for in a signature before it passes them: those that it names,
     or all words of the script where it goes through names."""
-    asked: set[Node] = {call.node for call in script.calls_to(*_SIGNATURES)}
+    asked: set[Node] = {call.node for call in script.calls_anywhere(*_SIGNATURES)}
     asked.update(node for name in _FIELDS for node in script.attributes(name))
     asked.update(
         call.node

@@ -282,6 +282,31 @@ def test_settings_of_another_file_have_no_place_here(tmp_path: Path) -> None:
     assert edits.set_option(script, script.configs[0], "packing", "True") is None
 
 
+@pytest.mark.parametrize(
+    ("kept", "codes"),
+    [
+        ("name in signature(cls).parameters", set()),
+        ("value is not None", {"MEM901"}),
+        ("value and 'out' in signature(cls).parameters", {"MEM901"}),
+    ],
+)
+def test_options_that_another_file_sorts_out(kept: str, codes: set[str], tmp_path: Path) -> None:
+    files = {
+        "sorting.py": f"""
+            from inspect import signature
+            def sort(cls, options):
+                return {{name: value for name, value in options.items() if {kept}}}
+        """,
+        "train.py": """
+            from sorting import sort
+            from trl import SFTConfig
+            SFTConfig(**sort(SFTConfig, {"output_dir": "out", "evaluation_strategy": "no"}))
+        """,
+    }
+    script = read_in(tmp_path, files)
+    assert {rule.code for rule in load(["MEM901"]) if list(rule.check(script))} == codes
+
+
 def test_trainers_derived_in_another_file_are_trainers(tmp_path: Path) -> None:
     script = read_in(
         tmp_path,
