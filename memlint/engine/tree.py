@@ -242,9 +242,10 @@ class Tree:
         """Yield what attributes are called."""
         return (one.attr for one in self.nodes(ast.Attribute))
 
-    def reads_of_attribute(self, name: str) -> list[ast.Attribute]:
-        """Where an attribute is read, of whatever it is."""
-        return [one for one in self.attributes(name) if isinstance(one.ctx, ast.Load)]
+    def reads_of_attribute(self, name: str, anywhere: bool = False) -> list[ast.Attribute]:
+        """Where an attribute is read, of whatever it is; in other files too if ``anywhere``."""
+        nodes = self.nodes_anywhere(ast.Attribute) if anywhere else self.attributes(name)
+        return [one for one in nodes if one.attr == name and isinstance(one.ctx, ast.Load)]
 
     def places_of_string(self, text: str) -> list[ast.Constant]:
         """Where a string is written."""

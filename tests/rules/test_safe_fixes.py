@@ -372,6 +372,22 @@ SFTTrainer(model, args=args, train_dataset=rows).train()
     assert sorted(one.rpartition("which ")[2] for one in said) == ends
 
 
+def test_an_attribute_stays_where_a_function_out_of_sight_gets_it() -> None:
+    text = """\
+from steps import prepare
+from transformers import Trainer, TrainingArguments
+args = TrainingArguments("out")
+args.overwrite_output_dir = True
+Trainer(model, args, train_dataset=prepare(rows)).train()
+"""
+    gone = text.replace("args.overwrite_output_dir = True\n", "")
+    assert fixed(text, "MEM901") == gone
+    handed = text.replace("rows", "rows, args")
+    assert fixed(handed, "MEM901") == handed
+    assert fixed(handed, "MEM901", unsafe=True) == gone.replace("rows", "rows, args")
+    assert not list(found(text.replace("Trainer(model", "prepare(model"), "MEM901"))
+
+
 @pytest.mark.parametrize(
     ("checkpoint", "applicability"), [("Qwen/Qwen3-0.6B", "safe"), ("gpt2-medium", "unsafe")]
 )

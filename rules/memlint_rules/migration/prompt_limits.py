@@ -43,17 +43,20 @@ def kept_limit(option: Option, replacement: successors.Runtime) -> tuple[Edits, 
     return (*gone, *limited), trainers[0].subclass is not None
 
 
-def takers(script: Script, config: Config) -> tuple[Call, ...]:
-    """Calls of what is not the libraries' that get the configuration as ``args``: trainers of the
-    script's own project, most likely made after TRL's."""
+def takers(script: Script, config: Call) -> tuple[Call, ...]:
+    """Calls of what is neither the libraries' nor the file's that get the configuration: trainers
+    of the script's own project, most likely made after TRL's, and functions that may read it."""
     return tuple(
         call
         for call in script.calls
-        if call.name.partition(".")[0] not in triggers.PACKAGES
-        and call.keyword_node("args") is not None
-        and isinstance(made := call.setting("args").value, Object)
-        and (found := script.config_of(made)) is not None
-        and found.node is config.node
+        if "." in call.name
+        and call.name.partition(".")[0] not in triggers.PACKAGES
+        and any(
+            isinstance(made := script.value(node), Object)
+            and (found := script.config_of(made)) is not None
+            and found.node is config.node
+            for node in (*call.node.args, *(one.value for one in call.node.keywords))
+        )
     )
 
 

@@ -7,11 +7,11 @@ from memlint.rule import (
     Call,
     Config,
     Finding,
-    Fix,
     How,
     Object,
     Script,
     Setting,
+    is_elsewhere,
     is_guarded,
     names_looked_up,
     successors,
@@ -104,7 +104,12 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
     span = option_span(script, call, setting)
     message = not_taken(script, call.name.removesuffix(".from_pretrained"), setting.name)
     message += since(script, history) + place
-    fix = _taking_effect(option_fix(script, call, setting, replacement), setting, replacement)
+    fix = option_fix(script, call, setting, replacement)
+    if setting.how is How.ATTRIBUTE and fix is not None and fix.edits:
+        is_gone = isinstance(replacement, successors.Environment | successors.Remove)
+        if not is_gone or takers(script, call):
+            # The script has run without it so far, or what gets the configuration may read it.
+            fix = fix.as_unsafe()
     yield Finding(span, message, fix or without(script, f"`{setting.name}`", history))
 
 
@@ -114,17 +119,21 @@ _ASKERS = ("getattr(", "hasattr(", "(", "[")
 
 def _is_read(script: Script, call: Call, setting: Setting) -> bool | None:
     """True if the script reads the attribute that it assigns; None where it may."""
-    asked = [one.value for one in script.reads_of_attribute(setting.name)]
+    asked = [one.value for one in script.reads_of_attribute(setting.name, anywhere=True)]
     for text in script.places_of_string(setting.name):
         around = script.parent(text)
         if around is not None and script.text(around).startswith(_ASKERS):
             asked.append(text)
-    own = script.span(setting.owner) if setting.owner is not None else None
-    asked = [one for one in asked if own is None or not own.contains(script.span(one))]
-    values = [value for one in asked if isinstance(value := script.value(one), Object)]
-    if len(values) < len(asked):
+    own = script.span(setting.owner or call.node)
+    values = [
+        script.value(one)
+        for one in asked
+        if is_elsewhere(one) or not own.contains(script.span(one))
+    ]
+    things = [value for value in values if isinstance(value, Object)]
+    if len(things) < len(values):
         return None
-    configs = [script.config_of(one) for one in values]
+    configs = [script.config_of(thing) for thing in things]
     return any(one is not None and one.node is call.node for one in configs)
 
 
@@ -139,27 +148,15 @@ def _is_meant(
     keeps_reads = isinstance(replacement, successors.Rename | successors.Build)
     if setting.name.startswith("_") or (is_read and not keeps_reads):
         return True
-    if not isinstance(replacement, successors.Runtime) or not isinstance(call, Config):
-        return False
-    # A trainer of the project's own may read it.
-    return not script.trainers_with(call) and bool(takers(script, call))
+    # A trainer of the project's own, or a function of it, may read it.
+    has_trainer = not isinstance(call, Config) or script.trainers_with(call)
+    return not has_trainer and bool(takers(script, call))
 
 
 _PLACES = {
     How.ATTRIBUTE: ", which does nothing here",
     How.FILE: ", which a settings file gives it",
 }
-
-
-def _taking_effect(
-    fix: Fix | None, setting: Setting, replacement: successors.Successor | None
-) -> Fix | None:
-    """The fix of an option; unsafe where the script has run without it so far."""
-    if fix is None or setting.how is not How.ATTRIBUTE:
-        return fix
-    if not fix.edits or isinstance(replacement, successors.Environment | successors.Remove):
-        return fix
-    return fix.as_unsafe()
 
 
 # Their fields are a dataclass's; whatever else they are given becomes an attribute.

@@ -34,6 +34,12 @@ def import_fix(
             if not isinstance(statement, ast.ImportFrom):
                 return advise(f"Use `{new}`")
             module, _, name = new.rpartition(".")
+            calls_of_old = script.calls_to(script.api.canonical(qualname))
+            given = [one for call in calls_of_old for one in call.keywords]
+            refused = [one for one in given if script.api.accepts(new, one) is False]
+            if refused and name.islower() and not replacement.arguments:
+                # A function's keywords are looked at nowhere else.
+                return advise(f"Import `{name}` from `{module}`; it does not take `{refused[0]}`")
             if not replacement.arguments and not replacement.written:
                 edit = _renamed(script, statement, alias, new)
                 return fix(f"Import `{name}` from `{module}`", (edit,), unsafe=not safe)
