@@ -29,7 +29,7 @@ def debug_command(path: str, target: str | None) -> int:
 
 
 def _script(path: str, target: str | None) -> Iterator[str]:
-    from memlint.cli.runs_of_file import script_and_tables
+    from memlint.cli.runs_of_file import script_and_tables, unread
     from memlint.run.checked import deeply
     from memlint.script.model import build_script
 
@@ -39,13 +39,14 @@ def _script(path: str, target: str | None) -> Iterator[str]:
     try:
         script = deeply(lambda: build_script(source, api, project))
     except SyntaxError as error:
-        raise click.ClickException(f"{source.path} does not parse: {error}") from None
+        raise unread(source.path, error) from None
     yield f"versions: {api.target}"
     yield from _lines(script, modules.line_of)
 
 
 def _recipes(path: str) -> Iterator[str]:
     """Yield the recipes or commands in a file, with their settings."""
+    from memlint.cli.runs_of_file import unread
     from memlint.project.targets import Targets
     from memlint.recipes.document import DocumentError
     from memlint.recipes.launch import commands_in
@@ -59,7 +60,7 @@ def _recipes(path: str) -> Iterator[str]:
         source = read_source(path)
         recipes = recipes_of(source, runs)
     except (ReadError, DocumentError) as error:
-        raise click.ClickException(f"{path} {error.diagnostic.message}") from None
+        raise unread(path, error) from None
     commands = () if is_document(path) else commands_in(source)
     if not recipes and not commands:
         raise click.ClickException(f"{path} {why_passed_over(source, runs)}")

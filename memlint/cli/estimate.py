@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from memlint.cli.interrupts import end_cleanly
-from memlint.cli.runs_of_file import configured, read_json, require_model, runs_of_file
+from memlint.cli.runs_of_file import configured, read_json, require_model, runs_of_file, unread
 from memlint.rule.savings import Pricing
 from memlint.source.record import NamedTuple
 
@@ -113,7 +113,7 @@ def trace_command(
             script, arguments, read, fakes=fakes, seconds=seconds, as_json=as_json
         )
     except SyntaxError as error:
-        raise click.ClickException(f"{script} does not parse: {error}") from None
+        raise unread(script, error) from None
     click.echo(said, err=status == 2 or (status == 1 and "\n" not in said))
     return status
 

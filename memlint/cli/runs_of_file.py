@@ -97,12 +97,8 @@ def _read(path: str, target: str | None) -> list[Described]:
     except NoRunError as error:
         advice = "describe the run with --settings FILE.json"
         raise click.ClickException(f"{error}: {advice}") from None
-    except (ReadError, DocumentError) as error:
-        raise click.ClickException(f"{path} {error.diagnostic.message}") from None
-    except SyntaxError as error:
-        raise click.ClickException(f"{path} does not parse: {error}") from None
-    except ValueError as error:
-        raise click.ClickException(str(error)) from None
+    except (ReadError, DocumentError, SyntaxError, ValueError) as error:
+        raise unread(path, error) from None
     for run in runs:
         if not run.settings.get("model"):
             run.settings.pop("model", None)
@@ -161,10 +157,20 @@ def script_and_tables(path: str, target: str | None) -> tuple[Source, Api]:
     try:
         source = read_source(path, data)
         return source, Targets().api(path, configured(path, target).target, source)
-    except ReadError as error:
-        raise click.ClickException(f"{path} {error.diagnostic.message}") from None
-    except ValueError as error:
-        raise click.ClickException(str(error)) from None
+    except (ReadError, ValueError) as error:
+        raise unread(path, error) from None
+
+
+def unread(path: str, error: Exception) -> click.ClickException:
+    """Return what is told of a file that cannot be read or parsed, and in which line."""
+    diagnostic = getattr(error, "diagnostic", None)
+    if isinstance(error, SyntaxError):
+        row, message = error.lineno, f"does not parse: {error.msg}"
+    elif diagnostic is not None:
+        row, message = diagnostic.row, diagnostic.message
+    else:
+        return click.ClickException(str(error))
+    return click.ClickException(f"{path}:{row} {message}" if row else f"{path} {message}")
 
 
 def named(path: str) -> tuple[str, bytes | None]:

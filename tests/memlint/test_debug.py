@@ -50,7 +50,7 @@ def test_a_script_may_be_the_standard_input(
     assert (read.exit_code, read.output) == (0, named.output)
     broken = CliRunner().invoke(main, [command, "-"], input="x = (\n")
     assert broken.exit_code == 1
-    assert "stdin.py does not parse" in broken.output
+    assert "stdin.py:1 does not parse: '(' was never closed" in broken.output
 
 
 def test_debug_follows_what_other_files_set(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def test_estimates_name_what_they_take(name: str, capsys: pytest.CaptureFixture[
         assert run(command) == 2
         (line,) = capsys.readouterr().err.splitlines()
         reasons = ("describe the run with --settings FILE.json", "broken JSON")
-        assert line.startswith(f"error: {name} ")
+        assert line.startswith((f"error: {name} ", f"error: {name}:1 "))
         assert any(reason in line for reason in reasons)
 
 
