@@ -290,7 +290,7 @@ class Api:
         return self._successors[key]
 
     def warns(
-        self, qualname: str, parameter: str, value: object = Unset, beside: Iterable[str] = ()
+        self, qualname: str, parameter: str, value: object = Unset, *, beside: Iterable[str] = ()
     ) -> bool:
         """True if giving ``parameter`` warns of its end at the target.
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from memlint.rule.findings import Finding
     from memlint.run.description import Described
 
+    _Result = Estimate | Fitted | Shared
+    _Shown = list[tuple[Described, _Result]]
+
 
 class Asked(NamedTuple):
     """What is asked of each run. fit: what makes it fit. gpus: how many share it; 0: as it says.
@@ -159,15 +162,13 @@ def _check(asked: Asked, runs: list[Described], *, write: bool) -> None:
         raise click.UsageError(f"--write-launch is for one run, and there are several: {places}")
 
 
-def results(
-    runs: list[Described], asked: Asked
-) -> list[tuple[Described, Estimate | Fitted | Shared]]:
+def results(runs: list[Described], asked: Asked) -> _Shown:
     """Each run that can be estimated with its result; what keeps others from it is printed.
 
     Raises:
         ClickException: no run can be estimated.
     """
-    shown: list[tuple[Described, Estimate | Fitted | Shared]] = []
+    shown: _Shown = []
     failed: list[str] = []
     for run in runs:
         try:
@@ -185,7 +186,7 @@ def results(
     return shown
 
 
-def _result(run: Described, asked: Asked) -> Estimate | Fitted | Shared:
+def _result(run: Described, asked: Asked) -> _Result:
     """Raises ``SettingsError``, a ``ValueError``: a setting or the model is not known."""
     from memlint.memory import estimate
     from memlint.memory.settings import with_pricing
@@ -211,7 +212,7 @@ def _findings(run: Described) -> tuple[Finding, ...]:
     return tuple(run.find(None, True)) if run.find is not None else ()
 
 
-def _written(run: Described, result: Estimate | Fitted | Shared, folder: str) -> tuple[str, ...]:
+def _written(run: Described, result: _Result, folder: str) -> tuple[str, ...]:
     """Write the files that start the run as it was found to fit, and return their paths.
 
     Raises:
@@ -232,11 +233,7 @@ def _written(run: Described, result: Estimate | Fitted | Shared, folder: str) ->
         raise click.ClickException(str(error)) from None
 
 
-def _text(
-    shown: list[tuple[Described, Estimate | Fitted | Shared]],
-    assumptions: tuple[str, ...],
-    several: bool,
-) -> str:
+def _text(shown: _Shown, assumptions: tuple[str, ...], several: bool) -> str:
     parts = []
     for run, result in shown:
         head = [f"{run.place}: {run.said}"] if several else []
@@ -244,9 +241,7 @@ def _text(
     return "\n\n".join(parts)
 
 
-def _lines(
-    run: Described, result: Estimate | Fitted | Shared, assumptions: tuple[str, ...]
-) -> Iterable[str]:
+def _lines(run: Described, result: _Result, assumptions: tuple[str, ...]) -> Iterable[str]:
     from memlint.memory import Estimate
 
     if isinstance(result, Estimate):
@@ -261,11 +256,7 @@ def _lines(
     return sharing_report.lines(result)
 
 
-def _json(
-    shown: list[tuple[Described, Estimate | Fitted | Shared]],
-    several: bool,
-    written: tuple[str, ...],
-) -> str:
+def _json(shown: _Shown, several: bool, written: tuple[str, ...]) -> str:
     if not several:
         files = {"written": list(written)} if written else {}
         return json.dumps({**shown[0][1].to_json(), **files}, indent=2)

@@ -1,12 +1,10 @@
 """``memlint fix --fit``: which fixes make each file's runs fit their GPU, or several that share
 them."""
 
-import os
 from collections.abc import Sequence
 
 import click
 
-from memlint.api.lookup import Api
 from memlint.cli.inputs import Usage
 from memlint.cli.options import Machine
 from memlint.memory import SettingsError
@@ -20,7 +18,6 @@ from memlint.run.described import NoRunError, runs_in
 from memlint.run.description import Described
 from memlint.run.jobs import Job
 from memlint.run.runs import Runs
-from memlint.source import Source
 from memlint.source.diagnostics import ReadError
 
 
@@ -44,12 +41,8 @@ def jobs_that_fit(jobs: Sequence[Job], machine: Machine) -> list[Job]:
 
 def _with_its_fixes(job: Job, targets: Targets, runs: Runs, machine: Machine) -> Job | None:
     """The job with the fixes that make each run of its file fit; None where nothing trains."""
-
-    def tables(path: str, source: Source | None) -> Api:
-        return targets.api(os.path.abspath(path), job.target, source)
-
     try:
-        found = runs_in(job.path, tables, runs)
+        found = runs_in(job.path, targets.tables(job.target), runs)
         fits = [(run, *_fitted(job, run, machine)) for run in found]
     except NoRunError:
         return None

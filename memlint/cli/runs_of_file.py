@@ -86,11 +86,7 @@ def _read(path: str, target: str | None) -> list[Described]:
     from memlint.source.diagnostics import ReadError
 
     targets = Targets()
-    said = configured(path, target).target
-
-    def tables(file: str, source: Source | None) -> Api:
-        return targets.api(os.path.abspath(file), said, source)
-
+    tables = targets.tables(configured(path, target).target)
     path, data = named(path)
     try:
         runs = runs_in(path, tables, Runs(release=targets.release), data)

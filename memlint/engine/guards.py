@@ -194,19 +194,19 @@ def minds_versions(tree: Tree, node: ast.AST, asks: Callable[[ast.expr], bool]) 
     another call, a name that says that the thing is missing) the script runs with both versions.
     Where it logs, prints, raises again or ends the program, the error is only reported.
     """
+    if any(_makes_up(one, around, node) for around, one in _handlers(tree, node)):
+        return True
     for around in tree.ancestors(node):
-        if isinstance(around, ast.Try):
-            handlers = around.handlers if _within(tree, node, around.body) else ()
-            minds = any(_makes_up(handler, around, node) for handler in handlers)
-        elif isinstance(around, ast.ExceptHandler):
-            # What is done where the new name fails.
-            minds = _catches(around, anything=False)
-        elif isinstance(around, ast.With):
-            minds = any(_suppresses(one.context_expr) for one in around.items)
-        elif isinstance(around, ast.If | ast.IfExp):
-            minds = asks(around.test)
-        else:
-            minds = isinstance(around, ast.BoolOp) and asks(around)
+        match around:
+            case ast.ExceptHandler():
+                # What is done where the new name fails.
+                minds = _catches(around, anything=False)
+            case ast.With(items=items):
+                minds = any(_suppresses(one.context_expr) for one in items)
+            case ast.If(test=test) | ast.IfExp(test=test) | (ast.BoolOp() as test):
+                minds = asks(test)
+            case _:
+                minds = False
         if minds:
             return True
     return False
@@ -214,30 +214,21 @@ def minds_versions(tree: Tree, node: ast.AST, asks: Callable[[ast.expr], bool]) 
 
 def probes_versions(tree: Tree, node: ast.AST) -> bool:
     """True if a script tries here what a version takes: a handler catches what another raises."""
-    return any(
-        isinstance(around, ast.Try)
-        and _within(tree, node, around.body)
-        and any(_catches(handler, anything=False) for handler in around.handlers)
-        for around in tree.ancestors(node)
-    )
+    return any(_catches(one, anything=False) for _, one in _handlers(tree, node))
 
 
 def calls_after_failure(tree: Tree, node: ast.AST) -> list[ast.Call]:
     """The calls in the handlers of what a node raises."""
-    return [
-        call
-        for around in tree.ancestors(node)
-        if isinstance(around, ast.Try) and _within(tree, node, around.body)
-        for handler in around.handlers
-        for statement in handler.body
-        for call in ast.walk(statement)
-        if isinstance(call, ast.Call)
-    ]
+    bodies = (one.body for _, one in _handlers(tree, node))
+    return [call for body in bodies for call in walk(body) if isinstance(call, ast.Call)]
 
 
-def _within(tree: Tree, node: ast.AST, body: list[ast.stmt]) -> bool:
+def _handlers(tree: Tree, node: ast.AST) -> Iterator[tuple[ast.Try, ast.ExceptHandler]]:
+    """Yield what catches the errors of a node, with the statements that it belongs to."""
     span = tree.span(node)
-    return any(tree.span(statement).contains(span) for statement in body)
+    for around in (one for one in tree.ancestors(node) if isinstance(one, ast.Try)):
+        if any(tree.span(statement).contains(span) for statement in around.body):
+            yield from ((around, handler) for handler in around.handlers)
 
 
 def _makes_up(handler: ast.ExceptHandler, around: ast.Try, node: ast.AST) -> bool:
@@ -329,14 +320,11 @@ def looked_up_in(tree: Tree, asked: set[ast.AST]) -> frozenset[str]:
     named = [test.value for test in tests if isinstance(test, ast.Constant)]
     if not named or len(named) != len(tests):
         named = [node.value for node in tree.nodes(ast.Constant)]
-        takers = [call for call in tree.nodes(ast.Call) if _takes_any(tree, called_name(call))]
-        named += [keyword.arg for call in takers for keyword in call.keywords]
+        # Functions of the file, and dicts, take any keyword.
+        for call in tree.nodes(ast.Call):
+            if called_name(call) == "dict" or tree.definitions_of(called_name(call)):
+                named += [keyword.arg for keyword in call.keywords]
     return frozenset(one for one in named if isinstance(one, str))
-
-
-def _takes_any(tree: Tree, name: str) -> bool:
-    """True if what is called so makes a dict of its keywords, or is the file's own."""
-    return name == "dict" or bool(tree.definitions_of(name))
 
 
 def _is_of_signature(node: ast.expr, asked: set[ast.AST], names: set[str]) -> bool:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from memlint.api.lookup import Api
     from memlint.api.target_versions import Target
@@ -38,6 +38,10 @@ class Targets:
     def api(self, path: str, said: str = "", source: Source | None = None) -> Api:
         """Return the tables of those versions."""
         return self._at(path, said, source).api
+
+    def tables(self, said: str) -> Callable[[str, Source | None], Api]:
+        """Return what finds the tables for a script by its path, however that is written."""
+        return lambda path, source: self.api(os.path.abspath(path), said, source)
 
     def others(
         self, path: str, said: str, source: Source, libraries: frozenset[str]

@@ -70,6 +70,7 @@ def retries_of(script: Host, call: Call) -> tuple[Call, ...]:
     return tuple(one for one in found if one is not None and one.name == call.name)
 
 
+@query
 def names_looked_up(script: Host) -> frozenset[str]:
     """Options that the script looks for in a signature before it passes them: those that it names,
     or all words of the script where it goes through names."""

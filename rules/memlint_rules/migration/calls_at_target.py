@@ -1,8 +1,18 @@
 """The calls of a script as the target's libraries would take them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from memlint.rule import Call, Finding, Script, Setting, facts, is_guarded, successors, triggers
+from memlint.rule import (
+    Call,
+    Finding,
+    Script,
+    Setting,
+    facts,
+    is_guarded,
+    names_looked_up,
+    successors,
+    triggers,
+)
 
 
 def calls_at_target(script: Script) -> Iterator[Call]:
@@ -46,6 +56,21 @@ def is_caught(script: Script, call: Call, setting: Setting) -> bool:
         return False
     retries = facts.retries_of(script, call)
     return not any(retry.setting(setting.name).given is True for retry in retries)
+
+
+def of_settings(
+    script: Script,
+    call: Call,
+    settings: Iterable[Setting],
+    question: Callable[[Script, Call, Setting], Iterator[Finding]],
+) -> Iterator[Finding]:
+    """Yield what is said of each setting that a call may get, unless the script minds versions."""
+    looked_up = names_looked_up(script)
+    for setting in settings:
+        if setting.given is not False and setting.name not in looked_up:
+            findings = list(question(script, call, setting))
+            if findings and not is_caught(script, call, setting):
+                yield from findings
 
 
 def of_several(script: Script, question: Callable[[Call], Iterator[Finding]]) -> Iterator[Finding]:

@@ -3,63 +3,42 @@
 from collections.abc import Iterator
 
 from memlint.rule import (
-    UNSURE,
     Call,
     Finding,
     Level,
-    Object,
     Rule,
     Script,
     Setting,
-    Symbol,
     is_guarded,
-    names_looked_up,
     successors,
     triggers,
 )
 from memlint_rules.migration.calls_at_target import (
     calls_of_libraries,
-    is_caught,
+    of_settings,
     settings_of_library,
 )
 from memlint_rules.migration.late_assignment import read_once, too_late
-from memlint_rules.migration.option_places import option_span
+from memlint_rules.migration.option_places import option_span, plain_value
 from memlint_rules.migration.recipe_keys import ignored_keys
 from memlint_rules.migration.succession import option_fix
 from memlint_rules.migration.swallowed_options import swallowed_options
 
 
 def check(script: Script) -> Iterator[Finding]:
-    looked_up = names_looked_up(script)
     for call in calls_of_libraries(script):
-        yield from _of_call(script, call, looked_up)
+        yield from of_settings(script, call, settings_of_library(call), _thrown_away)
+        yield from of_settings(script, call, read_once(call), too_late)
         findings = list(swallowed_options(script, call))
         if findings and not is_guarded(script, call.node):
             yield from findings
 
 
-def _of_call(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
-    for settings, question in (
-        (settings_of_library(call), _thrown_away),
-        (read_once(call), too_late),
-    ):
-        for setting in settings:
-            if setting.given is False or setting.owner is None or setting.name in looked_up:
-                continue
-            findings = list(question(script, call, setting))
-            if findings and not is_caught(script, call, setting):
-                yield from findings
-
-
 def _thrown_away(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:
-    known = setting.value is not UNSURE and not isinstance(setting.value, Object | Symbol)
-    value = setting.value if known else None
-    ignored = (
-        script.api.ignored(call.name, setting.name, value)
-        if known
-        else script.api.ignored(call.name, setting.name)
-    )
-    if ignored is None or (ignored.harmless and setting.value in (None, False)):
+    ignored = script.api.ignored(call.name, setting.name, *plain_value(setting))
+    if ignored is None or setting.owner is None:
+        return
+    if ignored.harmless and setting.value in (None, False):
         return
     yield Finding(
         option_span(script, call, setting),

@@ -88,10 +88,14 @@ def successor_of(script: Script, call: Call, setting: Setting) -> successors.Suc
 
     The default of a command line or of a parameter is not: whoever runs it may say otherwise.
     """
-    certain = setting.known and not setting.is_overridable_default
-    if certain and not isinstance(setting.value, Object | Symbol):
-        return script.api.successor(call.name, setting.name, setting.value)
-    return script.api.successor(call.name, setting.name)
+    value = () if setting.is_overridable_default else plain_value(setting)
+    return script.api.successor(call.name, setting.name, *value)
+
+
+def plain_value(setting: Setting) -> tuple[object, ...]:
+    """A setting's value, alone, where it is plain data that is known; else nothing."""
+    is_plain = setting.known and not isinstance(setting.value, Object | Symbol)
+    return (setting.value,) if is_plain else ()
 
 
 def written(call: Call, setting: Setting) -> Setting:

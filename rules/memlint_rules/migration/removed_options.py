@@ -13,12 +13,11 @@ from memlint.rule import (
     Setting,
     is_elsewhere,
     is_guarded,
-    names_looked_up,
     successors,
 )
 from memlint_rules.migration.calls_at_target import (
     calls_at_target,
-    is_caught,
+    of_settings,
     of_several,
     settings_of_library,
 )
@@ -30,36 +29,27 @@ from memlint_rules.migration.unknown_options import unknown_option, unknown_valu
 
 
 def removed_options(script: Script) -> Iterator[Finding]:
-    looked_up = names_looked_up(script)
     for call in calls_at_target(script):
-        yield from _of_call(script, call, looked_up)
-    yield from of_several(script, lambda call: _of_call(script, call, looked_up))
+        yield from _of_call(script, call)
+    yield from of_several(script, lambda call: _of_call(script, call))
 
 
 _MOST = 500  # findings of a call
 
 
-def _of_call(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
+def _of_call(script: Script, call: Call) -> Iterator[Finding]:
     if script.uses_unsloth and call.name.startswith("trl."):
         # Its shim takes the old keywords of TRL's trainers.
         return
-    yield from islice(_of_settings(script, call, looked_up), _MOST)
-
-
-def _of_settings(script: Script, call: Call, looked_up: frozenset[str]) -> Iterator[Finding]:
-    for found in settings_of_library(call):
-        setting = written(call, found)
-        if setting.given is False or setting.name in looked_up:
-            continue
-        if setting.owner is None and not (setting.how is How.FILE or _is_given_elsewhere(setting)):
-            continue
-        findings = list(_of_setting(script, call, setting))
-        if findings and not is_caught(script, call, setting):
-            yield from findings
+    settings = (written(call, setting) for setting in settings_of_library(call))
+    reached = (one for one in settings if one.owner is not None or _is_given_elsewhere(one))
+    yield from islice(of_settings(script, call, reached, _of_setting), _MOST)
 
 
 def _is_given_elsewhere(setting: Setting) -> bool:
     """True if another file certainly gives it: what a parser may drop has no form."""
+    if setting.how is How.FILE:
+        return True
     return setting.given is True and setting.how in (How.ITEM, How.SUBSCRIPT, How.KEYWORD)
 
 
@@ -95,12 +85,12 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
     if replacement is None and history is None:
         yield from unknown_option(script, call, setting)
         return
-    place = _PLACES.get(setting.how, "")
+    place = ", which a settings file gives it" if setting.how is How.FILE else ""
     if setting.how is How.ATTRIBUTE:
-        is_read = _is_read(script, call, setting)
-        if is_read is None or _is_meant(script, call, setting, replacement, is_read):
+        if _is_meant(script, call, setting, replacement):
             return
-        place = ", which only this script reads" if is_read else place
+        is_read = _is_read(script, call, setting)
+        place = ", which only this script reads" if is_read else ", which does nothing here"
     span = option_span(script, call, setting)
     message = not_taken(script, call.name.removesuffix(".from_pretrained"), setting.name)
     message += since(script, history) + place
@@ -120,10 +110,8 @@ _ASKERS = ("getattr(", "hasattr(", "(", "[")
 def _is_read(script: Script, call: Call, setting: Setting) -> bool | None:
     """True if the script reads the attribute that it assigns; None where it may."""
     asked = [one.value for one in script.reads_of_attribute(setting.name, anywhere=True)]
-    for text in script.places_of_string(setting.name):
-        around = script.parent(text)
-        if around is not None and script.text(around).startswith(_ASKERS):
-            asked.append(text)
+    texts = [(one, script.parent(one) or one) for one in script.places_of_string(setting.name)]
+    asked += [one for one, around in texts if script.text(around).startswith(_ASKERS)]
     own = script.span(setting.owner or call.node)
     values = [
         script.value(one)
@@ -138,25 +126,16 @@ def _is_read(script: Script, call: Call, setting: Setting) -> bool | None:
 
 
 def _is_meant(
-    script: Script,
-    call: Call,
-    setting: Setting,
-    replacement: successors.Successor | None,
-    is_read: bool,
+    script: Script, call: Call, setting: Setting, replacement: successors.Successor | None
 ) -> bool:
     """True if an attribute is set on purpose, whatever the class makes of it."""
+    is_read = _is_read(script, call, setting)
     keeps_reads = isinstance(replacement, successors.Rename | successors.Build)
-    if setting.name.startswith("_") or (is_read and not keeps_reads):
+    if setting.name.startswith("_") or is_read is None or (is_read and not keeps_reads):
         return True
     # A trainer of the project's own, or a function of it, may read it.
     has_trainer = not isinstance(call, Config) or script.trainers_with(call)
     return not has_trainer and bool(takers(script, call))
-
-
-_PLACES = {
-    How.ATTRIBUTE: ", which does nothing here",
-    How.FILE: ", which a settings file gives it",
-}
 
 
 # Their fields are a dataclass's; whatever else they are given becomes an attribute.

@@ -23,25 +23,21 @@ def _is_cut_off(script: Script, forward: facts.Forward) -> bool:
     """True if the trained model itself made the cache, where autograd was off, or the script
     takes what the layers hold off its graph."""
     fillers = facts.fillers_of_cache(script, forward)
-    cuts = [
-        one
-        for name, stores in script.stores.items()
-        if name.endswith((".keys", ".values"))
-        for one in stores
-        if one.value is not None and script.text(one.value).endswith(".detach()")
-    ]
-    calls = script.method_calls("detach_")
     off = all(one.gradients is False for one in fillers) or any(
-        not script.is_in_branch(one)
-        and script.flow.scope(one) is script.flow.scope(forward.node)
-        and script.is_before(one, forward.node)
-        for one in (*cuts, *(call.node for call in calls if _is_of_layer(script, call)))
+        _is_cut(script, call)
+        and not script.is_in_branch(call.node)
+        and script.flow.scope(call.node) is script.flow.scope(forward.node)
+        and script.is_before(call.node, forward.node)
+        for call in script.method_calls("detach", "detach_")
     )
     return bool(fillers) and off and all(facts.are_of_one_model(one, forward) for one in fillers)
 
 
-def _is_of_layer(script: Script, call: Call) -> bool:
-    return script.text(call.node.func).endswith((".keys.detach_", ".values.detach_"))
+def _is_cut(script: Script, call: Call) -> bool:
+    """True if keys or values of a layer are taken off their graph, and stay where they are."""
+    held, _, method = script.text(call.node.func).rpartition(".")
+    stored = script.text(script.statement(call.node)).partition(" = ")[0]
+    return held.endswith((".keys", ".values")) and (method == "detach_" or held in stored)
 
 
 RULE = Rule(
