@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from memlint.engine.answers import all_of, any_of, opposite
 from memlint.engine.constants import UNSURE
 from memlint.engine.name_uses import Turn
-from memlint.engine.nodes import called_name, calls_in, last_name, targets_of, walk
+from memlint.engine.nodes import called_name, calls_in, last_name, literal_of, targets_of, walk
 from memlint.engine.tree import Tree
 from memlint.engine.values import Object
 
@@ -307,24 +307,30 @@ def _names_bound(statement: ast.stmt) -> list[ast.Name]:
 def looked_up_in(tree: Tree, asked: set[ast.AST]) -> frozenset[str]:
     """The words that a script looks for in the signatures that calls ``asked`` give: those that it
     names, or all its words where it goes through names."""
+    named = [literal_of(one) for one in _looked_for(tree, asked)]
+    if not named or None in named:
+        named = [*_words(tree)]
+    return frozenset(one for one in named if isinstance(one, str))
+
+
+def _looked_for(tree: Tree, asked: set[ast.AST]) -> Iterator[ast.expr]:
     statements = [tree.statement(call) for call in asked]
     names = {one.id for statement in statements for one in _names_bound(statement)}
-    tests = [
-        node.left
-        for node in tree.nodes_anywhere(ast.Compare)
-        if isinstance(node.ops[0], ast.In | ast.NotIn)
-        and _is_of_signature(node.comparators[0], asked, names)
-    ]
-    calls = [one for one in asked if isinstance(one, ast.Call)]
-    tests += [call.args[1] for call in calls if called_name(call) == "hasattr"]
-    named = [test.value for test in tests if isinstance(test, ast.Constant)]
-    if not named or len(named) != len(tests):
-        named = [node.value for node in tree.nodes(ast.Constant)]
-        # Functions of the file, and dicts, take any keyword.
-        for call in tree.nodes(ast.Call):
-            if called_name(call) == "dict" or tree.definitions_of(called_name(call)):
-                named += [keyword.arg for keyword in call.keywords]
-    return frozenset(one for one in named if isinstance(one, str))
+    for node in tree.nodes_anywhere(ast.Compare):
+        is_in = isinstance(node.ops[0], ast.In | ast.NotIn)
+        if is_in and _is_of_signature(node.comparators[0], asked, names):
+            yield node.left
+    for call in asked:
+        if isinstance(call, ast.Call) and called_name(call) == "hasattr":
+            yield call.args[1]
+
+
+def _words(tree: Tree) -> Iterator[object]:
+    """Yield the strings of a file, and what its functions, and dicts, get by keyword."""
+    yield from map(literal_of, tree.nodes(ast.Constant))
+    for call in tree.nodes(ast.Call):
+        if called_name(call) == "dict" or tree.definitions_of(called_name(call)):
+            yield from (keyword.arg for keyword in call.keywords)
 
 
 def _is_of_signature(node: ast.expr, asked: set[ast.AST], names: set[str]) -> bool:

@@ -9,12 +9,13 @@ what the script calls its own variables, unless the function says so.
 import re
 
 from memlint.engine.definitions import words_of_code
-from memlint.engine.nodes import Expression, Node
+from memlint.engine.nodes import Expression, Node, last_name, walk
 from memlint.flow.evaluated import query
 from memlint.script.called import Called
 
 # The words of a name: ``eval`` and ``Rows`` of ``eval_Rows``, ``evalRows``.
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SHORT = 3  # statements of a function that only asks
 _HELD_OUT = re.compile(r"test|tests|dev|eval.*|valid.*|infer.*|predict.*|bench.*")
 
 
@@ -73,11 +74,15 @@ def may_ask_for_a_version(script: Called, of: str, test: Expression) -> bool:
     """True if a condition may ask which version of a library is there. of: what a version may lack
     something of.
 
-    The guess: it then says ``version`` in some form, or ``hasattr``. The script's own names are
-    read.
+    The guess: it then says ``version`` in some form, ``hasattr`` or ``signature``, there or where
+    its names are bound. The script's own names are read.
     """
-    text = script.text(test)
-    return "ersion" in text or f"hasattr({of}," in text
+    said: list[Node] = [test]
+    for name in map(last_name, walk([test])):
+        said += [one.value for one in script.stores.get(name, ()) if one.value is not None]
+        said += [one for one in script.definitions_of(name) if len(one.body) <= _SHORT]
+    text = "\n".join(map(script.text, said))
+    return any(word in text for word in ("ersion", "signature(", f"hasattr({of},"))
 
 
 def is_output_name(name: str) -> bool:

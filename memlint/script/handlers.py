@@ -1,6 +1,5 @@
 """Where a script minds errors: it goes on after one of a training step, or looks for versions."""
 
-import ast
 from collections.abc import Iterable
 from functools import partial
 
@@ -11,7 +10,7 @@ from memlint.engine.guards import (
     probes_versions,
     survivable,
 )
-from memlint.engine.nodes import Node, called_name, calls_in
+from memlint.engine.nodes import Node, called_name, calls_in, literal_of
 from memlint.engine.project import is_elsewhere
 from memlint.flow.evaluated import query
 from memlint.script.called import Call
@@ -55,7 +54,7 @@ _FIELDS = ("__dataclass_fields__", "co_varnames")
 
 def is_guarded(script: Host, node: Node) -> bool:
     """True if the script itself minds versions here: it catches the error, or asks first."""
-    of = node.func if isinstance(node, ast.Call) else getattr(node, "value", node)
+    of: Node = getattr(node, "func", None) or getattr(node, "value", None) or node
     return minds_versions(script, node, partial(may_ask_for_a_version, script, script.text(of)))
 
 
@@ -79,6 +78,6 @@ def names_looked_up(script: Host) -> frozenset[str]:
     asked.update(
         call.node
         for call in script.calls_to("hasattr")
-        if len(call.node.args) == 2 and not isinstance(call.node.args[1], ast.Constant)
+        if len(call.node.args) == 2 and literal_of(call.node.args[1]) is None
     )
     return looked_up_in(script, asked) if asked else frozenset()

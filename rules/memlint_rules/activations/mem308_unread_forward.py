@@ -37,13 +37,9 @@ def _is_plain(script: Script, forward: facts.Forward) -> bool:
 
 def _is_optional(script: Script, forward: facts.Forward) -> bool:
     """True if only some steps run it, or it runs by itself for some turns, as a warm-up does."""
-    training = {loop.node for loop in script.loops}
-    for around in script.ancestors(forward.node):
-        if around in training:
-            return False
-        if isinstance(around, ast.If | ast.Try | ast.For | ast.While):
-            return True
-    return False
+    kinds = ast.If | ast.Try | ast.For | ast.While
+    around = [one for one in script.ancestors(forward.node) if isinstance(one, kinds)]
+    return bool(around) and around[0] not in {loop.node for loop in script.loops}
 
 
 def _fix(script: Script, forward: facts.Forward) -> Fix:

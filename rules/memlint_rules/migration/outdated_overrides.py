@@ -40,11 +40,8 @@ def _given_at_target(script: Script, method: str) -> str | None:
 
 def _library_trainer(script: Script, definition: ast.ClassDef) -> str | None:
     """The library's trainer that a class is made after."""
-    for base in definition.bases:
-        name = script.name(base)
-        if name and script.api.is_a(name, "transformers.Trainer"):
-            return name
-    return None
+    names = [name for base in definition.bases if (name := script.name(base))]
+    return next((one for one in names if script.api.is_a(one, "transformers.Trainer")), None)
 
 
 def _takes(method: ast.FunctionDef, parameter: str) -> bool:

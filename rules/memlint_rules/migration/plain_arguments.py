@@ -57,11 +57,8 @@ def _turned_on(script: Script, config: Config, wanted: str) -> dict[str, object]
 
 def _is_extended(script: Script, config: Config) -> bool:
     """True if ``extend_arguments`` makes another trainer's arguments of the same object."""
-    for call in script.calls_to("memlint_runtime.extend_arguments"):
-        made = call.argument(0)
-        if isinstance(made, Object) and script.config_of(made) is config:
-            return True
-    return False
+    made = [call.argument(0) for call in script.calls_to("memlint_runtime.extend_arguments")]
+    return any(isinstance(one, Object) and script.config_of(one) is config for one in made)
 
 
 def _values_to_keep(script: Script, config: Config, wanted: str) -> Iterator[tuple[str, str]]:

@@ -31,11 +31,8 @@ def refused_trainers(script: Script, trainer: Trainer) -> Iterator[Finding]:
 
 
 def _holds(trainer: Trainer, refusal: Refusal) -> bool:
-    for name, condition in refusal.options:
-        value = asked(trainer, name)
-        if value is UNSURE or not condition.holds(value):
-            return False
-    return True
+    values = ((asked(trainer, name), condition) for name, condition in refusal.options)
+    return all(value is not UNSURE and condition.holds(value) for value, condition in values)
 
 
 def _place(trainer: Trainer, refusal: Refusal) -> ast.AST | None:

@@ -25,11 +25,9 @@ def moved_to_config(option: Option, replacement: successors.Move) -> Edits | Non
             return _with_configuration(option, replacement, kind)
         return _extended(script, trainer, kind)
     if config.from_command_line:
-        return (
-            _over_command_line(option, replacement, trainer, config, kind)
-            if kind is not None
-            else None
-        )
+        if kind is None:
+            return None
+        return _over_command_line(option, replacement, trainer, config, kind)
     if needs_own_arguments(script, config):
         return _extended(script, trainer, kind)
     if not config.has_option(replacement.parameter):
@@ -235,6 +233,5 @@ def _readable_at(script: Script, value: ast.expr, config: Config) -> str | None:
     if script.takes_parameter(value):
         return None
     known = script.python(value)
-    if known is None or isinstance(known, bool | int | float | str):
-        return repr(known)
-    return None
+    is_plain = known is None or isinstance(known, bool | int | float | str)
+    return repr(known) if is_plain else None

@@ -85,15 +85,11 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
     if replacement is None and history is None:
         yield from unknown_option(script, call, setting)
         return
-    place = ", which a settings file gives it" if setting.how is How.FILE else ""
-    if setting.how is How.ATTRIBUTE:
-        if _is_meant(script, call, setting, replacement):
-            return
-        is_read = _is_read(script, call, setting)
-        place = ", which only this script reads" if is_read else ", which does nothing here"
+    if setting.how is How.ATTRIBUTE and _is_meant(script, call, setting, replacement):
+        return
     span = option_span(script, call, setting)
     message = not_taken(script, call.name.removesuffix(".from_pretrained"), setting.name)
-    message += since(script, history) + place
+    message += since(script, history) + _place(script, call, setting)
     fix = option_fix(script, call, setting, replacement)
     if setting.how is How.ATTRIBUTE and fix is not None and fix.edits:
         is_gone = isinstance(replacement, successors.Environment | successors.Remove)
@@ -101,6 +97,14 @@ def _removed_option(script: Script, call: Call, setting: Setting) -> Iterator[Fi
             # The script has run without it so far, or what gets the configuration may read it.
             fix = fix.as_unsafe()
     yield Finding(span, message, fix or without(script, f"`{setting.name}`", history))
+
+
+def _place(script: Script, call: Call, setting: Setting) -> str:
+    """Return what is said of how the option is given."""
+    if setting.how is How.ATTRIBUTE:
+        is_read = _is_read(script, call, setting)
+        return ", which only this script reads" if is_read else ", which does nothing here"
+    return ", which a settings file gives it" if setting.how is How.FILE else ""
 
 
 # How what asks for attributes by strings begins: a call, a tuple or list of names.
@@ -121,8 +125,8 @@ def _is_read(script: Script, call: Call, setting: Setting) -> bool | None:
     things = [value for value in values if isinstance(value, Object)]
     if len(things) < len(values):
         return None
-    configs = [script.config_of(thing) for thing in things]
-    return any(one is not None and one.node is call.node for one in configs)
+    made = call.made if isinstance(call, Config) else ()
+    return any(thing.root in made for thing in things)
 
 
 def _is_meant(

@@ -105,9 +105,16 @@ def test_a_condition_that_speaks_of_versions_is_believed() -> None:
     """Wrong where it is the version of something else: nothing is said of what it guards."""
     script = read("if data_version:\n    pass\n")
     (test,) = (one.test for one in script.nodes(ast.If))
-    assert may_ask_for_a_version(script, test)
+    assert may_ask_for_a_version(script, "TrainingArguments", test)
     assert codes(GUARDED.format(name="large"), "MEM901") == ["MEM901"]
     assert codes(GUARDED.format(name="data_version"), "MEM901") == []
+    named = 'new = packages["transformers"].version > (4, 46)\n'
+    assert codes(named + GUARDED.format(name="new"), "MEM901") == []
+    assert codes("new = packages()\n" + GUARDED.format(name="new"), "MEM901") == ["MEM901"]
+    asks = "def takes(cls, name):\n    return name in signature(cls).parameters\n"
+    asked = GUARDED.format(name='takes(TrainingArguments, "evaluation_strategy")')
+    assert codes(asks + asked, "MEM901") == []
+    assert codes(asks.replace("signature(cls)", "old") + asked, "MEM901") == ["MEM901"]
 
 
 HALF = """
