@@ -17,12 +17,13 @@ def check(script: Script) -> Iterator[Finding]:
         rho = 2 * (prompt + answer) / (prompt + 2 * answer)
         if rho < _PAYS:
             continue
+        shared = share_prompts(script, trainer, "which forwards each prompt once")
         yield Finding(
             script.span(trainer.node.func),
             "`DPOTrainer` forwards each prompt for the chosen and for the rejected answer: "
             f"{rho:.2f} times the tokens that sharing it takes, for prompts of {prompt:,} and "
             f"answers of {answer:,} tokens",
-            share_prompts(script, trainer, "which forwards each prompt once"),
+            shared._replace(effect=(("prompt_len", prompt), ("shared_prompt", True))),
         )
 
 

@@ -340,6 +340,26 @@ def test_outputs_in_float32_are_held_as_such() -> None:
     assert held[1].high == pytest.approx(2 * held[0].high, rel=0.1)
 
 
+SHARING = """
+from trl import DPOConfig, DPOTrainer
+
+args = DPOConfig("out", max_length=2048, max_prompt_length=PROMPT, per_device_train_batch_size=2)
+DPOTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
+"""
+
+
+def test_the_longer_the_prompt_that_pairs_share_the_more_it_saves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    savings = []
+    for prompt in ("1024", "1536"):
+        script = written(tmp_path, SHARING.replace("PROMPT", prompt))
+        target = ("--target", "trl=0.24,transformers=4.57")
+        (found,) = checked(capsys, "--select", "MEM605", *target, script)
+        savings.append(found["saving"]["low"])
+    assert 2**30 < savings[0] < savings[1]
+
+
 def test_the_runtimes_loss_copies_no_gradients() -> None:
     """Its pieces are larger than Liger's."""
     loop = {**RUN, "trainer": "loop", "weights_dtype": "float32", "autocast": True}
