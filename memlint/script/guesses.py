@@ -15,7 +15,6 @@ from memlint.script.called import Called
 
 # The words of a name: ``eval`` and ``Rows`` of ``eval_Rows``, ``evalRows``.
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_SHORT = 3  # statements of a function that only asks
 _HELD_OUT = re.compile(r"test|tests|dev|eval.*|valid.*|infer.*|predict.*|bench.*")
 
 
@@ -80,7 +79,7 @@ def may_ask_for_a_version(script: Called, of: str, test: Expression) -> bool:
     said: list[Node] = [test]
     for name in map(last_name, walk([test])):
         said += [one.value for one in script.stores.get(name, ()) if one.value is not None]
-        said += [one for one in script.definitions_of(name) if len(one.body) <= _SHORT]
+        said += [one for one in script.definitions_of(name) if len(one.body) <= 3]
     text = "\n".join(map(script.text, said))
     return any(word in text for word in ("ersion", "signature(", f"hasattr({of},"))
 

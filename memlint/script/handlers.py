@@ -49,7 +49,6 @@ def _trains(script: Host, body: Iterable[Node]) -> bool:
 # -- versions --------------------------------------------------------------------------------------
 
 _SIGNATURES = ("inspect.signature", "inspect.getfullargspec", "dataclasses.fields")
-_FIELDS = ("__dataclass_fields__", "co_varnames")
 
 
 def is_guarded(script: Host, node: Node) -> bool:
@@ -74,10 +73,13 @@ def names_looked_up(script: Host) -> frozenset[str]:
     """Options that the script looks for in a signature before it passes them: those that it names,
     or all words of the script where it goes through names."""
     asked: set[Node] = {call.node for call in script.calls_anywhere(*_SIGNATURES)}
-    asked.update(node for name in _FIELDS for node in script.attributes(name))
+    asked.update(script.attributes("__dataclass_fields__") + script.attributes("co_varnames"))
     asked.update(
         call.node
         for call in script.calls_to("hasattr")
-        if len(call.node.args) == 2 and literal_of(call.node.args[1]) is None
+        if len(call.node.args) == 2
+        and literal_of(call.node.args[1]) is None
+        # Of a class, or what may be one: no module.
+        and not getattr(script.value(call.node.args[0]), "name", "").rpartition(".")[2].islower()
     )
     return looked_up_in(script, asked) if asked else frozenset()

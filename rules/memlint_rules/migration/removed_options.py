@@ -48,9 +48,8 @@ def _of_call(script: Script, call: Call) -> Iterator[Finding]:
 
 def _is_given_elsewhere(setting: Setting) -> bool:
     """True if another file certainly gives it: what a parser may drop has no form."""
-    if setting.how is How.FILE:
-        return True
-    return setting.given is True and setting.how in (How.ITEM, How.SUBSCRIPT, How.KEYWORD)
+    is_written = setting.given is True and setting.how in (How.ITEM, How.SUBSCRIPT, How.KEYWORD)
+    return is_written or setting.how is How.FILE
 
 
 def _of_setting(script: Script, call: Call, setting: Setting) -> Iterator[Finding]:

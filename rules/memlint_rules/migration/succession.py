@@ -212,7 +212,11 @@ def _environment_line(option: Option, target: str) -> str:
     chooses, known = isinstance(value, ast.IfExp), option.setting.value
     if (isinstance(known, str) and not chooses) or _is_string(option.script, value):
         return target + text
-    if chooses or (known is UNSURE and isinstance(value, ast.Name | ast.Attribute)):
+    is_read = isinstance(value, ast.Name | ast.Attribute | ast.Subscript)
+    if isinstance(value, ast.Call) and len(value.args) == 1:
+        # What has no default: ``os.environ.get("LOGS")``.
+        is_read = option.script.text(value.func).endswith((".get", "getenv"))
+    if chooses or (known is UNSURE and is_read):
         condition = f"({text})" if chooses else text
         return f"if {condition} is not None:\n    {target}str({text})"
     return f"{target}str({text})"

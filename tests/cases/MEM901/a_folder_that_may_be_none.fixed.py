@@ -21,3 +21,9 @@ args = TrainingArguments(
     "out",
     report_to="tensorboard",
 )
+if os.environ.get("LOGS") is not None:
+    os.environ["TENSORBOARD_LOGGING_DIR"] = str(os.environ.get("LOGS"))
+args = TrainingArguments("out", report_to="tensorboard")
+if recipe["logs"] is not None:
+    os.environ["TENSORBOARD_LOGGING_DIR"] = str(recipe["logs"])
+args = TrainingArguments("out", report_to="tensorboard")

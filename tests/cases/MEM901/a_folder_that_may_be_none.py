@@ -18,3 +18,5 @@ args = TrainingArguments(
     logging_dir=kept.folder if kept.tracks else None,  # expect: MEM901
     report_to="tensorboard",
 )
+args = TrainingArguments("out", logging_dir=os.environ.get("LOGS"), report_to="tensorboard")  # expect: MEM901
+args = TrainingArguments("out", logging_dir=recipe["logs"], report_to="tensorboard")  # expect: MEM901
