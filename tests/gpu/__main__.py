@@ -27,6 +27,7 @@ _AT_ONCE = max(1, min(6, (os.cpu_count() or 1) // 2))
 
 
 def main(arguments: list[str] | None = None) -> int:
+    began = time.monotonic()
     parser = argparse.ArgumentParser(prog="python -m tests.gpu", description=__doc__)
     parser.add_argument(
         "--only", metavar="NAME", action="append", default=[],
@@ -59,7 +60,6 @@ def main(arguments: list[str] | None = None) -> int:
         for module, step in steps:
             print(f"{step.name}  (at most {step.minutes:g} min, {module})")
         return 0
-    began = time.monotonic()
     environment = harness.environment()
     if environment["device"] is None:
         print("no CUDA GPU here: nothing was measured (--list names the steps)", file=sys.stderr)

@@ -1,9 +1,9 @@
 """One look before the first use: does this GPU's attention path give what the oracle gives?
 
-A small tree of depth 3 goes through the chosen path in the model's own type, head counts and head
-dimension, and through the dense oracle in float32; values and all gradients must agree as
-closely as the oracle itself does in that type. Once for each kind of layer and GPU: 578 tokens,
-and the compilation that FlexAttention needs anyway.
+A small tree of depth 3, or rows that part at once where the inputs' do, goes through the chosen
+path in the model's own type, head counts and head dimension, and through the dense oracle in
+float32; values and all gradients must agree as closely as the oracle itself does in that type. Once
+for each kind of layer and GPU: 578 tokens, and the compilation that FlexAttention needs anyway.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def verify_path(
         windowed,
         softcap,
         sinks,
+        attention.forest.depth > 1,
     )
 
 
@@ -62,6 +63,7 @@ def _verify(
     windowed: bool,
     softcap: float | None,
     sinks: bool,
+    branches: bool,
 ) -> None:
     # Layers run under checkpointing, autocast or no_grad; the test must not.
     with (
@@ -78,6 +80,7 @@ def _verify(
             window=40 if windowed else None,
             softcap=softcap,
             sinks=sinks,
+            branches=branches,
         )
     worst = max(f / max(p, 1e-6) for f, p in zip(found, plain, strict=True))
     if worst > TOLERATED:
@@ -97,11 +100,12 @@ def errors_of_path(
     window: int | None = None,
     softcap: float | None = None,
     sinks: bool = False,
+    branches: bool = True,
 ) -> tuple[list[float], list[float]]:
     """Relative errors of output and gradients against float32: of the path, and of the dense
     oracle in the path's own type. sizes: query heads, key heads, head dimension. sinks: one for
-    each head, and its gradient too."""
-    tree = example_tree().to(device)
+    each head, and its gradient too. branches: whether rows have tokens in common."""
+    tree = example_tree(branches=branches).to(device)
     heads, key_heads, width = sizes
     draw = torch.Generator(device="cpu").manual_seed(0)
     shapes = [(heads, width), (key_heads, width), (key_heads, width), (heads, width)]
@@ -137,13 +141,15 @@ def _errors(found: list[Tensor], wanted: list[Tensor]) -> list[float]:
     return [float((f.float() - w).norm() / w.norm()) for f, w in zip(found, wanted, strict=True)]
 
 
-def example_tree() -> PrefixTree:
-    """Two prompts of different lengths, turns under one of them, completions under all."""
+def example_tree(*, branches: bool = True) -> PrefixTree:
+    """Two prompts of different lengths, turns under one of them, completions under all; where
+    nothing branches, a row of each prompt."""
     rows = [
         [*range(1, 150), *turn, 200 + c, *range(300, 300 + length)]
         for turn in (range(150, 180), range(190, 260))
         for c, length in enumerate((20, 64, 1))
     ] + [[*range(500, 560), 600 + c, *range(700, 730)] for c in range(3)]
+    rows = rows if branches else [rows[1], rows[-1]]
     width = max(len(row) for row in rows)
     ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows])
     mask = ids != 0

@@ -46,6 +46,23 @@ def test_right_paths_pass(path: Any, sinks: bool) -> None:
     verify()
 
 
+def test_rows_that_part_at_once_are_looked_at_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing branches, kernels on a GPU serve windows that they do not serve in trees."""
+    looked: list[tuple[int, int | None]] = []
+    own = self_test.dense_mask
+
+    def watched(tree: Any, window: int | None) -> torch.Tensor:
+        looked.append((tree.depth, window))
+        return own(tree, window)
+
+    monkeypatch.setattr(self_test, "dense_mask", watched)
+    for branches in (False, True):
+        tree = self_test.example_tree(branches=branches)
+        q, k = (torch.zeros(tree.num_tokens, h, 32, dtype=torch.bfloat16) for h in (4, 2))
+        verify_path(ForestAttention(tree), q, k, k, 9, None)
+    assert looked == [(1, 40), (3, 40)]
+
+
 @pytest.mark.parametrize("selective", [False, True])
 def test_looks_from_within_checkpointing(selective: bool) -> None:
     """The first pass through a layer looks, its recomputation does not: both save the same."""
