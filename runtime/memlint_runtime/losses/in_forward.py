@@ -51,8 +51,8 @@ from memlint_runtime.losses.tiles import (
 from memlint_runtime.losses.token_logprobs import Inputs, TokenStatistics
 from memlint_runtime.single_backward import SingleBackward
 
-# Columns of the kernels between the products, and of weights that are converted at once.
-_NARROW, _CONVERTED = 4096, 32768
+# Columns of weights that are converted at once.
+_CONVERTED = 32768
 # Most entries of a tile on a CPU, which its cache holds.
 _CACHED = 2**18
 # Tokens of a chunk, and of one that leaves room for sums in float32.
@@ -294,8 +294,8 @@ class _Chunks:
                 multiply(part_tV[:, columns], hidden, weight.T)
 
     def _tiles(self, rows: int) -> list[slice]:
-        step = _NARROW if has_triton(self.head) else max(self.plan.scratch // max(rows, 1), 1)
-        return spans(self.head.vocabulary, step)
+        whole = self.head.vocabulary
+        return spans(whole, whole if has_triton(self.head) else max(self.plan.scratch // rows, 1))
 
     def _inputs(self, tokens: slice, columns: slice) -> tuple[Any, ...]:
         head = self.head

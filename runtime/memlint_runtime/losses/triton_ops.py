@@ -3,7 +3,8 @@
 Why: in PyTorch each step of a tile's softmax reads and writes the tile again; here a row stays in
 registers, and what the next matmul wants is written in its own half precision at once. The matmuls
 themselves stay with cuBLAS, which is faster at them than generic kernels.
-One program takes one token's row of a tile, so tiles are at most `LARGEST_WIDTH` wide.
+One program takes one token's row of a tile, in blocks where it is wider than `LARGEST_WIDTH`: a
+launch takes the host longer than a GPU needs for a narrow tile.
 
 Shapes: t tokens and v vocabulary entries of a tile.
 """
@@ -23,6 +24,8 @@ from torch import Tensor
 from memlint_runtime.losses.tile_ops import GradientCoefficients, LogitTransform, SoftmaxState
 
 LARGEST_WIDTH = 8192
+# Entries at a time of wider tiles.
+_WIDE = 4096
 
 
 @triton.jit
@@ -48,37 +51,47 @@ def _absorb_kernel(
     HAS_SUM: tl.constexpr, HAS_NUMERATORS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
-    place = tl.arange(0, BLOCK)
-    within = place < width
-    raw = tl.load(raw_ptr + row * raw_stride + place, mask=within, other=0.0).to(tl.float32)
-    if HAS_BIAS:
-        raw += tl.load(bias_ptr + place, mask=within, other=0.0).to(tl.float32)
-    logits, slope = _transform(raw, scale, softcap, temperature, HAS_CAP)
+    raw_row_ptr = raw_ptr + row * raw_stride
     column = tl.load(column_ptr + row)
-    is_target = place == column
-    if HAS_SUM:
-        total = tl.load(logit_sum_ptr + row) + tl.sum(tl.where(within, logits, 0.0), 0)
-        tl.store(logit_sum_ptr + row, total)
-    if (column >= 0) & (column < width):
-        tl.store(target_ptr + row, tl.sum(tl.where(is_target & within, logits, 0.0), 0))
-    others = within & (place != column)
     before = tl.load(maximum_ptr + row)
-    competing = tl.where(others, logits, float("-inf"))
-    highest = tl.max(competing, 0)
-    # Finite, so that a tile with nothing but the target subtracts no infinities.
-    maximum = tl.maximum(tl.maximum(before, highest), -3.4028234e38)
-    rescale = tl.exp(before - maximum)
-    exponential = tl.exp(competing - maximum)
+    maximum, others, target = before, tl.load(others_ptr + row), 0.0
+    weighted = tl.load(weighted_ptr + row) if HAS_WEIGHTED else 0.0
+    logit_sum = tl.load(logit_sum_ptr + row) if HAS_SUM else 0.0
+    # Numerators are of one block: the next would scale them anew.
+    for start in range(0, BLOCK if HAS_NUMERATORS else width, BLOCK):
+        place = start + tl.arange(0, BLOCK)
+        within = place < width
+        raw = tl.load(raw_row_ptr + place, mask=within, other=0.0).to(tl.float32)
+        if HAS_BIAS:
+            raw += tl.load(bias_ptr + place, mask=within, other=0.0).to(tl.float32)
+        logits, slope = _transform(raw, scale, softcap, temperature, HAS_CAP)
+        is_target = place == column
+        if HAS_SUM:
+            logit_sum += tl.sum(tl.where(within, logits, 0.0), 0)
+        target += tl.sum(tl.where(is_target & within, logits, 0.0), 0)
+        competing = tl.where(within & (place != column), logits, float("-inf"))
+        former = maximum
+        # Finite, so that a tile with nothing but the target subtracts no infinities.
+        maximum = tl.maximum(tl.maximum(former, tl.max(competing, 0)), -3.4028234e38)
+        kept = tl.exp(former - maximum)
+        exponential = tl.exp(competing - maximum)
+        others = others * kept + tl.sum(exponential, 0)
+        if HAS_WEIGHTED:
+            # Minus infinity, where a bias masks an entry, times zero would be NaN.
+            product = tl.sum(exponential * tl.where(exponential > 0.0, logits, 0.0), 0)
+            weighted = weighted * kept + product
+        if HAS_NUMERATORS:
+            out = (exponential * slope).to(numerator_ptr.dtype.element_ty)
+            tl.store(numerator_ptr + row * numerator_stride + place, out, mask=within)
+    if (column >= 0) & (column < width):
+        tl.store(target_ptr + row, target)
     tl.store(maximum_ptr + row, maximum)
-    tl.store(rescale_ptr + row, rescale)
-    tl.store(others_ptr + row, tl.load(others_ptr + row) * rescale + tl.sum(exponential, 0))
+    tl.store(rescale_ptr + row, tl.exp(before - maximum))
+    tl.store(others_ptr + row, others)
     if HAS_WEIGHTED:
-        # Minus infinity, where a bias masks an entry, times zero would be NaN.
-        product = tl.sum(exponential * tl.where(exponential > 0.0, logits, 0.0), 0)
-        tl.store(weighted_ptr + row, tl.load(weighted_ptr + row) * rescale + product)
-    if HAS_NUMERATORS:
-        out = (exponential * slope).to(numerator_ptr.dtype.element_ty)
-        tl.store(numerator_ptr + row * numerator_stride + place, out, mask=within)
+        tl.store(weighted_ptr + row, weighted)
+    if HAS_SUM:
+        tl.store(logit_sum_ptr + row, logit_sum)
 
 
 @triton.jit
@@ -90,7 +103,7 @@ def _gradient_kernel(
     HAS_SLOPE: tl.constexpr, HAS_EVERYWHERE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
-    place = tl.arange(0, BLOCK)
+    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     within = place < width
     raw = tl.load(raw_ptr + row * raw_stride + place, mask=within, other=0.0).to(tl.float32)
     if HAS_BIAS:
@@ -125,6 +138,8 @@ def absorb_tile(
     t, v = raw_tv.shape
     out = None
     if numerators:
+        if v > LARGEST_WIDTH:
+            raise ValueError(f"a tile with numerators is at most {LARGEST_WIDTH} wide, got {v}")
         out = raw_tv if dtype == raw_tv.dtype else torch.empty_like(raw_tv, dtype=dtype)
     rescale = torch.empty_like(state.maximum)
     if t:
@@ -154,11 +169,12 @@ def tile_gradient(
     t, v = raw_tv.shape
     out = raw_tv if dtype == raw_tv.dtype else torch.empty_like(raw_tv, dtype=dtype)
     if t:
-        _gradient_kernel[(t,)](
+        launch = _launch(v)
+        _gradient_kernel[(t, triton.cdiv(v, launch["BLOCK"]))](
             raw_tv, bias_v, column_t, logsumexp_t, *coefficients.parts,
             out, v, raw_tv.stride(0), out.stride(0),
             *constants(transform),
-            **gradient_flags(bias_v, transform, coefficients), **_launch(v),
+            **gradient_flags(bias_v, transform, coefficients), **launch,
         )  # fmt: skip
     return out
 
@@ -179,8 +195,8 @@ def constants(transform: LogitTransform) -> tuple[float, float, float]:
 
 
 def _launch(width: int) -> dict[str, Any]:
-    if width > LARGEST_WIDTH:
-        raise ValueError(f"a tile is at most {LARGEST_WIDTH} wide, got {width}")
     block = triton.next_power_of_2(width)
+    if width > LARGEST_WIDTH:
+        block = _WIDE
     # Eight entries a thread: with sixteen, registers spill on sm_80 and fewer programs fit.
     return {"BLOCK": block, "num_warps": 4 if block <= 1024 else 8 if block <= 2048 else 16}
