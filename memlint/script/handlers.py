@@ -12,6 +12,7 @@ from memlint.engine.guards import (
 )
 from memlint.engine.nodes import Node, called_name, calls_in, literal_of
 from memlint.engine.project import is_elsewhere
+from memlint.engine.values import Symbol
 from memlint.flow.evaluated import query
 from memlint.script.called import Call
 from memlint.script.calls import Host
@@ -71,15 +72,18 @@ def retries_of(script: Host, call: Call) -> tuple[Call, ...]:
 @query
 def names_looked_up(script: Host) -> frozenset[str]:
     """Options that the script looks for in a signature before it passes them: those that it names,
-    or all words of the script where it goes through names."""
-    asked: set[Node] = {call.node for call in script.calls_anywhere(*_SIGNATURES)}
+    or all words of it where it goes through names. Other files count if they ask what is known."""
+    asked: set[Node] = {
+        call.node
+        for call in script.calls_anywhere(*_SIGNATURES)
+        if isinstance(call.argument(0), Symbol) or not is_elsewhere(call.node)
+    }
     asked.update(script.attributes("__dataclass_fields__") + script.attributes("co_varnames"))
     asked.update(
         call.node
         for call in script.calls_to("hasattr")
         if len(call.node.args) == 2
         and literal_of(call.node.args[1]) is None
-        # Of a class, or what may be one: no module.
         and not getattr(script.value(call.node.args[0]), "name", "").rpartition(".")[2].islower()
     )
     return looked_up_in(script, asked) if asked else frozenset()

@@ -106,15 +106,12 @@ def _place(script: Script, call: Call, setting: Setting) -> str:
     return ", which a settings file gives it" if setting.how is How.FILE else ""
 
 
-# How what asks for attributes by strings begins: a call, a tuple or list of names.
-_ASKERS = ("getattr(", "hasattr(", "(", "[")
-
-
 def _is_read(script: Script, call: Call, setting: Setting) -> bool | None:
     """True if the script reads the attribute that it assigns; None where it may."""
     asked = [one.value for one in script.reads_of_attribute(setting.name, anywhere=True)]
     texts = [(one, script.parent(one) or one) for one in script.places_of_string(setting.name)]
-    asked += [one for one, around in texts if script.text(around).startswith(_ASKERS)]
+    begins = ("getattr(", "hasattr(", "(", "[")  # a call, a tuple or list of names
+    asked += [one for one, around in texts if script.text(around).startswith(begins)]
     own = script.span(setting.owner or call.node)
     values = [
         script.value(one)

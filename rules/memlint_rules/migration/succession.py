@@ -214,8 +214,7 @@ def _environment_line(option: Option, target: str) -> str:
         return target + text
     is_read = isinstance(value, ast.Name | ast.Attribute | ast.Subscript)
     if isinstance(value, ast.Call) and len(value.args) == 1:
-        # What has no default: ``os.environ.get("LOGS")``.
-        is_read = option.script.text(value.func).endswith((".get", "getenv"))
+        is_read = option.script.text(value.func).endswith((".get", "getenv"))  # no default
     if chooses or (known is UNSURE and is_read):
         condition = f"({text})" if chooses else text
         return f"if {condition} is not None:\n    {target}str({text})"

@@ -287,6 +287,7 @@ def test_settings_of_another_file_have_no_place_here(tmp_path: Path) -> None:
     [
         ("name in signature(cls).parameters", set()),
         ("value is not None", {"MEM901"}),
+        ("name in signature(unknown()).parameters", {"MEM901"}),
         ("value and 'out' in signature(cls).parameters", {"MEM901"}),
     ],
 )
