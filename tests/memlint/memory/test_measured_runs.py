@@ -1,0 +1,39 @@
+"""The memory model beside what a GPU measured: `python -m tests.gpu --only memory_model_runs`.
+
+Models are as wide as theirs, three or four layers deep, two steps each; peaks as the allocator
+counts them. No constant of the model is fitted to these runs.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+from memlint.memory import estimate
+from memlint.memory.estimates import Estimate
+from tests.memory_fakes import cells
+
+MEASURED: dict[str, Any] = json.loads(
+    (Path(__file__).parents[2] / "gpu" / "measured_h200.json").read_text()
+)
+
+
+def _predicted() -> dict[str, Estimate]:
+    installed = {"versions": MEASURED["versions"]}
+    runs = {cell.name: cell for cell in cells() if cell.name in MEASURED["runs"]}
+    return {name: estimate({**cell.run(), **installed}) for name, cell in runs.items()}
+
+
+def test_allocated_is_what_a_gpu_measured() -> None:
+    errors: dict[str, float] = {}
+    for name, predicted in _predicted().items():
+        allocated, reserved = MEASURED["runs"][name]
+        assert predicted.allocated.low <= allocated <= predicted.allocated.high, name
+        assert allocated < reserved < 1.6 * predicted.reserved.high, name
+        errors[name] = abs(predicted.allocated.estimate / allocated - 1)
+    assert len(errors) == len(MEASURED["runs"]) == 87
+    assert statistics.median(errors.values()) < 0.01
+    assert statistics.quantiles(errors.values(), n=10)[-1] < 0.03
+    assert max(errors.values()) < 0.065, max(errors, key=errors.__getitem__)
