@@ -160,8 +160,35 @@ def compiled(variant: Variant, device: Device) -> Cost:
     warps = launch["num_warps"]
     options = {name: value for name, value in launch.items() if name.startswith("num_")}
     made = triton.compile(source, target=target, options=options)
+    if shared := written_under_readers(made.asm["ttgir"]):
+        raise AssertionError(f"{variant} writes what other threads read: {sorted(shared)}")
     registers, spilled = resources(made.asm["cubin"])
     return Cost(registers, spilled, made.metadata.shared, warps)
+
+
+def written_under_readers(code: str) -> set[str]:
+    """Arguments that are written, and read by threads that do not write the same places.
+
+    code: Triton's GPU dialect. Threads are laid out by layouts: where a tensor is loaded in another
+    layout than it is stored in, one warp may read what another has written, whenever it runs.
+    """
+    root, read, written = {}, set(), set()
+    for line in code.splitlines():
+        words = re.match(r"\s*(?:(%\S+) = )?tt\.(\w+) (%\w+)[^:]*: (.*?)(?: loc\(.*)?$", line)
+        if not words:
+            continue
+        name, operation, pointer, types = words.groups()
+        argument = root.get(pointer, pointer)
+        layout = re.search(r"!tt\.ptr<\w+>, (#.*)>$", types)
+        if name and operation in ("splat", "addptr", "broadcast", "expand_dims"):
+            root[name] = argument
+        elif operation == "load" and layout:
+            read.add((argument, layout[1]))
+        elif operation == "store" and layout:
+            written.add((argument, layout[1]))
+    return {
+        one for one, where in written for other, place in read if one == other and where != place
+    }
 
 
 def resources(binary: bytes) -> tuple[int, int]:
