@@ -19,7 +19,7 @@ def takes_former_names(names: dict[str, str]) -> Callable[[_F], _F]:
     def decorate(function: _F) -> _F:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            for former in names.keys() & kwargs if kwargs else ():
+            for former in [name for name in names if name in kwargs] if kwargs else ():
                 if names[former] in kwargs:
                     raise TypeError(f"{former} is {names[former]} by another name: give one")
                 kwargs[names[former]] = kwargs.pop(former)
