@@ -56,6 +56,7 @@ def lora_steps(way: str, shape: Shape, device: str, lengths: tuple[int, ...] = T
             model.zero_grad()
 
         took: Result = {**measured(step, device)}
+        took["tokens_per_second"] = tokens / float(str(took["seconds"]))
         if streamed is not None:
             config = model.get_base_model().config
             plan = plan_streaming(config, "H100", tokens=tokens)
