@@ -14,7 +14,7 @@ MEASURED = measure(Path(__file__).parent.parent)
 BOUNDS = {
     "lines of the linter and its rules": 74_186,
     "lines of the packages beside the linter": 6_255,
-    "lines of the runtime": 22_138,
+    "lines of the runtime": 22_137,
     "files in circles, imports for types counted": 16,
     "references to ast outside the packages of syntax": 215,
     "rule codes outside the rules": 3,

@@ -53,8 +53,7 @@ def _absorb_kernel(
     row = tl.program_id(0).to(tl.int64)
     raw_row_ptr = raw_ptr + row * raw_stride
     column = tl.load(column_ptr + row)
-    before = tl.load(maximum_ptr + row)
-    maximum, others, target = before, tl.load(others_ptr + row), 0.0
+    maximum, others, target = tl.load(maximum_ptr + row), tl.load(others_ptr + row), 0.0
     weighted = tl.load(weighted_ptr + row) if HAS_WEIGHTED else 0.0
     logit_sum = tl.load(logit_sum_ptr + row) if HAS_SUM else 0.0
     # Numerators are of one block: the next would scale them anew.
@@ -85,8 +84,8 @@ def _absorb_kernel(
             tl.store(numerator_ptr + row * numerator_stride + place, out, mask=within)
     if (column >= 0) & (column < width):
         tl.store(target_ptr + row, target)
+    tl.store(rescale_ptr + row, tl.exp(tl.load(maximum_ptr + row) - maximum))
     tl.store(maximum_ptr + row, maximum)
-    tl.store(rescale_ptr + row, tl.exp(before - maximum))
     tl.store(others_ptr + row, others)
     if HAS_WEIGHTED:
         tl.store(weighted_ptr + row, weighted)
