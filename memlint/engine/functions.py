@@ -573,9 +573,8 @@ def _is_of_lightning(owner: Class) -> bool:
 
 def _is_run_each_step(function: Function) -> bool:
     """True for the method of a Lightning module that its trainer runs in each step."""
-    if function.owner is None or getattr(function.node, "name", "") != "training_step":
-        return False
-    return _is_of_lightning(function.owner)
+    named = getattr(function.node, "name", "") == "training_step"
+    return named and function.owner is not None and _is_of_lightning(function.owner)
 
 
 def _run_body(run: Interpreter, node: FunctionNode) -> None:

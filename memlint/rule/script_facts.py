@@ -58,6 +58,7 @@ from memlint.script.spelled import (
     classes_of,
     exports,
     is_handed_to_asker,
+    library_class,
     reads_key,
     reads_of_self,
     texts_given_to,

@@ -324,9 +324,7 @@ def _library_collation(script: Host, made: Object) -> Iterator[Preparation]:
     call = script.call_at(made.node)
     if call is None:
         return
-    effects: list[Effect] = []
-    if call.name.startswith("transformers."):
-        effects = list(padding_effects(call))
+    effects = padding_effects(call) if call.name.startswith("transformers.") else ()
     yield Preparation("collate", call, None, tuple(effects))
 
 

@@ -105,7 +105,7 @@ def owner_of_loss(script: Host, of: Trainer | ModelFacts | Value) -> LossOwner:
     if isinstance(of, Trainer):
         return _of_trainer(script, of)
     facts = of if isinstance(of, ModelFacts) else model_facts(script, of)
-    return _of_model(script, facts)
+    return _patched(script, facts, None) or _of_weights(script, facts)
 
 
 def _of_trainer(script: Host, trainer: Trainer) -> LossOwner:
@@ -124,12 +124,9 @@ def _of_trainer(script: Host, trainer: Trainer) -> LossOwner:
 
 
 def _of_library(script: Host, trainer: Trainer) -> LossOwner:
-    patched = _patched(script, trainer.model, trainer)
-    if patched is not None:
-        return patched
-    liger = _liger_option(trainer)
-    if liger is not None:
-        return liger
+    other = _patched(script, trainer.model, trainer) or _liger_option(trainer)
+    if other is not None:
+        return other
     if trainer.kind.startswith("trl."):
         return _of_trl(script, trainer)
     if trainer.kind not in _PLAIN:
@@ -151,11 +148,6 @@ def _of_trl(script: Host, trainer: Trainer) -> LossOwner:
         return LossOwner(Owner.TRL, True)
     loss = trainer.settled("loss_type")
     return LossOwner(Owner.TRL, loss != "chunked_nll" if isinstance(loss, str) else None)
-
-
-def _of_model(script: Host, facts: ModelFacts) -> LossOwner:
-    patched = _patched(script, facts, None)
-    return patched if patched is not None else _of_weights(script, facts)
 
 
 def _of_weights(script: Host, facts: ModelFacts) -> LossOwner:
@@ -244,8 +236,7 @@ def _liger_option(trainer: Trainer) -> LossOwner | None:
         return None
     config = trainer.config
     if config is None:
-        given = trainer.args.given
-        return None if given is False else LossOwner(Owner.UNKNOWN, None)
+        return None if trainer.args.given is False else LossOwner(Owner.UNKNOWN, None)
     for name in _LIGER_OPTIONS:
         setting = config.setting(name)
         out = config.leaves_out(name, heeds_recipes=trainer.is_kind("SFTTrainer"))

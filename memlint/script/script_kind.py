@@ -204,8 +204,7 @@ def trains_language_models(script: Host) -> bool:
     """True if definitely nothing but language models is trained."""
     if all_training_of(script):
         return all(trainer.trains_language_model for trainer in all_training_of(script))
-    calls = script.method_calls_anywhere("from_pretrained")
-    loads = model_loads_of(script) or loads_among(calls)
+    loads = model_loads_of(script) or loads_among(script.method_calls_anywhere("from_pretrained"))
     return bool(loads) and all(map(is_language_model, loads))
 
 

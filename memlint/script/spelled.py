@@ -9,7 +9,7 @@ from memlint.engine.imported import project_value
 from memlint.engine.nodes import Node, holder_of, last_name, literal_of, targets_of, walk
 from memlint.engine.project import is_elsewhere, is_library
 from memlint.engine.usage import Usage, Way, parameter_of, places_of
-from memlint.engine.values import Class, Function, Object, Symbol, Value, options
+from memlint.engine.values import Class, Function, Object, Symbol, Value, library_base, options
 from memlint.script.calls import Host
 
 # What is of these asks no dict of a script for an option of a trainer's.
@@ -87,6 +87,13 @@ def classes_of(thing: Object) -> list[ast.ClassDef]:
     return [one.node for one in classes if isinstance(one, Class)]
 
 
+def library_class(script: Host, base: ast.expr) -> str:
+    """The class of a library that a base of a class is, or is derived from in the project."""
+    value = script.value(base)
+    name = library_base(value) if isinstance(value, Class) else script.name(base)
+    return script.api.canonical(name or "")
+
+
 def is_handed_to_asker(script: Host, statement: Node, key: str) -> bool:
     """True if the dict that an assignment makes, or sets an item of, is handed to a function that
     may ask it for ``key``: one of the project that spells the key, or one that is out of sight."""
@@ -151,11 +158,7 @@ def texts_given_to(script: Host, name: str, block: ast.With) -> list[ast.expr] |
                 return None
             texts.append(node.args[0])
             called.add(node.func)
-        elif (
-            isinstance(node, ast.Name | ast.Attribute)
-            and node not in called
-            and script.text(node) == name
-        ):
+        elif node not in called and isinstance(node, ast.expr) and script.text(node) == name:
             return None
     return texts
 

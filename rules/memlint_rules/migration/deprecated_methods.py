@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Object, Script, Span, edits, fix, is_guarded
+from memlint.rule import Finding, Script, Span, edits, fix, is_guarded
 
 _MODEL = "transformers.PreTrainedModel"
 # Methods of models, and keywords of theirs, that have a new name.
@@ -23,21 +23,26 @@ def deprecated_methods(script: Script) -> Iterator[Finding]:
             function = call.node.func
             if not isinstance(function, ast.Attribute) or is_guarded(script, call.node):
                 continue
-            made = call.receiver
-            if not (isinstance(made, Object) and (made.type or "").startswith("transformers.")):
-                continue
-            if call.node.args or made.root.cls is not None:
+            if call.node.args or not _is_of_library(script, function.value):
                 continue
             end = script.span(function).end
-            keywords = tuple(
-                edits.RenameKeyword(call.span, name, _KEYWORDS[name])
-                for name in call.keywords
-                if name in _KEYWORDS
+            keywords = [name for name in call.keywords if name in _KEYWORDS]
+            changes: tuple[edits.Edit, ...] = (
+                edits.RenameAttribute(script.span(function), new),
+                *(edits.RenameKeyword(call.span, name, _KEYWORDS[name]) for name in keywords),
             )
             yield Finding(
                 Span(end - len(old.encode()), end),
                 f"`{old}` is deprecated in {script.api.at_target(_MODEL)}",
-                fix(
-                    f"Call `{new}`", (edits.RenameAttribute(script.span(function), new), *keywords)
-                ),
+                fix(f"Call `{new}`", changes),
             )
+
+
+def _is_of_library(script: Script, model: ast.expr) -> bool:
+    """True if a model, or what it is a part of, certainly is of a class of transformers."""
+    facts = script.model_facts(script.value(model))
+    if isinstance(model, ast.Attribute) and not facts.objects:
+        return _is_of_library(script, model.value)
+    names = [load.name for load in facts.loads if not load.name.endswith("Trainer")]
+    own = len(names) < len(facts.loads) or any(one.cls is not None for one in facts.objects)
+    return bool(names) and not own and all(name.startswith("transformers.") for name in names)

@@ -39,9 +39,11 @@ def _given_at_target(script: Script, method: str) -> str | None:
 
 
 def _library_trainer(script: Script, definition: ast.ClassDef) -> str | None:
-    """The library's trainer that a class is made after."""
-    names = [name for base in definition.bases if (name := script.name(base))]
-    return next((one for one in names if script.api.is_a(one, "transformers.Trainer")), None)
+    """The library's trainer below a class; empty where one of the project's own is between."""
+    for base in definition.bases:
+        if script.api.is_a(facts.library_class(script, base), "transformers.Trainer"):
+            return script.name(base) or ""
+    return None
 
 
 def _takes(method: ast.FunctionDef, parameter: str) -> bool:
