@@ -214,11 +214,12 @@ class Lifetimes:
                 fresh += 1
                 names[id(gradient)] = fresh
                 events.append((fresh, gradient.bytes))
-            if operation.weight_bytes:
-                events.append((-10 - fresh, operation.weight_bytes))
+            # A weight's gradient is cast from what is needed meanwhile.
+            weight = [(-10 - fresh, operation.weight_bytes)] if operation.weight_bytes else []
             if operation.backward_scratch:
                 fresh += 1
-                events += [(fresh, operation.backward_scratch), (fresh, 0)]
+                weight = [(fresh, operation.backward_scratch), *weight, (fresh, 0)]
+            events += weight
             events += [(names[id(gradient)], 0) for gradient in used]
             events += [
                 (_number(numbers, storage), 0) for storage in freed if numbers.get(id(storage)) != 0

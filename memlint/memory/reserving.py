@@ -27,11 +27,11 @@ class Play(Record):
     without checkpointing. input: bytes of a layer's input. gradients, states, temporaries: bytes
     of each kind for each byte of the whole weight gradients. single: temporaries of a step that
     takes parameters one by one, for each byte of that one's gradient; single_most: bytes of the
-    largest. embedding: bytes of the embedding's
-    gradient. gathered: bytes of a layer's gathered weights. fixed: bytes that live throughout,
-    without states. leak: whether input gradients stay until backward is over. scales: sizes of
-    the micro-batches, as shares of the largest. windows: how many micro-batches make a step;
-    each number is a play of its own. expandable: whether segments grow.
+    largest. embedding: bytes of the embedding's gradient; tied: whether that is the head's as well.
+    gathered: bytes of a layer's gathered weights. fixed: bytes that live throughout, without
+    states. leak: whether input gradients stay until backward is over. scales: sizes of the
+    micro-batches, as shares of the largest. windows: how many micro-batches make a step; each
+    number is a play of its own. expandable: whether segments grow.
     """
 
     layer: Trace
@@ -47,6 +47,7 @@ class Play(Record):
     single: float
     single_most: int
     embedding: int
+    tied: bool
     gathered: int
     fixed: int
     leak: bool
@@ -88,6 +89,9 @@ class _Player:
         self.weights: list[tuple[object, int]] = []
         self.sizes: dict[object, int] = {}
         self.held: set[object] = set()
+        # What the last step and this one have not given back: what a loop's names still hold.
+        self.former: set[object] = set()
+        self.kept: set[object] = set()
         self.steps = 0
 
     def _lumps(self, times: int) -> list[int]:
@@ -101,18 +105,28 @@ class _Player:
         for index in range(self.layers):
             self._forward(index, scale)
         self._events(run.head.saving, self.layers, scale)
+        # The names hold the new output from here on.
+        for key in self.former:
+            allocator.release(key)
         allocator.allocate(("g", self.layers + 1), 512)
         self._events(run.head.backward, self.layers, scale)
         allocator.release(("x", self.layers))
         allocator.release(("x", self.layers + 1))
         for index in reversed(range(self.layers)):
             self._backward(index, scale)
-        if run.embedding:
+        if run.tied:
+            # Its gradient is added to the head's.
+            for name in ("embedding", "sum"):
+                allocator.allocate(name, int(run.embedding * run.gradients))
+            for name in ("embedding", "sum"):
+                allocator.release(name)
+        elif run.embedding:
             self._weight(("embedding",), run.embedding, 1)
         allocator.release(("g", 0))
         for index in range(self.layers):
             for copy in range(self.times[index]):
                 allocator.release(("leak", index, copy))
+        self.former, self.kept = self.kept, set()
         self.steps += 1
         if self.steps % self.window == 0:
             self._optimize()
@@ -211,11 +225,14 @@ class _Player:
             if number < -10:
                 self._weight(("w", index, number), size, times)
                 continue
-            key = named.get(number, (index, number))
+            key = named.get(number, (self.steps, index, number))
             if not size:
                 allocator.release(key)
+                self.kept.discard(key)
             elif size > _SMALL:
                 allocator.allocate(key, int(size * scale))
+                if number not in named:
+                    self.kept.add(key)
 
 
 def _kept_sizes(events: Sequence[tuple[int, int]]) -> tuple[int, ...]:

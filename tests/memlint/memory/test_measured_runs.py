@@ -26,14 +26,21 @@ def _predicted() -> dict[str, Estimate]:
     return {name: estimate({**cell.run(), **installed}) for name, cell in runs.items()}
 
 
-def test_allocated_is_what_a_gpu_measured() -> None:
+def test_a_peak_is_what_a_gpu_measured() -> None:
     errors: dict[str, float] = {}
+    by_reserved: list[float] = []
+    inside = 0
     for name, predicted in _predicted().items():
         allocated, reserved = MEASURED["runs"][name]
         assert predicted.allocated.low <= allocated <= predicted.allocated.high, name
         assert allocated < reserved < 1.6 * predicted.reserved.high, name
+        by_reserved.append(abs(predicted.reserved.estimate / reserved - 1))
+        inside += predicted.reserved.low <= reserved <= predicted.reserved.high
         errors[name] = abs(predicted.allocated.estimate / allocated - 1)
     assert len(errors) == len(MEASURED["runs"]) == 87
     assert statistics.median(errors.values()) < 0.01
     assert statistics.quantiles(errors.values(), n=10)[-1] < 0.03
     assert max(errors.values()) < 0.065, max(errors, key=errors.__getitem__)
+    # Measured in one process, whose earlier runs may have left segments behind.
+    assert statistics.median(by_reserved) < 0.025
+    assert inside >= 0.9 * len(errors)
