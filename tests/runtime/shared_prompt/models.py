@@ -66,12 +66,17 @@ MOE = ["mixtral", "qwen3 moe", "gpt-oss"]
 
 
 def tiny(
-    name: str, *, checkpointing: bool = False, implementation: str = "eager"
+    name: str, *, checkpointing: bool = False, implementation: str = "eager", **settings: Any
 ) -> PreTrainedModel:
-    """A model with random weights large enough that mistakes show; in training mode."""
+    """A model with random weights large enough that mistakes show; in training mode.
+
+    settings: of its configuration, beside those of its row.
+    """
     torch.manual_seed(0)
+    config = CONFIGS[name]()
+    config.update(settings)
     model = AutoModelForCausalLM.from_config(
-        CONFIGS[name](), attn_implementation=implementation, dtype=torch.float32
+        config, attn_implementation=implementation, dtype=torch.float32
     )
     for parameter in model.parameters():
         nn.init.normal_(parameter, 0.0, 0.3 if parameter.dim() > 1 else 0.1)
