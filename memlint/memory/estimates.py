@@ -259,7 +259,6 @@ def reserved_share(timeline: Timeline, *, expandable: bool = False) -> float:
     # Temporaries of the step, where it runs on the GPU.
     stepping = 0.0 if standing.states_offloaded() else share
     one_length = settings.packed or settings.fixed_length
-    embedding = holding.embedding().trainable
     gpu = timeline.run.gpu
     share_reserved = reserved_over_allocated(
         Play(
@@ -275,8 +274,8 @@ def reserved_share(timeline: Timeline, *, expandable: bool = False) -> float:
             temporaries=optimizer.foreach * stepping,
             single=optimizer.single * 4 * stepping / holding.working,
             single_most=standing.single_temporary(),
-            embedding=embedding * holding.working,
-            tied=bool(embedding) and timeline.architecture.tied,
+            embedding=holding.embedding().trainable * holding.working,
+            tied=timeline.architecture.tied,
             gathered=layers,
             fixed=fixed,
             leak=bool(timeline.saved.reentrant_leak()),

@@ -86,9 +86,8 @@ class _Player:
         each = 1 + weights + (0 if run.checkpointed else len(self.saved))
         self.lump = max(-(-run.depth * each * len(run.scales) // _MOST), 1)
         self.states: set[object] = set()
-        self.weights: list[tuple[object, int]] = []
-        self.sizes: dict[object, int] = {}
-        self.held: set[object] = set()
+        # Gradients that stay: how many equal ones, and the weight gradient's bytes of one.
+        self.weights: dict[object, tuple[int, int]] = {}
         # What the last step and this one have not given back: what a loop's names still hold.
         self.former: set[object] = set()
         self.kept: set[object] = set()
@@ -114,7 +113,7 @@ class _Player:
         allocator.release(("x", self.layers + 1))
         for index in reversed(range(self.layers)):
             self._backward(index, scale)
-        if run.tied:
+        if run.embedding and run.tied:
             # Its gradient is added to the head's.
             for name in ("embedding", "sum"):
                 allocator.allocate(name, int(run.embedding * run.gradients))
@@ -183,38 +182,34 @@ class _Player:
 
     def _optimize(self) -> None:
         run, allocator = self.run, self.allocator
-        for key, size in self.weights if run.states else ():
-            if key not in self.states:
+        for key, (count, size) in self.weights.items():
+            if run.states and key not in self.states:
                 self.states.add(key)
                 for name in ("state", "state 2"):
-                    allocator.allocate((name, key), int(size * run.states / 2))
-        if run.temporaries:
-            for key, size in self.weights:
-                allocator.allocate(("temporary", key), int(size * run.temporaries))
-            for key, _ in self.weights:
-                allocator.release(("temporary", key))
-        elif run.single:
-            for key, size in self.sizes.items():
+                    allocator.allocate((name, key), int(count * size * run.states / 2))
+        for key, (count, size) in self.weights.items():
+            if run.temporaries:
+                allocator.allocate(("temporary", key), int(count * size * run.temporaries))
+            elif run.single:
                 allocator.allocate(("single", key), min(int(size * run.single), run.single_most))
                 allocator.release(("single", key))
-        for key, _ in self.weights:
+        for key in self.weights:
+            allocator.release(("temporary", key))
+        for key in self.weights:
             allocator.release(key)
-        self.weights = []
-        self.held = set()
+        self.weights = {}
 
     def _weight(self, key: tuple[object, ...], size: int, times: int) -> None:
         for copy, count in enumerate(self._lumps(times)):
             name = (*key, copy)
             bytes_ = count * int(size * self.run.gradients)
-            if name in self.held:
+            if name in self.weights:
                 # A further micro-batch: the new gradient is added to the one that is there.
                 self.allocator.allocate(("added", name), bytes_)
                 self.allocator.release(("added", name))
                 continue
-            self.held.add(name)
             self.allocator.allocate(name, bytes_)
-            self.weights.append((name, count * size))
-            self.sizes[name] = size
+            self.weights[name] = count, size
 
     def _events(self, events: Sequence[tuple[int, int]], index: int, scale: float) -> None:
         allocator = self.allocator
