@@ -209,8 +209,8 @@ class Api:
             if record is not None:
                 yield class_name, record, method
         forwarded = FORWARDED.get(method) if owner and method else None
-        if forwarded is not None and self.is_a(owner, forwarded.owner):
-            yield from self._owners(forwarded.to)
+        if forwarded is not None and self.is_a(owner, forwarded[0]):
+            yield from self._owners(forwarded[1])
 
     def signature(self, qualname: str) -> Signature | None:
         """Parameters of a function, a method (``trl.SFTTrainer.train``) or a class's constructor;
@@ -444,9 +444,9 @@ class Api:
             return None
         order = self._order(self.canonical(owner))
         forwarded = FORWARDED.get(method)
-        if forwarded is None or self.canonical(forwarded.owner) not in order:
+        if forwarded is None or self.canonical(forwarded[0]) not in order:
             return constructors.method(self._releases, order, method)
-        target = self.canonical(forwarded.owner), self.signature(forwarded.to)
+        target = self.canonical(forwarded[0]), self.signature(forwarded[1])
         return constructors.method(self._releases, order, method, target)
 
     def _corrected(self, name: str, signature: Signature) -> Signature:

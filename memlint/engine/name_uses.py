@@ -55,9 +55,7 @@ def head_effect(loop: Loop, name: str) -> Effect:
 
 def _then(first: Effect, second: Effect) -> Effect:
     """One after the other."""
-    if first.reads or first.kills:
-        return first
-    return second
+    return first if first.reads or first.kills else second
 
 
 def _either(*arms: Effect) -> Effect:

@@ -41,6 +41,7 @@ _MOST_SAYING = 300
 _MOST_DEPTH = 6
 # A file's number times this is added to its lines; the script's is 0.
 _LINES = 1 << 24
+_NOT_BESIDE = ("__init__.py", "pyproject.toml", "setup.py", "setup.cfg")
 # Top-level packages that are no project's own.
 _LIBRARIES = frozenset(
     {
@@ -224,6 +225,17 @@ class Project:
         for count in range(len(parts) - 1, -1 if level else 0, -1):
             for folder in folders:
                 yield os.path.join(folder, *parts[:count]), ".".join(parts[count:])
+
+    def hides_library(self, name: str, importer: str | None = None) -> bool:
+        """True if a package beside a script has a library's name, and is imported in its place.
+
+        What lies beside project files may be the library itself.
+        """
+        folder, top = os.path.dirname(importer or self._path), name.partition(".")[0]
+        if not is_library(name) or not self._has(folder, top):
+            return False
+        files = (f"{top}/__init__.py", *_NOT_BESIDE)
+        return [os.path.isfile(os.path.join(folder, one)) for one in files] == [True, *4 * [False]]
 
     def _that_hold(self, home: str, top: str) -> tuple[str, ...]:
         """The folders around a file with a module or package of that name, or on its paths."""

@@ -160,9 +160,7 @@ class Flow:
         if self._is_read_elsewhere(scope, name):
             return True
         effect = block_effect(loop.orelse, name)
-        if effect.reads:
-            return True
-        return not effect.kills and self._is_read_from(loop, name)
+        return effect.reads or (not effect.kills and self._is_read_from(loop, name))
 
     def is_bound_each_turn(self, loop: ast.AST, name: str, until: ast.stmt | None = None) -> bool:
         """True if every turn of a loop binds a name, before ``until`` has been left."""

@@ -90,12 +90,20 @@ def _delete(run: Interpreter, node: ast.Delete) -> None:
 
 def _import(run: Interpreter, node: ast.Import) -> None:
     for alias in node.names:
-        _note_import(run, node, alias, alias.name)
+        name = _imported(run, alias.name)
+        _note_import(run, node, alias, name)
         if alias.asname:
-            run.bind(alias.asname, Symbol(alias.name), node)
+            run.bind(alias.asname, Symbol(name), node)
         else:
             top = alias.name.split(".")[0]
-            run.bind(top, Symbol(top), node)
+            run.bind(top, Symbol(_imported(run, top)), node)
+
+
+def _imported(run: Interpreter, name: str) -> str:
+    """The name of a module: relative, where a package beside the script is imported for it."""
+    home = run.homes.get(run.root_scope())
+    hidden = run.project is not None and run.project.hides_library(name, home)
+    return f".{name}" if hidden else name
 
 
 def _note_import(
@@ -110,6 +118,8 @@ def _note_import(
 
 def _import_from(run: Interpreter, node: ast.ImportFrom) -> None:
     module = "." * node.level + (node.module or "")
+    if not node.level:
+        module = _imported(run, module)
     for alias in node.names:
         name = f"{module}.{alias.name}" if node.module else f"{module}{alias.name}"
         _note_import(run, node, alias, name)

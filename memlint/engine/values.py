@@ -401,9 +401,7 @@ def merge(values: Iterable[Value]) -> Value:
                     return UNKNOWN
     if len(found) == 1:
         return found[0]
-    if not found:
-        return UNKNOWN
-    return OneOf(tuple(found))
+    return OneOf(tuple(found)) if found else UNKNOWN
 
 
 def _merge_same(left: Value, right: Value) -> Value:

@@ -85,9 +85,7 @@ class Claim:
             return self.span.overlaps(other.span)
         if self.exclusive:
             return _within(other.span, self.span)
-        if other.exclusive:
-            return _within(self.span, other.span)
-        return False
+        return other.exclusive and _within(self.span, other.span)
 
 
 def _within(place: Span, region: Span) -> bool:
@@ -101,12 +99,14 @@ class Addition:
     """``text`` as a new item of the sequence that ``node`` has.
 
     ``name`` orders what several fixes add. ``last``: behind everything, ``**`` items included.
+    ``imported``: the sequence is that of an import, which takes nothing's place.
     """
 
     node: cst.CSTNode
     name: str
     text: str
     last: bool = False
+    imported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,11 +246,13 @@ class Draft:
 
     def _follow(self, removal: Removal) -> bool:
         """Mark the comments of what goes in what takes its place; True if anything does."""
-        if self.additions:
-            texts = [addition.text for addition in self.additions]
+        texts = {
+            at: addition.text for at, addition in enumerate(self.additions) if not addition.imported
+        }
+        if texts:
             source = _without_blanks(removal.source)
-            fitting = [at for at, text in enumerate(texts) if source in _without_blanks(text)]
-            at = fitting[0] if source and fitting else 0
+            fitting = [at for at, text in texts.items() if source in _without_blanks(text)]
+            at = fitting[0] if source and fitting else min(texts)
             marks = _marks(removal.comments, texts[at])
             self.additions[at] = replace(self.additions[at], text=texts[at] + marks)
         elif self.replaced or self.inserted:

@@ -118,7 +118,7 @@ def _extendable(
 def _extend(draft: Draft, statement: cst.ImportFrom, clause: str) -> None:
     tree = draft.tree
     start = tree.span(statement).start
-    draft.additions.append(Addition(statement, clause, clause))
+    draft.additions.append(Addition(statement, clause, clause, imported=True))
     draft.claim(Span(start, start), "import", statement, clause, exclusive=False)
     draft.regions.append(tree.span(statement))
 

@@ -314,7 +314,7 @@ _MARKS = {
     "sentence_transformers": ("SentenceTransformer.py", "losses"),
     "torch": ("nn", "autograd"),
     "torchtune": ("modules", "training"),
-    "transformers": ("modeling_utils.py", "tokenization_utils_base.py"),
+    "transformers": ("modeling_utils.py", "configuration_utils.py"),
     "trl": ("trainer", "import_utils.py"),
     "unsloth": ("models", "kernels"),
     "verl": ("trainer", "workers"),

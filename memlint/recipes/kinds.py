@@ -47,8 +47,9 @@ class Reader(NamedTuple):
     classes: the libraries' classes that the keys go into; empty for those of the program.
     own: keys that classes of the project define, whose meaning is the project's.
     computes: what the recipe does not say is not the libraries' default: classes of the project
-    decide it. path: the project's script that reads it; empty: the program does. also: others that
-    may read it in place of this one, of the same program.
+    decide it; what a file of DeepSpeed's says, a script may change. path: the project's script that
+    reads it; empty: the program does. also: others that may read it in place of this one, of the
+    same program.
     """
 
     kind: Kind | None
@@ -142,7 +143,8 @@ def reader_by_keys(root: MappingNode) -> Reader | None:
     if kind is None:
         return None
     own = HANDBOOK if kind is Kind.ALIGNMENT_HANDBOOK else frozenset()
-    return Reader(kind, f"every key is an option of {kind.value}", own=own)
+    by_script = kind is Kind.DEEPSPEED
+    return Reader(kind, f"every key is an option of {kind.value}", own=own, computes=by_script)
 
 
 def _kind_of_keys(top: Mapping[str, Node]) -> Kind | None:

@@ -19,6 +19,7 @@ from memlint.runs.run import Change, Field, span_in
 from memlint.script.call_settings import UNSURE, Setting
 from memlint.script.called import Call
 from memlint.script.calls import Trainer
+from memlint.script.checkpointing import runs_hooks_twice
 from memlint.script.datasets import Dataset
 from memlint.script.gradients import steps_optimizer
 from memlint.script.loop_models import LoopModel, generates_in_evaluation_mode
@@ -320,6 +321,8 @@ class LoopRun(StepRun):
             return Change(changed, f"{message}, where nothing is trained on `past_key_values`")
         written = f'{{}}.{method}({keyword}={{{{"use_reentrant": False}}}})'
         doubted = any(load.loads_own_code for load in facts.loads)
+        twice = runs_hooks_twice(script)
+        message, doubted = message + twice, doubted or bool(twice)
         if not self.model.in_training_mode:
             message += (
                 f", and `{name}.train()`: a loaded model is in evaluation mode, in which nothing "

@@ -19,7 +19,7 @@ from memlint.runs.runtime_calls import call_after_trainer
 from memlint.runs.trainer_batches import TrainerWithLoss
 from memlint.script.call_settings import UNSURE, Setting
 from memlint.script.calls import Config, Trainer
-from memlint.script.checkpointing import ARGUMENTS, SWITCHES
+from memlint.script.checkpointing import ARGUMENTS, SWITCHES, runs_hooks_twice
 from memlint.script.model import Script
 from memlint.script.setups import trainer_of
 from memlint.source import Span
@@ -129,6 +129,8 @@ class TrainerRun(TrainerWithLoss):
         doubted = any(trainer.trains_own_code for trainer in known)
         if doubted:
             message += ", if the model's class supports it: its code is not transformers' own"
+        twice = runs_hooks_twice(self.script)
+        message, doubted = message + twice, doubted or bool(twice)
         return Change({"checkpointing": value}, message, None if decided else edits, doubted)
 
     # -- the optimizer ---------------------------------------------------------------------------

@@ -478,6 +478,7 @@ OPTIONS: Mapping[Kind, tuple[Option, ...]] = {
             unsure=lambda recipe: (
                 not recipe.option("fp16.enabled").is_value(False)
                 or not any(map(recipe.has, _OF_TRAINING))
+                or (recipe.reader is not None and recipe.reader.computes)
             ),
             unsafe=True,
         ),

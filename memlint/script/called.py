@@ -222,9 +222,7 @@ class Call:
     def effective(self, name: str) -> Setting:
         """The setting, or the target version's default where it is not given."""
         setting = self.setting(name)
-        if setting.given is not False:
-            return setting
-        return self._default(name)
+        return setting if setting.given is not False else self._default(name)
 
     def _default(self, name: str) -> Setting:
         signature = self.script.api.signature(self.name)

@@ -42,12 +42,16 @@ def switched_on(config: Call) -> bool | None:
     return False if off and written else None
 
 
+def runs_hooks_twice(script: Called) -> str:
+    """What has to be said where hooks of the forward pass may run when it is computed again."""
+    hooked = may_use(script, "register_forward", "register_module_forward")
+    return ", where its forward hooks may run twice" if hooked else ""
+
+
 def is_reentrant_by_default(script: Called, trainer: Call) -> bool:
     """True if a trainer's checkpointing is reentrant at the target unless an option says else."""
     own = trainer.name.startswith("trl.") and script.api.behaviour("trl-checkpointing")
-    if own == "non-reentrant":
-        return False
-    return script.api.behaviour("checkpointing") == "reentrant"
+    return own != "non-reentrant" and script.api.behaviour("checkpointing") == "reentrant"
 
 
 def is_checkpointed_by_call(script: Called, model: ModelFacts, config: Call | None) -> bool | None:

@@ -24,6 +24,7 @@ from memlint.flow.evaluated import query
 from memlint.flow.events import EventKind, events_of
 from memlint.script.calls import Host
 from memlint.script.forward_passes import Forward, forward_at, forwards_of
+from memlint.script.guesses import may_be_refused
 from memlint.source.record import NamedTuple
 
 # Trainers and Lightning call these in modes of their own, or differentiate through them.
@@ -39,6 +40,7 @@ _DERIVATIVES = frozenset(
     }
 )
 _KEYWORDS = frozenset({"create_graph", "retain_graph"})
+_WITHOUT_GRADIENTS = ("no_grad", "inference_mode")
 
 
 class Evaluation(NamedTuple):
@@ -67,6 +69,8 @@ def evaluations_of(script: Host) -> tuple[Evaluation, ...]:
     groups: list[tuple[list[Forward], list[Statement]]] = []
     for forward in passes:
         statement = _widest(script, forward, passes)
+        if may_be_refused(script, statement or forward.statement, *_WITHOUT_GRADIENTS):
+            continue
         if groups and statement is not None and _is_next(script, groups[-1][1], statement):
             groups[-1][0].append(forward)
             groups[-1][1][:] = dict.fromkeys([*groups[-1][1], statement])
@@ -225,4 +229,5 @@ def _only_evaluates(script: Host, function: Definition, switches: list[CallNode]
         and not function.decorator_list
         and calls is not None
         and not any(called_name(call) in _DERIVATIVES | {"train", "step"} for call in calls)
+        and not may_be_refused(script, function, *_WITHOUT_GRADIENTS)
     )

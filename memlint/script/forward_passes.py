@@ -336,9 +336,7 @@ class Step:
     def runs_it(self, run: ForwardRun) -> bool:
         """True if a step runs it itself, or in an inner loop that is not evaluation."""
         loops = loops_of(run.invocation)
-        if self.node not in loops:
-            return False
-        return loops[-1] is self.node or run.training is not False
+        return self.node in loops and (loops[-1] is self.node or run.training is not False)
 
     @cached_property
     def epochs(self) -> tuple[Turn, ...]:

@@ -10,6 +10,7 @@ import re
 
 from memlint.engine.definitions import words_of_code
 from memlint.engine.nodes import Expression, Node, last_name, walk
+from memlint.engine.project import is_elsewhere, place_of_setting
 from memlint.flow.evaluated import query
 from memlint.script.called import Called
 
@@ -51,6 +52,22 @@ def matches(script: Called, pattern: re.Pattern[str]) -> bool:
     The guess: what people write of their GPU is true (``# a T4``).
     """
     return any(pattern.search(text) for text in (script.source.text, *script._run.texts))
+
+
+def may_be_refused(script: Called, node: Node, *words: str) -> bool:
+    """True if a comment on the lines of a node, or above them, has one of ``words``.
+
+    The guess: who writes of ``no_grad`` where it is missing has a reason (``# breaks compile``),
+    and who turns half precision off ``# for the CPU`` trains there.
+    """
+    if is_elsewhere(node) or place_of_setting(node) is not None:
+        return False
+    source, span = script.source, script.span(node)
+    first = source.line(span.start)
+    if source.line_text(max(first - 1, 0)).lstrip().startswith("#"):
+        first = max(first - 1, 0)
+    said = re.compile(rf"#.*\b(?:{'|'.join(words)})\b", re.IGNORECASE)
+    return any(map(said.search, map(source.line_text, range(first, source.line(span.end) + 1))))
 
 
 def may_be_held_out(script: Called, *nodes: Node) -> bool:

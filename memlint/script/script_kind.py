@@ -11,10 +11,12 @@ from memlint.script.called import Call
 from memlint.script.calls import Host, Trainer
 from memlint.script.checkpointing import KBIT_PREPARATION, METHODS, switched_on, turns_on
 from memlint.script.forward_passes import all_steps_of
+from memlint.script.guesses import may_be_refused
 from memlint.script.loaded_models import calls_on, is_language_model, loads_among, model_loads_of
 from memlint.script.restoring import names_of_device
 from memlint.script.setups import all_configs_of, all_trainers_of, all_training_of
 
+_OFF = ("use_cpu", "no_cuda", "use_mps_device", "cpu")
 _NOT_CUDA = ("cpu", "mps", "xla", "hpu")
 # Devices of machines that have no CUDA.
 _OTHERS = frozenset({"mps", "xla", "hpu", "npu", "xpu"})
@@ -36,13 +38,14 @@ def off_cuda(script: Host) -> bool:
     text = script.source.text
     if any(word in text for word in _FOR_TPU) and any(map(_installs_for_tpu, text.split("\n"))):
         return True
-    for config in all_configs_of(script):
-        for name in ("use_cpu", "no_cuda", "use_mps_device"):
-            if config.setting(name).value is True:
-                return True
-    for accelerator in script.calls_anywhere("accelerate.Accelerator"):
-        if accelerator.setting("cpu").value is True:
-            return True
+    configs = [*all_configs_of(script), *script.calls_anywhere("accelerate.Accelerator")]
+    settings = [config.setting(name) for config in configs for name in _OFF]
+    if any(setting.value is True for setting in settings):
+        return True
+    halves = [config.setting(name) for config in configs for name in ("bf16", "fp16")]
+    off = [half.node for half in halves if half.value is False and half.node is not None]
+    if any(may_be_refused(script, node, "cpu", "mps") for node in off):
+        return True
     return _loads_on_cpu(script) or _moves_off_cuda(script) or _uses_other_devices(script)
 
 

@@ -115,9 +115,7 @@ def all_training_of(script: Host) -> tuple[Trainer, ...]:
 
 
 def _is_at_target(script: Host, kind: str) -> bool:
-    if script.api.exists(kind) is not False:
-        return True
-    return isinstance(script.api.successor(kind), Replace)
+    return script.api.exists(kind) is not False or isinstance(script.api.successor(kind), Replace)
 
 
 @query

@@ -65,9 +65,7 @@ def may_train(trainer: Call, uses: Iterable[TrainerUse], trains: tuple[Call, ...
         if not on:
             return True
         methods.add(invocation.name.rpartition(".")[2])
-    if not methods <= _WITHOUT_TRAINING:
-        return True
-    return not methods & _EVALUATES
+    return not methods <= _WITHOUT_TRAINING or not methods & _EVALUATES
 
 
 def _may_be_on(trainer: Call, trains: tuple[Call, ...]) -> bool:

@@ -160,9 +160,7 @@ def _replacement(code: str) -> str | None:
     if _LINE_MAGIC.match(code) or _HELP.fullmatch(code):
         return "pass"
     assigned = _ASSIGNED.match(code)
-    if assigned:
-        return f"{assigned['target'].rstrip()} = _magic()"
-    return None
+    return f"{assigned['target'].rstrip()} = _magic()" if assigned else None
 
 
 def _indent(line: str) -> str:

@@ -76,3 +76,42 @@ SFTTrainer("Qwen/Qwen3-0.6B", args={kind}("out"), packing=True)
     assert found.fix is not None
     assert ("once that is TRL's own (MEM905)" in found.fix.message) is waits
     assert bool(found.fix.edits) is not waits
+
+
+REFUSED = """
+from transformers import TrainingArguments
+from trl import {trainer}Trainer
+args = TrainingArguments("out"{options})
+{later}
+{trainer}Trainer("Qwen/Qwen3-0.6B", args=args)
+"""
+
+
+@pytest.mark.parametrize(
+    ("trainer", "later", "target", "stops"),
+    [
+        ("DPO", "", "", True),
+        ("Reward", "", "", True),
+        ("DPO", "", "trl=0.24,transformers=4.57", True),
+        ("DPO", "", "trl=0.12,transformers=4.46", False),
+        ("SFT", "", "", False),
+        ("DPO", "args.model_init_kwargs = None", "", False),
+        ("DPO", "class DPOTrainer(DPOTrainer):\n    pass", "", False),
+    ],
+)
+def test_trainers_that_read_what_plain_arguments_lack_stop(
+    trainer: str, later: str, target: str, stops: bool
+) -> None:
+    text = REFUSED.format(trainer=trainer, later=later, options="")
+    api = Api(parse_target(target) if target else newest())
+    said = " ".join(
+        one.message for one in check_source(Source("a.py", text), load(["MEM905"]), api)
+    )
+    assert ("it reads their `model_init_kwargs`" in said) is stops
+
+
+def test_all_that_is_written_is_no_place_for_what_is_read() -> None:
+    written = ", bf16=True, gradient_checkpointing=True"
+    text = REFUSED.format(trainer="DPO", later="", options=written)
+    (found,) = check_source(Source("a.py", text), load(["MEM905"]), Api(newest()))
+    assert found.message.endswith("which only `DPOConfig` has, and stops")

@@ -260,6 +260,27 @@ def test_checkpointing_is_safe_for_classes_of_transformers_alone(
 
 
 @pytest.mark.parametrize(
+    "trains",
+    [
+        'Trainer(model, TrainingArguments("out", bf16=True), train_dataset=rows).train()\n',
+        "model.cuda().train()\nfor row in rows:\n    model(**row).loss.backward()\n    step()\n",
+    ],
+)
+@pytest.mark.parametrize(
+    ("hook", "applicability"), [("register_forward_hook", "unsafe"), ("register_hook", "safe")]
+)
+def test_hooks_of_the_forward_pass_may_see_what_is_computed_again(
+    trains: str, hook: str, applicability: str
+) -> None:
+    script = (
+        "from transformers import AutoModelForCausalLM, Trainer, TrainingArguments\n"
+        'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="bfloat16")\n'
+        f"model.model.layers[3].{hook}(keep)\n{trains}"
+    )
+    assert applicabilities(script, "MEM301") == [applicability]
+
+
+@pytest.mark.parametrize(
     ("segment", "safe"), [("self.first, x", False), ("F.cross_entropy, x, labels", True)]
 )
 def test_the_kind_of_checkpointing_decides_whether_a_segment_is_trained(

@@ -134,3 +134,33 @@ def test_a_rule_says_nothing_of_a_place_in_another_file(tmp_path: Path) -> None:
     found = findings_of(rule, check, script, lambda _, error: errors.append(error))
     assert [script.source.location(one.span.start).row for one in found] == [2]
     assert not errors
+
+
+HIDING = """
+from transformers import AdamW, TrainingArguments
+
+TrainingArguments("out", evaluation_strategy="steps")
+"""
+
+
+@pytest.mark.parametrize(
+    ("beside", "count"),
+    [
+        ("transformers/__init__.py", 0),
+        # What lies beside a project file may be the library itself.
+        ("transformers/__init__.py pyproject.toml", 2),
+        # Where the script's folder is a package, what it imports lies elsewhere.
+        ("transformers/__init__.py __init__.py", 2),
+        # Without a file of its own a folder gives way to what is installed.
+        ("transformers/optimization.py", 2),
+        ("other/__init__.py", 2),
+    ],
+)
+def test_a_package_beside_the_script_hides_the_library(
+    beside: str, count: int, tmp_path: Path
+) -> None:
+    for name in beside.split():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("", encoding="utf-8")
+    script = read(tmp_path, Halves(HIDING, ""), "")
+    assert len([code for code, _, _ in reported(script) if code == "MEM901"]) == count

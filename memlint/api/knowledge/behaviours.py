@@ -63,6 +63,9 @@ BEHAVIOURS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     # Packing strategies whose rows come without padding, which a collator of the trainer's makes.
     # Source: sft_trainer.py, __init__; sft_trainer.py, padding_free; sft_trainer.py.
     "padding-free-packing": ("trl", {"": "", "0.19": "ffd", "0.20": "bfd", "1.0": "bfd bfd_split"}),
+    # What trainers that read ``model_init_kwargs``, all but SFTTrainer's, do with plain arguments.
+    # Source: dpo_trainer.py, __init__, and so for the others.
+    "plain-arguments": ("trl", {"": "some take them", "0.24": "refused"}),
     # Source: grpo_trainer.py, __init__.
     "reward-weights": ("trl", {"": "accepted", "0.15": "one each"}),
     # Source: trainer.py; trainer.py, __init__.

@@ -4,17 +4,10 @@ from collections.abc import Mapping
 
 from memlint.source.record import NamedTuple
 
-
-class Forwarded(NamedTuple):
-    """A method of ``owner`` that hands its ``**kwargs`` to ``to``."""
-
-    owner: str
-    to: str
-
-
-FORWARDED: Mapping[str, Forwarded] = {
+# Methods whose ``**kwargs`` another function gets: whose, and which.
+FORWARDED: Mapping[str, tuple[str, str]] = {
     # AutoModelFor*.from_pretrained picks a model class and calls its from_pretrained.
-    "from_pretrained": Forwarded(
+    "from_pretrained": (
         "transformers.models.auto.auto_factory._BaseAutoModelClass",
         "transformers.PreTrainedModel.from_pretrained",
     ),

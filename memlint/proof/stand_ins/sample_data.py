@@ -25,9 +25,7 @@ def replace_data_sets(data: dict[str, str], count: int) -> None:
         if split is None:
             parts = data.get("splits", "train,test,validation").split(",")
             return datasets.DatasetDict(dict.fromkeys(parts, one))
-        if isinstance(split, list):
-            return [one for _ in split]
-        return one
+        return [one for _ in split] if isinstance(split, list) else one
 
     def load_dataset(path: str, name: Any = None, *args: Any, split: Any = None, **kw: Any) -> Any:
         files = kw.get("data_files")

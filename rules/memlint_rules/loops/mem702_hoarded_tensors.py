@@ -69,12 +69,8 @@ def _large(script: Script, hoard: facts.Hoard) -> str | None:
     forwards = [facts.forward_of(script, tensor) for tensor in tensors]
     if any(forward is not None and _is_of_a_turn(script, hoard, forward) for forward in forwards):
         return None
-    names = {_LARGE.get(tensor.role) for tensor in tensors if _is_large(script, tensor)}
-    return (
-        names.pop()
-        if len(names) == 1 and all(_is_large(script, tensor) for tensor in tensors)
-        else None
-    )
+    names = {_LARGE.get(one.role) if _is_large(script, one) else None for one in tensors}
+    return names.pop() if len(names) == 1 else None
 
 
 def _is_of_a_turn(script: Script, hoard: facts.Hoard, forward: facts.Forward) -> bool:
@@ -91,12 +87,9 @@ def _is_of_a_turn(script: Script, hoard: facts.Hoard, forward: facts.Forward) ->
 
 def _is_large(script: Script, tensor: facts.Tensor) -> bool:
     forward = facts.forward_of(script, tensor)
-    if (
-        forward is None
-        or forward.gradients is not False
-        or forward.in_training_loop
-        or tensor.passes(*_MOVES)
-    ):
+    if forward is None or forward.gradients is not False or forward.in_training_loop:
+        return False
+    if tensor.passes(*_MOVES):
         return False
     if tensor.role in (facts.Role.HIDDEN_STATES, facts.Role.ATTENTIONS):
         return tensor.positions is facts.Positions.ALL

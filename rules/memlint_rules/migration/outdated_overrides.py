@@ -11,6 +11,8 @@ _GIVEN = {
     "training_step": "num_items_in_batch",
     "log": "start_time",
 }
+# How many arguments it then gives by position, ``self`` included.
+_BY_POSITION = {"training_step": 4, "log": 3}
 
 
 def outdated_overrides(script: Script) -> Iterator[Finding]:
@@ -49,11 +51,14 @@ def _library_trainer(script: Script, definition: ast.ClassDef) -> str | None:
 def _takes(method: ast.FunctionDef, parameter: str) -> bool:
     """True if a method can be given what the Trainer gives it."""
     arguments = method.args
-    if parameter in {one.arg for one in (*arguments.args, *arguments.kwonlyargs)}:
+    by_position = [*arguments.posonlyargs, *arguments.args]
+    if parameter in {one.arg for one in (*by_position, *arguments.kwonlyargs)}:
         return True
-    # The Trainer gives it by position, but for ``compute_loss``.
-    by_position = arguments.vararg is not None and method.name != "compute_loss"
-    return by_position or arguments.kwarg is not None
+    if arguments.kwarg is not None:
+        return True
+    # Under whatever name it stands there.
+    least = _BY_POSITION.get(method.name)
+    return least is not None and (arguments.vararg is not None or len(by_position) >= least)
 
 
 def _override_fix(

@@ -30,3 +30,11 @@ class Tuned(SFTTrainer):
 class Mixed(object, Trainer):
     def log(self, logs, **options):
         print(logs)
+
+
+class Renamed(Trainer):
+    def training_step(self, model, inputs, number=None):
+        return super().training_step(model, inputs, number)
+
+    def log(self, logs, began=None):
+        print(logs, began)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memlint.source.edits import Edit, RemoveKeyword, RemoveStatement, SetKeyword
+from memlint.source.edits import AddImport, Edit, RemoveKeyword, RemoveStatement, SetKeyword
 from tests.memlint.fix.places import apply_edits, call, spot
 
 OPTIONS = """\
@@ -93,3 +93,11 @@ def test_a_comment_of_two_statements_stays_with_the_other() -> None:
     text = "made = f(a=1)\nmade.b = 2; made.c = 3  # both\n"
     edits = (SetKeyword(call(text), "b", "2"), RemoveStatement(spot(text, "made.b = 2")))
     assert applied(text, *edits) == "made = f(a=1, b=2)\nmade.c = 3  # both\n"
+
+
+def test_a_comment_never_moves_into_an_import() -> None:
+    text = "from a import b\nf(\n    old=1,  # why one\n    kept=2,\n)\n"
+    gone = RemoveKeyword(call(text), "old")
+    new = applied(text, gone, AddImport("a", "C"), SetKeyword(call(text), "new", "C()"))
+    assert new == "from a import C, b\nf(\n    kept=2,\n    new=C(),  # why one\n)\n"
+    assert applied(text, gone, AddImport("a", "C")) == "from a import C, b\nf(\n    kept=2,\n)\n"

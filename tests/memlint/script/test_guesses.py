@@ -155,3 +155,37 @@ DEVICES = {
 @pytest.mark.parametrize("text", DEVICES)
 def test_a_gpu_is_known_by_what_is_called(text: str) -> None:
     assert read(text).on_gpu is DEVICES[text]
+
+
+EVALUATED = """
+import torch
+
+model.eval()
+for rows in loader:
+    total += model(rows).loss.item()  # {said}
+"""
+
+
+def test_who_writes_of_what_is_missing_has_a_reason() -> None:
+    """Wrong where the comment says that it is forgotten: nothing is said of the pass."""
+    assert codes(EVALUATED.format(said="the held out rows"), "MEM703") == ["MEM703"]
+    assert codes(EVALUATED.format(said="no_grad is yet to come"), "MEM703") == []
+
+
+FULL = """
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="float32")
+args = TrainingArguments(
+    "out",
+    dataloader_num_workers=2,  # CPU cores
+    fp16=False,  # {said}
+)
+Trainer(net, args, train_dataset=rows).train()
+"""
+
+
+def test_half_precision_that_is_off_for_a_machine_is_believed() -> None:
+    """Wrong where the comment is older than the machine: nothing is said of the run."""
+    assert codes(FULL.format(said="it dumps"), "MEM402") == ["MEM402"]
+    assert codes(FULL.format(said="unstable on MPS"), "MEM402") == []
