@@ -38,15 +38,19 @@ def off_cuda(script: Host) -> bool:
     text = script.source.text
     if any(word in text for word in _FOR_TPU) and any(map(_installs_for_tpu, text.split("\n"))):
         return True
+    if _is_set_off_cuda(script) or _loads_on_cpu(script):
+        return True
+    return _moves_off_cuda(script) or _uses_other_devices(script)
+
+
+def _is_set_off_cuda(script: Host) -> bool:
+    """True if an option says so, or a comment beside one that turns half precision off."""
     configs = [*all_configs_of(script), *script.calls_anywhere("accelerate.Accelerator")]
-    settings = [config.setting(name) for config in configs for name in _OFF]
-    if any(setting.value is True for setting in settings):
+    if any(config.setting(name).value is True for config in configs for name in _OFF):
         return True
     halves = [config.setting(name) for config in configs for name in ("bf16", "fp16")]
     off = [half.node for half in halves if half.value is False and half.node is not None]
-    if any(may_be_refused(script, node, "cpu", "mps") for node in off):
-        return True
-    return _loads_on_cpu(script) or _moves_off_cuda(script) or _uses_other_devices(script)
+    return any(may_be_refused(script, node, "cpu", "mps") for node in off)
 
 
 # What puts tensors on a GPU, or is there for several of them.
