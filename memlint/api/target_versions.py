@@ -287,9 +287,7 @@ def _is_off_tables(package: str, version: str) -> bool:
     wanted = parse_version(version)
     releases = [parse_version(each) for each in table(package).releases]
     last = next((each for each in releases if each.minor == wanted.minor), None)
-    if last is None:
-        return True
-    return last is not releases[-1] and wanted > last and wanted.stage == FINAL
+    return last is None or (last is not releases[-1] and wanted > last and wanted.stage == FINAL)
 
 
 def is_newer(package: str, version: str) -> bool:

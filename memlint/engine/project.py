@@ -227,10 +227,7 @@ class Project:
                 yield os.path.join(folder, *parts[:count]), ".".join(parts[count:])
 
     def hides_library(self, name: str, importer: str | None = None) -> bool:
-        """True if a package beside a script has a library's name, and is imported in its place.
-
-        What lies beside project files may be the library itself.
-        """
+        """True if a package beside a script, and beside no project file, has a library's name."""
         folder, top = os.path.dirname(importer or self._path), name.partition(".")[0]
         if not is_library(name) or not self._has(folder, top):
             return False

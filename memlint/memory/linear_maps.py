@@ -87,9 +87,7 @@ class Weights(Record):
 
 def cast(tape: Tape, x: Value, width: int, name: str) -> Value:
     """x in another dtype: a new tensor, nothing kept."""
-    if x.width == width:
-        return x
-    return tape.op(name, (x,), x.elements, width)
+    return x if x.width == width else tape.op(name, (x,), x.elements, width)
 
 
 def linear(

@@ -7,7 +7,6 @@ from memlint_rules.migration.plain_arguments import config_class, own_arguments
 from memlint_rules.migration.refused_models import FUSED
 
 _CHECKPOINTING = "activation checkpointing"
-_READ = "model_init_kwargs"
 _PLAIN = frozenset({"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments"})
 # What TRL's configurations turn on, and the options that decide it, the first by its default.
 _SAVINGS = {
@@ -39,8 +38,8 @@ def _why(script: Script, trainer: Trainer, config: Config, wanted: str) -> str:
     name = wanted.rpartition(".")[2]
     reads = script.api.behaviour("plain-arguments") == "refused" and trainer.subclass is None
     reads = reads and script.api.is_a(trainer.kind, *FUSED, "trl.RewardTrainer")
-    if reads and config.setting(_READ).given is False:
-        return f"it reads their `{_READ}`, which only `{name}` has, and stops"
+    if reads and config.setting("model_init_kwargs").given is False:
+        return f"it reads their `model_init_kwargs`, which only `{name}` has, and stops"
     cancelled = " and ".join(_cancelled(script, trainer, config, wanted, sure=True))
     if cancelled:
         return f"these turn off {cancelled}, which `{name}` has on by default"

@@ -52,9 +52,8 @@ def _takes(method: ast.FunctionDef, parameter: str) -> bool:
     """True if a method can be given what the Trainer gives it."""
     arguments = method.args
     by_position = [*arguments.posonlyargs, *arguments.args]
-    if parameter in {one.arg for one in (*by_position, *arguments.kwonlyargs)}:
-        return True
-    if arguments.kwarg is not None:
+    named = {one.arg for one in (*by_position, *arguments.kwonlyargs)}
+    if parameter in named or arguments.kwarg is not None:
         return True
     # Under whatever name it stands there.
     least = _BY_POSITION.get(method.name)
