@@ -16,6 +16,7 @@ from memlint.script.called import Called
 
 # The words of a name: ``eval`` and ``Rows`` of ``eval_Rows``, ``evalRows``.
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_WORDS = re.compile(r"\w+")
 _HELD_OUT = re.compile(r"test|tests|dev|eval.*|valid.*|infer.*|predict.*|bench.*")
 
 
@@ -63,11 +64,11 @@ def may_be_refused(script: Called, node: Node, *words: str) -> bool:
     if is_elsewhere(node) or place_of_setting(node) is not None:
         return False
     source, span = script.source, script.span(node)
-    first = source.line(span.start)
-    if source.line_text(max(first - 1, 0)).lstrip().startswith("#"):
-        first = max(first - 1, 0)
-    said = re.compile(rf"#.*\b(?:{'|'.join(words)})\b", re.IGNORECASE)
-    return any(map(said.search, map(source.line_text, range(first, source.line(span.end) + 1))))
+    rows = range(max(source.line(span.start) - 1, 0), source.line(span.end) + 1)
+    above, *lines = map(source.line_text, rows)
+    lines += [above] if above.lstrip().startswith("#") else []
+    said = " ".join(line.partition("#")[2].lower() for line in lines)
+    return not frozenset(words).isdisjoint(_WORDS.findall(said))
 
 
 def may_be_held_out(script: Called, *nodes: Node) -> bool:

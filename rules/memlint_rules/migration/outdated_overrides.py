@@ -11,7 +11,7 @@ _GIVEN = {
     "training_step": "num_items_in_batch",
     "log": "start_time",
 }
-# How many arguments it then gives by position, ``self`` included.
+# How many arguments it then gives by position, under whatever name; ``self`` included.
 _BY_POSITION = {"training_step": 4, "log": 3}
 
 
@@ -55,7 +55,6 @@ def _takes(method: ast.FunctionDef, parameter: str) -> bool:
     named = {one.arg for one in (*by_position, *arguments.kwonlyargs)}
     if parameter in named or arguments.kwarg is not None:
         return True
-    # Under whatever name it stands there.
     least = _BY_POSITION.get(method.name)
     return least is not None and (arguments.vararg is not None or len(by_position) >= least)
 
