@@ -13,6 +13,7 @@ from a GPU's in its workspace.
 from __future__ import annotations
 
 import argparse
+import gc
 import statistics
 import sys
 import time
@@ -174,6 +175,7 @@ class Cell:
 
 def on_gpu(cell: Cell) -> tuple[int, int]:
     """Peak allocated and reserved bytes of two steps on a GPU, the model's weights random."""
+    gc.collect()  # a run before may have left cycles, whose segments would count here
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     settings = cell.settings
