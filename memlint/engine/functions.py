@@ -107,8 +107,7 @@ def _callee(run: Interpreter, func: ast.expr) -> tuple[Value, Value | None]:
 def _inherited(run: Interpreter, func: ast.Attribute) -> Function | None:
     """The method of a base that ``super().method`` stands for, of the instance at hand."""
     method = run.method
-    is_super = isinstance(func.value, ast.Call) and run.name_of(func.value) == "super"
-    if not is_super or method is None or method.owner is None:
+    if method is None or method.owner is None or not _is_super(run, func):
         return None
     instance = method.bound or run.selves.get(method.owner.node)
     for base in method.owner.bases:
@@ -118,12 +117,17 @@ def _inherited(run: Interpreter, func: ast.Attribute) -> Function | None:
     return None
 
 
+def _is_super(run: Interpreter, func: ast.expr) -> bool:
+    """True for a method of ``super()``."""
+    called = func.value if isinstance(func, ast.Attribute) else None
+    return isinstance(called, ast.Call) and run.name_of(called) == "super"
+
+
 def _call_one_of(run: Interpreter, callees: list[Value], invocation: Invocation) -> Value:
     """Call one of several things, by the path."""
     invocation.name = "?"
-    names = [one.name for one in callees if isinstance(one, Symbol)]
-    if len(names) == len(callees):
-        invocation.candidates = tuple(names)
+    names = [_library_name(run, one) for one in callees]
+    invocation.candidates = tuple(one for one in names if one) if all(names) else ()
     run.invocations.append(invocation)
     roots = [one.root if isinstance(one, Object) else one for one in callees]
     if all(isinstance(one, Object) and one.cls and is_module(one) for one in roots):
@@ -145,6 +149,13 @@ def _followed(run: Interpreter, callee: Value, invocation: Invocation) -> Value:
     value = call_function(run, callee, invocation)
     run.branches -= 1
     return value
+
+
+def _library_name(run: Interpreter, callee: Value) -> str | None:
+    """What of a library is called; of a class without a constructor of its own, its base."""
+    if isinstance(callee, Class) and run.class_binding(callee, "__init__") is None:
+        return library_base(callee)
+    return callee.name if isinstance(callee, Symbol) else None
 
 
 def _call_own_modules(run: Interpreter, callees: list[Value], invocation: Invocation) -> Value:
@@ -224,9 +235,13 @@ def _call_unknown(run: Interpreter, callee: Value, invocation: Invocation) -> Va
     kind = receiver.type if isinstance(receiver, Object) else None
     invocation.name = f"{kind or '?'}.{method}" if method else "?"
     run.invocations.append(invocation)
-    made = run.method.bound if run.method is not None and method == "__init__" else None
-    if isinstance(made, Object) and made.cls is not None:
-        _note_model(run, made.cls, invocation)
+    own = run.method if method == "__init__" else None
+    if own is not None and isinstance(own.bound, Object) and own.bound.cls is not None:
+        _note_model(run, own.bound.cls, invocation)
+    if own is not None and own.owner is not None and _is_super(run, func):
+        match own.owner.bases:
+            case [Symbol(name=base)]:
+                invocation.name = f"{base}.__init__"
     value = operations.method(run, invocation, method) if run.has_tensors and method else None
     if value is None:
         effect = run.effects.get(f".{method}")

@@ -95,6 +95,9 @@ def _as_at_target(script: Script, call: Call) -> Call:
 
     What stands in the call is then as wrong as the import, and reported in the same run.
     """
+    if call.name.endswith(".__init__"):
+        # What a class of the script's own hands to the one that it derives from.
+        call = call.as_call_of(call.name.removesuffix(".__init__"))
     name, method = call.name, ""
     if name.rpartition(".")[2] == "from_pretrained":
         name, _, method = name.rpartition(".")
