@@ -235,13 +235,8 @@ def _call_unknown(run: Interpreter, callee: Value, invocation: Invocation) -> Va
     kind = receiver.type if isinstance(receiver, Object) else None
     invocation.name = f"{kind or '?'}.{method}" if method else "?"
     run.invocations.append(invocation)
-    own = run.method if method == "__init__" else None
-    if own is not None and isinstance(own.bound, Object) and own.bound.cls is not None:
-        _note_model(run, own.bound.cls, invocation)
-    if own is not None and own.owner is not None and _is_super(run, func):
-        match own.owner.bases:
-            case [Symbol(name=base)]:
-                invocation.name = f"{base}.__init__"
+    if method == "__init__" and run.method is not None:
+        _note_constructor(run, run.method, invocation)
     value = operations.method(run, invocation, method) if run.has_tensors and method else None
     if value is None:
         effect = run.effects.get(f".{method}")
@@ -465,6 +460,18 @@ def _finish(run: Interpreter, made: Object, invocation: Invocation) -> None:
     if isinstance(after, Function) and can_follow(run, after):
         call = ast.copy_location(ast.Call(invocation.node.func, [], []), invocation.node)
         call_function(run, after, Invocation(call, "", run._order))
+
+
+def _note_constructor(run: Interpreter, own: Function, invocation: Invocation) -> None:
+    """Note the class whose constructor one of the script's own calls, and the model that it gets."""
+    if isinstance(own.bound, Object) and own.bound.cls is not None:
+        _note_model(run, own.bound.cls, invocation)
+    bases = (
+        own.owner.bases if own.owner is not None and _is_super(run, invocation.node.func) else ()
+    )
+    match bases:
+        case [Symbol(name=base)]:
+            invocation.name = f"{base}.__init__"
 
 
 def _note_model(run: Interpreter, cls: Class, invocation: Invocation) -> None:
