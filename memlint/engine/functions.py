@@ -463,7 +463,7 @@ def _finish(run: Interpreter, made: Object, invocation: Invocation) -> None:
 
 
 def _note_constructor(run: Interpreter, own: Function, invocation: Invocation) -> None:
-    """Note the class whose constructor one of the script's own calls, and the model that it gets."""
+    """Note whose constructor one of the script's own calls, and the model that it gets."""
     if isinstance(own.bound, Object) and own.bound.cls is not None:
         _note_model(run, own.bound.cls, invocation)
     bases = (
