@@ -84,9 +84,7 @@ def _entry(key: str, flag: Flag) -> Entry:
 
 def _value(flag: Flag) -> object:
     """What a flag's word means: YAML reads words as parsers of flags do."""
-    if not isinstance(flag.value, str):
-        return flag.value
-    if len(flag.value) > 200 or not flag.value.strip():
+    if not isinstance(flag.value, str) or len(flag.value) > 200 or not flag.value.strip():
         return flag.value
     try:
         found = read_document(Source("flag.yaml", f"value: {flag.value}")).root.entry("value")

@@ -79,6 +79,8 @@ trl.DPOTrainer
   ref_model & peft_config & force_use_ref_model off & args.force_use_ref_model off until 0.29 | a
       `ref_model` and a `peft_config`; the reference is the model without its adapter | drop
       ref_model | Remove `ref_model`  # dpo_trainer.py, __init__
+  model.t5 = True since 0.29 | it gives an encoder-decoder no decoder inputs | Train a decoder model
+      # dpo_trainer.py, compute_loss; modeling_t5.py, forward
 trl.SFTTrainer
   formatting_func & args.completion_only_loss = True since 0.18 | a formatting function makes one
       text, in which no completion is known | Give the data as prompts and completions, without

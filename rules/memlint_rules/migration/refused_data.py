@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from memlint.rule import UNSURE, Config, Object, Script, Setting, Trainer, advise, facts
 from memlint_rules.migration.refused_models import FUSED, Refused
 
+_OF_T5 = ("AutoModelForSeq2SeqLM", "T5ForConditionalGeneration")
+
 
 def refused_data(script: Script, trainer: Trainer) -> Iterator[Refused]:
     config = trainer.config
@@ -22,6 +24,8 @@ def asked(trainer: Trainer, name: str) -> object:
     if name in ("peft", "model.peft"):
         adapted = trainer.peft if name == "peft" else trainer.model.peft
         return UNSURE if adapted is None else adapted
+    if name == "model.t5":
+        return trainer.model.loader in _OF_T5 and "t5" in trainer.model.checkpoint
     owner = trainer.config if name.startswith("args.") else trainer
     setting = owner.setting(name.removeprefix("args.")) if owner is not None else None
     if setting is None or setting.given is False or setting.value is False:

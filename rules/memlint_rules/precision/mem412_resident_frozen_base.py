@@ -81,9 +81,7 @@ def _is_plain(script: Script, load: Call, trainer: Trainer) -> bool:
         return False
     if script.api.behaviour("runtime") != "tested" or load.has_unknown_keywords:
         return False
-    if load.loads_own_code:
-        return False
-    if not trainer.model.loader.endswith("CausalLM"):
+    if load.loads_own_code or not trainer.model.loader.endswith("CausalLM"):
         return False
     if script.method_calls_anywhere(*_METHODS) or script.calls_anywhere(*_FUNCTIONS):
         return False
