@@ -246,9 +246,7 @@ class Draft:
 
     def _follow(self, removal: Removal) -> bool:
         """Mark the comments of what goes in what takes its place; True if anything does."""
-        texts = {
-            at: addition.text for at, addition in enumerate(self.additions) if not addition.imported
-        }
+        texts = {at: one.text for at, one in enumerate(self.additions) if not one.imported}
         if texts:
             source = _without_blanks(removal.source)
             fitting = [at for at, text in texts.items() if source in _without_blanks(text)]
