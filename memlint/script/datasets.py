@@ -198,6 +198,22 @@ class Dataset(Record):
         """What its preparations do to lengths, in order."""
         return tuple(effect for one in self.preparations for effect in one.effects)
 
+    @property
+    def fillers(self) -> tuple[Effect, ...]:
+        """Where rows are filled up by hand, to a length that no batch decides: the first place of
+        each function."""
+        by_hand = [
+            one
+            for one in self.effects
+            if one.kind is Lengths.PADDED
+            and one.call is None
+            and not is_elsewhere(one.node)
+            and "len(" in (text := self.script.text(one.node))
+            and (one.tokens is not None or "self." in text)
+        ]
+        found = {self.script.function(one.node): one for one in reversed(by_hand)}
+        return () if self.does(Lengths.CUT) else tuple(found.values())
+
     def effects_after(self, call: Call) -> tuple[Effect, ...]:
         """The effects that follow those of a tokenizer's call; none where it has no part here."""
         effects = self.effects

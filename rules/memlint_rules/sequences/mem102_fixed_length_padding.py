@@ -50,6 +50,10 @@ def check(script: Script) -> Iterator[Finding]:
         elif one.prepares_training and not own:
             together = tuple(each.call for each in padded if each.function is one.function)
             yield _in_preparation(script, one, together)
+    training = (one for one in script.datasets if one.purpose is facts.Purpose.TRAINING)
+    for filler in (filler for one in training if not own for filler in one.fillers):
+        if filler.tokens is None or filler.tokens >= _WORTH_IT:
+            yield _by_hand(script.span(filler.node), filler.tokens)
 
 
 def _tokenizes(script: Script, trainer: Trainer) -> bool:
@@ -93,6 +97,14 @@ def _in_preparation(script: Script, one: facts.Tokenization, together: tuple[Cal
     return Finding(_place(script, one.call), message, made, level)
 
 
+def _by_hand(place: Span, tokens: int | None) -> Finding:
+    """Of ``ids += [pad] * (limit - len(ids))`` in what makes the rows."""
+    length = "one fixed length" if tokens is None else f"{tokens} tokens"
+    message = f"fills every example up to {length}, not to the longest of its batch"
+    advice = "Leave rows as long as they are, and fill them up where batches are made"
+    return Finding(place, message, advise(advice))
+
+
 def _place(script: Script, call: Call) -> Span:
     keyword = call.keyword_node("padding")
     return script.span(keyword.value if keyword else call.node)
@@ -107,7 +119,7 @@ def _message(call: Call) -> str:
 RULE = Rule(
     summary="training examples padded to a fixed length",
     check=check,
-    triggers=(triggers.ROWS, frozenset({"max_length"})),
+    triggers=(triggers.ROWS, frozenset({"max_length", "pad_token", "pad_id"})),
     skips=(Skip.OFF_CUDA, Skip.DIFFUSION, Skip.VISION),
     effect={"padding": "longest"},
 )
