@@ -255,7 +255,7 @@ _TOLD_APART: dict[str, Callable[[Host, CallNode], bool]] = {
 _LANGUAGE = ("transformers", "trl", "peft", "deepspeed", "vllm", "tokenizers", "tiktoken")
 _ROW_AND_TOKEN = 2
 # Views that put the words before the positions, as losses of torch want them.
-_TURNS = frozenset({"transpose", "permute", "swapaxes", "movedim"})
+_TURNS = frozenset({"transpose", "permute", "swapaxes", "movedim", "clone"})
 
 
 def _is_unnamed(script: Host, node: Node) -> bool:
@@ -296,7 +296,7 @@ def _picks(script: Host, node: Expression) -> Iterator[bool | None]:
         elif short in PICKS:
             yield True if _is_one_a_token(script, _call(script, use)) else None
         elif short in PASSES_NUMBERS | _TURNS and (made := _call(script, use)) is not None:
-            # What is turned is no longer what a fused log-softmax gathers from.
+            # What is turned or copied is no longer what a fused log-softmax gathers from.
             picks = _picks(script, made) if script.uses_at(made) else (None,)
             yield from map(_not_fused, picks) if short in _TURNS else picks
         else:

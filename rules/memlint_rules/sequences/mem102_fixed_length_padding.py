@@ -50,10 +50,8 @@ def check(script: Script) -> Iterator[Finding]:
         elif one.prepares_training and not own:
             together = tuple(each.call for each in padded if each.function is one.function)
             yield _in_preparation(script, one, together)
-    training = (one for one in script.datasets if one.purpose is facts.Purpose.TRAINING)
-    for filler in (filler for one in training if not own for filler in one.fillers):
-        if filler.tokens is None or filler.tokens >= _WORTH_IT:
-            yield _by_hand(script.span(filler.node), filler.tokens)
+    if not own:
+        yield from _by_hand(script)
 
 
 def _tokenizes(script: Script, trainer: Trainer) -> bool:
@@ -97,12 +95,15 @@ def _in_preparation(script: Script, one: facts.Tokenization, together: tuple[Cal
     return Finding(_place(script, one.call), message, made, level)
 
 
-def _by_hand(place: Span, tokens: int | None) -> Finding:
-    """Of ``ids += [pad] * (limit - len(ids))`` in what makes the rows."""
-    length = "one fixed length" if tokens is None else f"{tokens} tokens"
-    message = f"fills every example up to {length}, not to the longest of its batch"
-    advice = "Leave rows as long as they are, and fill them up where batches are made"
-    return Finding(place, message, advise(advice))
+def _by_hand(script: Script) -> Iterator[Finding]:
+    """``ids += [pad] * (limit - len(ids))`` in what makes the rows."""
+    made = advise("Leave rows as long as they are, and fill them up where batches are made")
+    training = (one for one in script.datasets if one.purpose is facts.Purpose.TRAINING)
+    for node, tokens in {one.node: one.tokens for each in training for one in each.fillers}.items():
+        length = "one fixed length" if tokens is None else f"{tokens} tokens"
+        message = f"fills every example up to {length}, not to the longest of its batch"
+        if tokens is None or tokens >= _WORTH_IT:
+            yield Finding(script.span(node), message, made)
 
 
 def _place(script: Script, call: Call) -> Span:
