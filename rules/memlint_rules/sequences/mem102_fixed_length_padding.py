@@ -50,8 +50,7 @@ def check(script: Script) -> Iterator[Finding]:
         elif one.prepares_training and not own:
             together = tuple(each.call for each in padded if each.function is one.function)
             yield _in_preparation(script, one, together)
-    if not own:
-        yield from _by_hand(script)
+    yield from _by_hand(script)
 
 
 def _tokenizes(script: Script, trainer: Trainer) -> bool:
@@ -98,8 +97,14 @@ def _in_preparation(script: Script, one: facts.Tokenization, together: tuple[Cal
 def _by_hand(script: Script) -> Iterator[Finding]:
     """``ids += [pad] * (limit - len(ids))`` in what makes the rows."""
     made = advise("Leave rows as long as they are, and fill them up where batches are made")
-    training = (one for one in script.datasets if one.purpose is facts.Purpose.TRAINING)
-    for node, tokens in {one.node: one.tokens for each in training for one in each.fillers}.items():
+    fillers = {
+        filler.node: filler.tokens
+        for one in script.datasets
+        if one.purpose is facts.Purpose.TRAINING
+        if one.trainer is None or not _tokenizes(script, one.trainer)
+        for filler in one.fillers
+    }
+    for node, tokens in fillers.items():
         length = "one fixed length" if tokens is None else f"{tokens} tokens"
         message = f"fills every example up to {length}, not to the longest of its batch"
         if tokens is None or tokens >= _WORTH_IT:
