@@ -158,6 +158,7 @@ def lines_outside_edits(folder: Path) -> list[str]:
     from memlint.run.engine import check_source
     from memlint.source import Span
     from memlint.source.diagnostics import ReadError
+    from memlint.source.parsing import parsed
     from memlint.source.reading import read_source
     from tests.memlint.fix.places import apply_edits
 
@@ -196,7 +197,7 @@ def lines_outside_edits(folder: Path) -> list[str]:
         # Imports are named by what they import, not by their place.
         imports = [
             range(node.lineno - 1, node.end_lineno or node.lineno)
-            for node in ast.walk(ast.parse(source.text))
+            for node in ast.walk(parsed(source.text))
             if isinstance(node, ast.Import | ast.ImportFrom)
         ]
         for edit in applied.edits:

@@ -266,11 +266,11 @@ def literal_arguments(call: ast.Call) -> tuple[list[Any], dict[str, Any]] | None
 def build(callee: Any, positional: list[Any], named: dict[str, Any]) -> Exception | None:
     """Make a configuration on the CPU; the exception that it raises, if it does."""
     with tempfile.TemporaryDirectory() as scratch:
+        taken = parameters(callee) or set()
         if positional:
             positional = [scratch, *positional[1:]]
-        else:
+        elif "output_dir" in taken:
             named = {**named, "output_dir": scratch}
-        taken = parameters(callee) or set()
         if "use_cpu" in taken:
             named["use_cpu"] = True
         # A GPU's number formats, and loggers that are not installed here.
