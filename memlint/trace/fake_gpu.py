@@ -27,7 +27,6 @@ _MOST_KNOWN = 1 << 22  # elements of a twin
 _MOST_FLOATS = 1 << 12
 _aten = torch.ops.aten
 _READS = (_aten._local_scalar_dense.default, _aten.item.default)
-_BACKWARD = ("gradient", "retain_graph", "create_graph", "inputs")  # arguments of a tensor's
 # What CUDA's autocast computes in float32 and the CPU's does not.
 _IN_FLOAT32 = frozenset(
     ["layer_norm", "softmax", "log_softmax", "cross_entropy", "nll_loss", "mse_loss", "group_norm",
@@ -207,6 +206,17 @@ class GpuCalls(TorchFunctionMode):
         super().__init__()
         self._gpu = gpu
 
+    def watch_backward(self) -> None:
+        """Get what a backward pass calls, too: recomputed layers, own functions."""
+        engine: Any = torch.autograd
+        real_run = engine._engine_run_backward
+
+        def run(*arguments: Any, **keywords: Any) -> Any:
+            with self:
+                return real_run(*arguments, **keywords)
+
+        engine._engine_run_backward = run
+
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
@@ -229,12 +239,6 @@ class GpuCalls(TorchFunctionMode):
                 made = func(*args, **kwargs)
             return self._gpu.put(made) if isinstance(made, Tensor) else made
         return func(*args, **kwargs)
-
-    def _backward(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """What a backward pass calls goes to the fakes, too: recomputed layers, own functions."""
-        said = {**dict(zip(_BACKWARD, args[1:], strict=False)), **kwargs}
-        with self:
-            torch.autograd.backward(args[0], grad_tensors=said.pop("gradient", None), **said)
 
     def _to(self, func: Any, args: Any, kwargs: Any) -> Any:
         devices = [*args[1:2], kwargs.get("device")]
@@ -271,10 +275,16 @@ class GpuCalls(TorchFunctionMode):
 
     def _scaled_dot_product_attention(self, func: Any, args: Any, kwargs: Any) -> Any:
         """No scores are written out: a GPU's kernels take dropout, and biases that are trained, the
-        CPU's do not."""
+        CPU's do not. None takes a bias whose rows are not in one piece: all is in float32 then."""
         mask = kwargs.pop("attn_mask", args[3] if len(args) > 3 else None)
-        mask = mask.detach() if isinstance(mask, Tensor) else mask
-        return func(*args[:3], mask, **{**kwargs, "dropout_p": 0.0})
+        options = {**kwargs, "dropout_p": 0.0}
+        if mask is None or mask.stride(-1) == 1:
+            return func(*args[:3], None if mask is None else mask.detach(), **options)
+        is_mixed = torch.is_autocast_enabled("cpu")
+        dtype = torch.get_autocast_dtype("cpu") if is_mixed else args[0].dtype
+        parts = [each.to(dtype) for each in (*args[:3], mask)]
+        with torch.autocast("cpu", enabled=False):
+            return torch._scaled_dot_product_attention_math(*parts, **options)[0]
 
 
 def _is_gpu(device: Any) -> bool:

@@ -63,11 +63,13 @@ def _under_fakes(job: dict[str, Any], folder: str, assumed: list[str]) -> tuple[
         "one process, no quantization, no compiled graph; kernels' own workspaces not counted",
     ]
     gpu = FakeGpu(folder, assumed)
+    calls = GpuCalls(gpu)
+    calls.watch_backward()
     _replace(gpu, job, assumed)
 
     @contextlib.contextmanager
     def modes() -> Iterator[None]:
-        with GpuCalls(gpu), gpu, _convertible_fakes():
+        with calls, gpu, _convertible_fakes():
             yield
 
     def is_elsewhere(tensor: Any) -> bool:

@@ -210,6 +210,29 @@ def test_a_bias_that_is_trained_writes_out_no_scores(tmp_path: Path, given: str)
     assert told.peak.total < 8 * 24 * 256 * 256 * 4
 
 
+def test_a_bias_that_no_kernel_takes_writes_out_its_scores(tmp_path: Path) -> None:
+    """A GPU's kernels want the numbers of a row side by side."""
+    told = traced(tmp_path, TRAINED_BIAS.replace("GIVEN", "bias.mT"))
+    assert (told.error, told.steps) == ("", 2)
+    assert told.peak.total > 8 * 24 * 256 * 256 * 4
+
+
+def test_what_is_recomputed_goes_to_the_fakes(tmp_path: Path) -> None:
+    """Else it saves other tensors than the first time, and torch stops."""
+    text = TRAINED_BIAS.replace(
+        "nn.functional.scaled_dot_product_attention(heads, heads, heads, GIVEN)",
+        "checkpoint(attend, heads, use_reentrant=False)",
+    )
+    attend = (
+        "from torch.utils.checkpoint import checkpoint\n"
+        "def attend(heads):\n"
+        "    return nn.functional.scaled_dot_product_attention(heads, heads, heads, bias)\n"
+    )
+    told = traced(tmp_path, text.replace("bias = ", f"{attend}bias = "))
+    assert (told.error, told.steps) == ("", 2)
+    assert told.peak.total < 8 * 24 * 256 * 256 * 4
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize(("text", "backwards"), [(BY_HAND, 4), (OWN_OPTIMIZER, 9)])
 def test_steps_by_hand_and_of_own_optimizers(tmp_path: Path, text: str, backwards: int) -> None:
