@@ -6,10 +6,14 @@ the file that it names.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
+import shutil
+import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -32,6 +36,7 @@ def carry_out(path: str, run: Callable[[dict[str, Any], dict[str, Any]], None]) 
     """
     job = json.loads(Path(path).read_text(encoding="utf-8"))
     Path(job["result"]).with_name(f"pid-{os.getpid()}").touch()
+    threading.Thread(target=_end_with, args=(job["owner"], job["result"]), daemon=True).start()
     told: dict[str, Any] = {"error": ""}
     try:
         run(job, told)
@@ -42,6 +47,18 @@ def carry_out(path: str, run: Callable[[dict[str, Any], dict[str, Any]], None]) 
         traceback.print_exception(error)
         told["error"] = _said(error, job["copy"])
     end(job, told)
+
+
+def _end_with(owner: int, result: str) -> None:
+    """End this run and remove its folder once the process that started it is gone, which may have
+    been killed."""
+    with contextlib.suppress(OSError):
+        while True:
+            os.kill(owner, 0)
+            time.sleep(0.5)
+    with contextlib.suppress(OSError):
+        shutil.rmtree(os.path.dirname(os.path.dirname(result)), ignore_errors=True)
+    os.killpg(0, signal.SIGKILL)
 
 
 def end(job: dict[str, Any], told: dict[str, Any]) -> NoReturn:

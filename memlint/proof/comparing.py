@@ -184,7 +184,7 @@ def run_apart(
     order = {**order, "result": result, "copy": os.path.realpath(os.path.join(folder, "copy"))}
     path = os.path.join(folder, "job.json")
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(order, file)
+        json.dump({**order, "owner": os.getpid()}, file)
     outside = {name: value for name, value in os.environ.items() if name not in _OF_LAUNCHERS}
     environment = {**outside, "TMPDIR": folder, "PYTHONHASHSEED": "0",
                    "PYTHONDONTWRITEBYTECODE": "1", **order.get("environment", {})}  # fmt: skip

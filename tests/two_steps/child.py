@@ -7,6 +7,7 @@ import os
 import random
 import runpy
 import sys
+import tempfile
 import traceback
 import warnings
 from pathlib import Path
@@ -39,6 +40,7 @@ def run_forked(job: Job, script: Path, checkout: Path, result: Path, fp32: bool)
     log = os.open(result.with_suffix(".log"), os.O_WRONLY | os.O_CREAT)
     os.dup2(log, 1)
     os.dup2(log, 2)
+    tempfile.tempdir = os.environ["TMPDIR"] = str(result.parent)  # which goes with the run
     code = 1
     try:
         result.write_text(json.dumps(_run(job, script, checkout, fp32)), encoding="utf-8")
