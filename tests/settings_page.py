@@ -71,6 +71,7 @@ MEANINGS = {
     "value_model": "what PPO trains beside the policy; as large as it where that is not named",
     "frozen_models": "other models on the GPU: how each name is stored (`bfloat16`, `nf4`)",
     "copies": "copies of all weights on the GPU, such as an average",
+    "held_checkpoint": "whether a checkpoint that was read stays on the GPU beside the weights",
     "offload": "what waits on the host",
     "streamed": "whether frozen weights come from the host layer by layer",
     "head_in_tiles": "whether the loss reads a streamed head by tiles",

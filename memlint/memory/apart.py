@@ -25,13 +25,6 @@ def _second_load(timeline: Timeline, dtype: object) -> tuple[str, int]:
     return "after training", frozen_bytes(timeline.architecture, str(dtype), settings.versions)
 
 
-def _checkpoint(timeline: Timeline, _: object) -> tuple[str, int]:
-    """What is trained, as it was saved: all weights, or the adapter."""
-    base, adapter = timeline.standing.trained()
-    size = base * timeline.holding.width + adapter * timeline.holding.adapter_width
-    return "load", size
-
-
 def _cache(timeline: Timeline, _: object) -> tuple[str, int]:
     """Keys and values of all layers, for every token of the batch."""
     run = timeline.run
@@ -69,7 +62,7 @@ def _upcast_tables(timeline: Timeline, _: object) -> tuple[str, int]:
 
 _APART: Mapping[str, Callable[[Timeline, object], tuple[str, int]]] = {
     "second_load": _second_load,
-    "checkpoint_on_gpu": _checkpoint,
+    "checkpoint_on_gpu": lambda run, _: ("load", run.standing.checkpoint()),
     "expandable": _holes,
     # DDP's buckets are as large as the gradients.
     "bucket_copies": lambda run, _: ("from the first backward pass on", run.standing.gradients()),

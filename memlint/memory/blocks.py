@@ -22,7 +22,6 @@ def layer(
     norm_kind: str,
     weights: Weights,
     work: Work,
-    *,
     memory: Value | None = None,
     memory_length: int = 0,
     post_norm: bool = False,

@@ -78,6 +78,11 @@ TRL_LEAVES_KBIT = ("trl", (1, 0))
 # transformers 4.48: sdpa leaves keys unrepeated where it gets no mask (torch's enable_gqa).
 SDPA_GROUPS = ("transformers", (4, 48))
 
+# transformers 5.15: attention with T5's relative positions is sdpa's, not written out any more.
+# Until 5.20 its bias did not lie in one piece, so that sdpa wrote the scores out, in float32.
+RELATIVE_SDPA = ("transformers", (5, 15))
+RELATIVE_KERNEL = ("transformers", (5, 20))
+
 # transformers 4.36: sdpa is the default attention.
 SDPA_DEFAULT = ("transformers", (4, 36))
 

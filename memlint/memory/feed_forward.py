@@ -60,6 +60,8 @@ def _dense(
         inner = linear(tape, x, maps[0], weights.of(maps[0]), work)
         product = _activation(tape, inner, spec.activation, work)
     tape.touch(x)
+    if work.relative and weights.of(down).stored > product.width:  # as T5's code does
+        product = cast(tape, product, weights.of(down).stored, "activation in the weight's dtype")
     return linear(tape, product, down, weights.of(down), work)
 
 

@@ -47,6 +47,7 @@ class Work(Record):
     softmax_keeps_input: whether a softmax keeps its input for backward, as old torch did.
     joined_projections: whether queries, keys and values are one matmul, with one adapter.
     tiled: whether an MLP goes over its tokens in tiles.
+    relative: how a trained bias of positions lies (T5): in one ``piece``, or ``scattered``.
     """
 
     batch: int
@@ -69,6 +70,7 @@ class Work(Record):
     compile: bool = False
     joined_projections: bool = False
     tiled: bool = False
+    relative: str = ""
 
     @property
     def tokens(self) -> int:

@@ -200,10 +200,17 @@ def _pieces(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Val
 
 
 def _tiled(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Value:
-    """TRL's chunked kernel: one tile of logits, gradients accumulated in float32."""
-    tile = min(head.tokens, TILE_TOKENS) * min(head.vocabulary, TILE_VOCABULARY) * work.compute
+    """TRL's chunked kernel: one tile of logits, gradients accumulated in float32.
+
+    That of a float32 matrix is its gradient. What has another dtype is converted by the tile.
+    """
+    rows, columns = min(head.tokens, TILE_TOKENS), min(head.vocabulary, TILE_VOCABULARY)
+    tile = rows * columns * work.compute
+    tile += columns * head.hidden * work.compute * (weight.stored > work.compute)
+    tile += rows * head.hidden * work.compute * (x.width > work.compute)
     matrix = head.vocabulary * head.hidden
-    gradients = 4 * head.tokens * head.hidden + (4 * matrix if weight.trainable else 0)
+    gradients = 4 * head.tokens * head.hidden
+    gradients += 4 * matrix * (weight.trainable and weight.gradient != 4)
     return tape.op(
         "log-probabilities",
         (x,),

@@ -8,6 +8,8 @@ from memlint.memory.linear_maps import Weights, Work, cast, linear
 from memlint.memory.norms import norm
 from memlint.memory.tape import Tape
 
+_Parts = tuple[Value, Value, Value]  # query, key, value
+
 
 def rotary(tape: Tape, x: Value, work: Work, share: float, name: str) -> Value:
     """x * cos + rotate_half(x) * sin: two products and a rotated copy beside the result."""
@@ -30,6 +32,7 @@ def attention(
     memory_length: int = 0,
 ) -> Value:
     """Self-attention, or cross-attention over ``memory``; x [T, D] -> [T, D]."""
+    work = work if memory is None else work._replace(relative="")
     if spec.kind in ("linear", "state"):
         return _delta_rule(tape, x, spec, weights, work)
     if spec.kind == "convolution":
@@ -39,7 +42,7 @@ def attention(
         gate = None
     else:
         query, key, value, gate = _projections(tape, x, spec, weights, work, memory)
-    mixed = _mix(tape, query, key, value, spec, work, memory_length or work.length)
+    mixed = _mix(tape, (query, key, value), spec, work, memory_length or work.length)
     tape.touch(query, key, value)
     if gate is not None:
         switch = tape.op("attention gate", (gate,), gate.elements, gate.width, saves_output=True)
@@ -142,18 +145,12 @@ def _latent(
     return query_states, key_states, value
 
 
-def _mix(
-    tape: Tape,
-    query: Value,
-    key: Value,
-    value: Value,
-    spec: Attention,
-    work: Work,
-    key_length: int,
-) -> Value:
+def _mix(tape: Tape, parts: _Parts, spec: Attention, work: Work, key_length: int) -> Value:
     """softmax(q k') v by the chosen implementation."""
-    if work.attention == "eager":
-        return _eager(tape, query, key, value, spec, work, key_length)
+    query, key, value = parts
+    written = _WRITTEN.get(work.relative, _WRITTEN.get(work.attention))
+    if written is not None:
+        return written(tape, parts, spec, work, key_length)
     flash = work.attention.startswith("flash")
     lowered = flash or (work.autocast and work.attention == "sdpa")
     if lowered and query.width == 4:
@@ -170,6 +167,7 @@ def _mix(
     sums = 4 * tokens * spec.heads
     copies = 0 if repeated or groups == 1 else (key.bytes + value.bytes) * groups
     mask = work.batch * work.length * key_length * query.width if work.mask and not flash else 0
+    bias = spec.heads * work.length * key_length * query.width * bool(work.relative)
     return tape.op(
         "attention output",
         (query, key, value),
@@ -177,10 +175,19 @@ def _mix(
         query.width,
         saves=(query, key, value),
         saves_output=True,
-        keeps=sums,
+        keeps=sums + bias,
         scratch=mask,
         backward_scratch=4 * query.elements + sums + copies + mask,
     )
+
+
+def _in_float32(tape: Tape, parts: _Parts, spec: Attention, work: Work, key_length: int) -> Value:
+    """All scores, as sdpa computes them where no kernel takes its inputs."""
+    width = work.compute if work.autocast else parts[0].width
+    query, key, value = (cast(tape, each, 4, "attention input in float32") for each in parts)
+    plain = work._replace(autocast=False, mask=False)
+    mixed = _eager(tape, (query, key, value), spec, plain, key_length)
+    return cast(tape, mixed, width, "attention output")
 
 
 def _groups(spec: Attention, work: Work) -> int:
@@ -190,16 +197,9 @@ def _groups(spec: Attention, work: Work) -> int:
     return spec.heads // max(spec.key_heads, 1)
 
 
-def _eager(
-    tape: Tape,
-    query: Value,
-    key: Value,
-    value: Value,
-    spec: Attention,
-    work: Work,
-    key_length: int,
-) -> Value:
+def _eager(tape: Tape, parts: _Parts, spec: Attention, work: Work, key_length: int) -> Value:
     """Scores as tensors: product, scaled, masked, softmax in float32, and its cast."""
+    query, key, value = parts
     groups = _groups(spec, work)
     if groups > 1:
         key = tape.op("repeated keys", (key,), key.elements * groups, key.width)
@@ -236,6 +236,9 @@ def _eager(
         width,
         saves=(chances, value),
     )
+
+
+_WRITTEN = {"eager": _eager, "scattered": _in_float32}  # where scores are tensors
 
 
 def _delta_rule(tape: Tape, x: Value, spec: Attention, weights: Weights, work: Work) -> Value:

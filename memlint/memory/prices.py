@@ -35,6 +35,7 @@ _WORTH = 32 * 2**20  # bytes of the peak that are worth more than those of anoth
 _SHARE = 0.005  # and their least share of it
 _ROWS = 1000  # of which one is as long as rows may be
 _USUAL_GPU = 80 * 2**30
+_SETTINGS = {"checkpoint_on_gpu": "held_checkpoint"}  # where it stays there
 _MEASURES = ("seq_len", "micro_batch", "prompt_len", "completion_len")
 
 
@@ -463,8 +464,8 @@ def _in_settings(
         elif name == "in_backward":
             plain = (known.optimizer or "").removesuffix(IN_BACKWARD)
             yield "optimizer", plain + IN_BACKWARD * bool(value)
-        elif name in Settings.__annotations__:
-            yield name, value
+        elif (setting := _SETTINGS.get(name, name)) in Settings.__annotations__:
+            yield setting, value
 
 
 def without_logits(known: Settings) -> str | None:

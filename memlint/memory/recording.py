@@ -36,13 +36,14 @@ class Recorded:
 
 
 class Stack(Record):
-    """A layer kind with its count and what one costs."""
+    """A layer kind with its count and what one costs. tower: the name of what it is part of."""
 
     layer: Layer
     count: int
     stock: Stock
     recorded: Recorded
     input: int
+    tower: str = ""
 
     @property
     def replay(self) -> Replay:
@@ -56,8 +57,8 @@ class Stack(Record):
 class Recording(OfRun):
     """What one pass over each part of the model costs.
 
-    stacks: the kinds of layers with their replays. head_replay, head_trace: of the loss. singles:
-    every tensor that they allocate, with its phase.
+    stacks: the kinds of layers with their replays. towers: those of towers.
+    head_replay, head_trace: of the loss. singles: every tensor that they allocate, with its phase.
     """
 
     def __init__(self, run: TrainingRun) -> None:
@@ -65,6 +66,7 @@ class Recording(OfRun):
         self.row = model_type(run.architecture.family)
         self.work = self._work()
         self.stacks = self._stacks()
+        self.towers = self._towers()
         self._recorded_head = self._head()
         self.head_replay = self._recorded_head.replay
 
@@ -84,7 +86,7 @@ class Recording(OfRun):
         compiled = bool(settings.compile)
         padded = not settings.packed and run.rows > 1
         litgpt = facts.uses_litgpt(versions)
-        attention = settings.attention or "sdpa"
+        attention, relative = self._attention()
         return Work(
             batch=run.rows,
             length=run.length,
@@ -95,7 +97,7 @@ class Recording(OfRun):
             norm_kernel="fused" if liger or compiled else "eager",
             gated_kernel=liger or compiled,
             rotary_kernel=liger,
-            mask=padded and settings.attention == "sdpa" and settings.trainer not in (None, "loop"),
+            mask=padded and attention == "sdpa" and settings.trainer not in (None, "loop"),
             repeat_keys=litgpt or not facts.reaches(versions, facts.SDPA_GROUPS),
             joined_projections=litgpt,
             norm_trainable=self.holding.full,
@@ -106,7 +108,18 @@ class Recording(OfRun):
             softmax_keeps_input=not facts.reaches(versions, facts.SOFTMAX_DROPS_INPUT),
             compile=compiled,
             tiled=bool(settings.tiled_mlp),
+            relative=relative,
         )
+
+    def _attention(self) -> tuple[str, str]:
+        """The implementation, and how a trained bias of positions lies (``Work.relative``)."""
+        asked, versions = self.settings.attention or "sdpa", self.settings.versions
+        if not self.row.relative:
+            return asked, ""
+        written = asked == "sdpa" and not facts.reaches(versions, facts.RELATIVE_SDPA)
+        if written or asked != "sdpa" or facts.reaches(versions, facts.RELATIVE_KERNEL):
+            return "eager" if written else asked, "piece"
+        return asked, "scattered"
 
     def _softmax_width(self) -> int:
         """Bytes of one number of the softmax where attention is written out."""
@@ -126,34 +139,39 @@ class Recording(OfRun):
         return max(self.run.compute if sharded else self.holding.other_width, 2)
 
     def _stacks(self) -> tuple[Stack, ...]:
-        architecture = self.architecture
-        width = self.hidden_width()
-        tokens = self.run.rows * self.run.length
-        cache: dict[Layer, tuple[Stock, Recorded]] = {}
-        stacks: list[Stack] = []
-        for layer, count in architecture.layers:
-            if layer not in cache:
-                stock = self.holding.layer(layer, architecture.norm_parameters)
-                # The first layer's input needs no gradient where embeddings are frozen; the
-                # others' do, and they are the most.
-                cache[layer] = (stock, self._recorded(layer, width))
-            size = tokens * architecture.hidden * width
-            stacks.append(Stack(layer, count, *cache[layer], size))
-        return tuple(stacks)
+        architecture, row = self.architecture, self.row
+        size = architecture.norm_parameters
+        shape = architecture.norm, architecture.hidden, size, self.work, row.post_norm
+        return tuple(self._stack(layer, count, *shape) for layer, count in architecture.layers)
 
-    def _recorded(self, layer: Layer, width: int) -> Recorded:
-        weights = self.holding.weights(layer)
-        return _layer(
-            layer,
-            self.architecture.norm,
-            self.architecture.hidden,
-            weights.default,
-            tuple(weights.named.items()),
-            self.work,
-            width,
-            self._encoder_tokens() if layer.cross is not None else 0,
-            self.row.post_norm,
-        )
+    def _towers(self) -> tuple[Stack, ...]:
+        found: list[Stack] = []
+        for tower in self.architecture.towers:
+            work = self.work._replace(length=tower.tokens or self.run.source_length)
+            size = tower.hidden * (2 if tower.norm == "layer" else 1)
+            shape = tower.norm, tower.hidden, size, work, False
+            stacks = (self._stack(layer, count, *shape) for layer, count in tower.layers)
+            found += [stack._replace(tower=tower.name) for stack in stacks]
+        return tuple(found)
+
+    def _stack(
+        self,
+        layer: Layer,
+        count: int,
+        norm: str,
+        hidden: int,
+        norm_parameters: int,
+        work: Work,
+        post_norm: bool,
+    ) -> Stack:
+        weights, width = self.holding.weights(layer), self.hidden_width()
+        memory = self._encoder_tokens() if layer.cross is not None else 0
+        held = weights.default, tuple(weights.named.items())
+        # The first layer's input needs no gradient where embeddings are frozen; the others' do,
+        # and they are the most.
+        recorded = _layer(layer, norm, hidden, *held, work, width, memory, post_norm)
+        stock = self.holding.layer(layer, norm_parameters)
+        return Stack(layer, count, stock, recorded, work.tokens * hidden * width)
 
     def _encoder_tokens(self) -> int:
         lengths = (tower.tokens for tower in self.architecture.towers if tower.tokens)
@@ -226,17 +244,8 @@ def _layer(
     memory = None
     if layer.cross is not None:
         memory = tape.input("encoder output", work.batch * memory_length * hidden, width)
-    output = record_layer(
-        tape,
-        x,
-        layer,
-        norm,
-        Weights(default, dict(named)),
-        work,
-        memory=memory,
-        memory_length=memory_length,
-        post_norm=post_norm,
-    )
+    held = Weights(default, dict(named))
+    output = record_layer(tape, x, layer, norm, held, work, memory, memory_length, post_norm)
     return Recorded(tape, output)
 
 

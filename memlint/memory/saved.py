@@ -3,10 +3,8 @@
 from functools import cached_property
 
 from memlint.memory import facts
-from memlint.memory.blocks import layer as record_layer
 from memlint.memory.lifetimes import Tensor
 from memlint.memory.recording import Recording, Stack
-from memlint.memory.tape import Tape
 from memlint.memory.training_run import OfRun, TrainingRun
 
 
@@ -49,56 +47,40 @@ class Saved(OfRun):
         return not (gpu is not None and gpu.blackwell and drops)
 
     def upto(self, upto: int | None = None) -> list[Tensor]:
-        """What all layers (or the first ``upto``) have saved when the next one runs."""
-        tensors: list[Tensor] = []
+        """What all layers (or the first ``upto``) have saved when the next one runs; those of an
+        encoder or a vision tower come first."""
         if self.holding.head_alone:
-            return tensors
-        left = self.architecture.depth if upto is None else upto
-        names: dict[str, tuple[int, str]] = {}
-        for stack in () if self.offloads() else self.recording.stacks:
+            return []
+        stacks = (*self.trained_towers(), *self.recording.stacks)
+        left = sum(stack.count for stack in stacks) if upto is None else upto
+        sizes: dict[tuple[str, str], int] = {}
+        for stack in () if self.offloads() else stacks:
             count = min(stack.count, left)
             left -= count
-            if count <= 0:
-                break
-            share = count / self.sharding.split
-            kept = list(stack.replay.saved_tensors)
-            if self.settings.checkpointing != "none":
-                kept = [Tensor("checkpointed layer inputs", self.kept(stack), "activations")]
-            for tensor in kept:
-                old, _ = names.get(tensor.name, (0, ""))
-                names[tensor.name] = (old + int(tensor.bytes * share), tensor.kind)
-        tensors.extend(
-            Tensor(f"{name} of {self.architecture.depth} layers", size, kind)
-            for name, (size, kind) in names.items()
-        )
+            for tensor in self._of_layer(stack) if count > 0 else ():
+                key = tensor.name, tensor.kind
+                sizes[key] = sizes.get(key, 0) + int(tensor.bytes * count / self.sharding.split)
+        tensors = [Tensor(name, size, kind) for (name, kind), size in sizes.items()]
         if self.offloads() and self.recording.stacks:
             whole = sum(self.kept(stack) * stack.count for stack in self.recording.stacks)
             stash = min(5 * self.recording.stacks[0].input, int(whole / self.sharding.split))
             tensors.append(Tensor("offload stash", stash, "activations"))
         return tensors
 
-    def of_towers(self) -> list[Tensor]:
-        """What an encoder or a vision tower keeps while the decoder runs."""
-        tensors: list[Tensor] = []
-        for tower in self.architecture.towers:
-            adapted = self.holding.lora is not None and self.architecture.encoder_decoder
-            if not (self.holding.full or adapted):
-                continue
-            length = tower.tokens or self.run.source_length
-            tokens = self.run.rows * length
-            width = self.recording.hidden_width()
-            for layer, count in tower.layers:
-                if self.settings.checkpointing in ("full", "reentrant"):
-                    size = tokens * tower.hidden * width
-                else:
-                    tape = Tape()
-                    x = tape.input("layer input", tokens * tower.hidden, width)
-                    work = self.recording.work._replace(length=length)
-                    size = tape.replay(
-                        record_layer(tape, x, layer, tower.norm, self.holding.weights(layer), work)
-                    ).saved
-                tensors.append(Tensor(f"{tower.name} activations", size * count, "activations"))
-        return tensors
+    def _of_layer(self, stack: Stack) -> list[Tensor]:
+        """What one layer leaves, by the names of all that are like it."""
+        if stack.tower:
+            return [Tensor(f"{stack.tower} activations", self.kept(stack), "activations")]
+        kept = list(stack.replay.saved_tensors)
+        if self.settings.checkpointing != "none":
+            kept = [Tensor("checkpointed layer inputs", self.kept(stack), "activations")]
+        layers = f"of {self.architecture.depth} layers"
+        return [each._replace(name=f"{each.name} {layers}") for each in kept]
+
+    def trained_towers(self) -> tuple[Stack, ...]:
+        """The layers of towers through which backward runs."""
+        adapted = self.holding.lora is not None and self.architecture.encoder_decoder
+        return self.recording.towers if self.holding.full or adapted else ()
 
     def reentrant_leak(self) -> int:
         """Bytes of a layer's input gradient where FSDP's hooks keep them until backward ends.
@@ -125,9 +107,9 @@ class Saved(OfRun):
 
     @cached_property
     def _of_first(self) -> list[int]:
-        """Bytes that the first layers have saved, by their number."""
+        """Bytes that the first layers have saved, by their number, those of towers first."""
         sizes = [0]
-        for stack in self.recording.stacks:
+        for stack in (*self.trained_towers(), *self.recording.stacks):
             below, kept = sizes[-1], 0 if self.offloads() else self.kept(stack)
             parts = range(1, stack.count + 1)
             sizes += [below + int(kept * count / self.sharding.split) for count in parts]

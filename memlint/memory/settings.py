@@ -56,6 +56,7 @@ class Settings(Record):
     are read. float32_outputs: whether a wrapper converts what a loop's model returns.
     zeroed_gradients: whether they are filled with zeros, not freed.
     value_model: what PPO trains beside the policy. copies: of all weights, on the GPU.
+    held_checkpoint: whether what was read from a file stays there beside the weights.
     eval_rows: rows whose logits an evaluation keeps, for metrics.
     notes: why the settings of these names are open, in the words of who read them.
     """
@@ -93,6 +94,7 @@ class Settings(Record):
     value_model: str | None = None
     frozen_models: Mapping[str, str] = {}
     copies: int | None = None
+    held_checkpoint: bool | None = None
     offload: str | None = None
     streamed: bool | None = None
     head_in_tiles: bool | None = None

@@ -6,7 +6,7 @@ from memlint.memory.lifetimes import Tensor
 from memlint.memory.optimizers import state_bytes
 from memlint.memory.recording import Recording, Stack
 from memlint.memory.training_run import OfRun, TrainingRun
-from memlint.memory.weights import frozen_bytes
+from memlint.memory.weights import Stock, frozen_bytes
 
 TURN = "layers in turn"
 _CUBLAS = 8519680  # torch's default workspace (":4096:2:16:8"), allocated like any tensor
@@ -118,12 +118,17 @@ class Standing(OfRun):
 
     def _reference(self) -> list[Tensor]:
         """A trainer's reference, and copies that the script makes: as large as the weights."""
-        whole = sum(stack.stock.base * stack.count for stack in self.recording.stacks)
-        whole += self.holding.embedding().base + self.holding.head().base
+        whole = sum(stock.base * count for stock, count in self._stocks())
         size, copies = int(whole * self._share()), self.settings.copies or 0
         reference = size * bool(self.settings.reference_model)
         sizes = {"reference model": reference, "copies of the weights": copies * size}
+        sizes["checkpoint"] = self.checkpoint() if self.settings.held_checkpoint else 0
         return [Tensor(name, size, "reference model") for name, size in sizes.items() if size]
+
+    def checkpoint(self) -> int:
+        """Bytes of what is trained, as it was saved: all weights, or the adapter."""
+        base, adapter = self.trained()
+        return base * self.holding.width + adapter * self.holding.adapter_width
 
     def _frozen(self) -> list[Tensor]:
         """Teachers, and references of the script's own."""
@@ -152,22 +157,18 @@ class Standing(OfRun):
     def _streamed_weights(self) -> list[Tensor]:
         """Two blocks in turn; norms and biases stay, as does what is trained."""
         _, towers = self._towers()
-        stocks = [(stack.stock, stack.count) for stack in self.recording.stacks]
-        stocks += [(self.holding.embedding(), 1), (self.holding.head(), 1)]
-        stay = sum((stock.base - stock.streams) * count for stock, count in stocks)
-        tensors = [
-            Tensor(TURN, self._ring(), "weights"),
-            Tensor("norms, biases and trained tables", stay, "weights"),
-        ]
-        if towers:
-            tensors.append(Tensor("encoder or vision tower", towers, "weights"))
-        return tensors
+        stay = sum((stock.base - stock.streams) * count for stock, count in self._stocks())
+        rest = {"norms, biases and trained tables": stay, "encoder or vision tower": towers}
+        tensors = [Tensor(name, size, "weights") for name, size in rest.items() if size]
+        return [Tensor(TURN, self._ring(), "weights"), *tensors]
 
     def streamed(self) -> int:
         """Bytes of the frozen base that wait on the host."""
+        return sum(stock.streams * count for stock, count in self._stocks())
+
+    def _stocks(self) -> list[tuple[Stock, int]]:
         stocks = [(stack.stock, stack.count) for stack in self.recording.stacks]
-        stocks += [(self.holding.embedding(), 1), (self.holding.head(), 1)]
-        return sum(stock.streams * count for stock, count in stocks)
+        return [*stocks, (self.holding.embedding(), 1), (self.holding.head(), 1)]
 
     def _ring(self) -> int:
         blocks = sum(stack.stock.streams * stack.count for stack in self.recording.stacks)

@@ -115,29 +115,20 @@ class Timeline(OfRun):
             "forward": [*passes, Tensor("logits of the last turn", words * tokens, "logits")],
             "optimizer step": values._step(stays).tensors,
         }
-        return [
-            phase._replace(
-                tensors=(
-                    *phase.tensors,
-                    *(
-                        one._replace(name=f"{one.name} (value model)")
-                        for one in parts.get(phase.name, stays)
-                        if one.bytes
-                    ),
-                )
-            )
-            for phase in phases
-        ]
+
+        def more(name: str) -> list[Tensor]:
+            found = [one for one in parts.get(name, stays) if one.bytes]
+            return [one._replace(name=f"{one.name} (value model)") for one in found]
+
+        return [one._replace(tensors=(*one.tensors, *more(one.name))) for one in phases]
 
     def _forward(self, base: list[Tensor]) -> Phase:
         saved = self.saved.upto()
         last = self.recording.stacks[-1]
         for tensor in last.replay.forward.tensors:
             saved.append(tensor._replace(name=f"{tensor.name} (layer at work)"))
-        kept = self.saved.kept(last)
-        extra = -min(kept, sum(t.bytes for t in saved))
-        moment = list(base) + self.saved.of_towers() + self.standing.gather() + self._forward_only()
-        moment += _less(saved, -extra)
+        moment = list(base) + self.standing.gather() + self._forward_only()
+        moment += _less(saved, self.saved.kept(last))
         return Phase("forward", tuple(moment))
 
     def _loss(self, base: list[Tensor]) -> Phase:
@@ -145,7 +136,7 @@ class Timeline(OfRun):
         only = self._forward_only()
         before = forward.bytes + sum(tensor.bytes for tensor in only)
         moment = self.standing.head_arrived(base) + self.saved.upto()
-        moment += self.saved.of_towers() + self.standing.gather()
+        moment += self.standing.gather()
         moment += [*only, *forward.tensors] if before >= backward.bytes else backward.tensors
         if copies := self.settings.logits_copies:
             size = 4 * self.run.head_tokens * self.architecture.vocabulary
@@ -174,9 +165,7 @@ class Timeline(OfRun):
         Quantized matmuls keep their input as an attribute, which backward does not free.
         """
         settings = self.settings
-        if settings.trainer != "loop" or settings.checkpointing != "none":
-            return []
-        if settings.longest_first:
+        if settings.trainer != "loop" or settings.checkpointing != "none" or settings.longest_first:
             return []
         size = sum(stack.replay.stashed * stack.count for stack in self.recording.stacks)
         return [Tensor("inputs kept by the last step's graph", size, "activations")] if size else []
@@ -199,11 +188,9 @@ class Timeline(OfRun):
     def _key_value_cache(self) -> list[Tensor]:
         """The cache that a family builds while it checkpoints: whole fused projections."""
         architecture, settings = self.architecture, self.settings
-        if not model_type(architecture.family).keeps_cache or facts.reaches(
-            settings.versions, facts.CHECKPOINTS_WITHOUT_CACHE
-        ):
-            return []
-        if settings.checkpointing not in ("full", "reentrant"):
+        checkpoints = settings.checkpointing in ("full", "reentrant")
+        without = facts.reaches(settings.versions, facts.CHECKPOINTS_WITHOUT_CACHE)
+        if without or not checkpoints or not model_type(architecture.family).keeps_cache:
             return []
         narrow = settings.autocast and self.holding.quantization is None
         width = self.run.compute if narrow else self.recording.hidden_width()
@@ -230,8 +217,9 @@ class Timeline(OfRun):
         return [Tensor("weights in the compute dtype", copies, "weight copies")] if copies else []
 
     def _backward(self, resident: list[Tensor], accumulating: bool) -> Phase:
-        """Layer by layer from the last: saved activations fall while gradients grow."""
-        index, stack, grown = self._fullest_layer(accumulating)
+        """Layer by layer from the last: saved activations fall while gradients grow. Towers come
+        after the decoder, and last an embedding that is the output matrix, too."""
+        index, tensors, grown = self._fullest_layer(accumulating)
         moment = [*resident, *self.standing.gather()]
         moment += self._held_output("output that the loop holds")
         if accumulating and (gradients := self.standing.accumulated()):
@@ -244,23 +232,32 @@ class Timeline(OfRun):
             moment.append(Tensor(name, size, "activation gradients"))
         if grown:
             moment.append(Tensor("gradients so far", grown, "gradients"))
-        moment += self._layer_tensors(stack, accumulating)
-        if index <= 1:
-            moment += self.saved.of_towers()
+        moment += tensors
         return Phase("backward", tuple(moment))
 
-    def _fullest_layer(self, accumulating: bool) -> tuple[int, Stack, int]:
-        """The layer whose backward needs the most: number, kind, and the gradients' bytes."""
+    def _waiting_head(self) -> int:
+        """Bytes of the output matrix's gradient where it waits for that of the embeddings: both are
+        one parameter, which gets their sum."""
+        whole = self.sharding.name in ("none", "ddp") and self.sharding.split == 1
+        trained = self.architecture.tied and self.architecture.head == "lm" and self.holding.full
+        return self._head_gradients() if whole and trained else 0
+
+    def _fullest_layer(self, accumulating: bool) -> tuple[int, list[Tensor], int]:
+        """The layer whose backward needs the most: number, tensors, and the gradients' bytes."""
         standing, leak = self.standing, self.saved.reentrant_leak()
         waits = self.sharding.name in ("fsdp", "fsdp2") and self.sharding.gradients < 1
         leaves = self.optimizer.in_backward or standing.gradients_offloaded()
         # Sharded gradients that stand whole between micro-batches.
         whole = 1.0 if accumulating else standing.accumulated() / max(standing.gradients(), 1)
-        grown = 0 if leaves or (accumulating and not waits) else self._head_gradients()
-        index = self.architecture.depth
-        most, fullest = -1, (index, self.recording.stacks[-1], grown)
-        for stack in reversed(self.recording.stacks):
-            peak = self._layer_backward(stack, accumulating)
+        apart = leaves or (accumulating and not waits)
+        grown = self._waiting_head() if apart else self._head_gradients()
+        stacks = [*self.saved.trained_towers(), *self.recording.stacks]
+        index = sum(stack.count for stack in stacks)
+        fullest: tuple[int, list[Tensor], int] = (index, [], grown)
+        most = -1
+        for stack in reversed(stacks):
+            tensors = self._layer_tensors(stack, accumulating)
+            peak = self._layer_backward(stack, tensors)
             experts = self.sharding.experts if stack.layer.mlp.experts else 1
             size = int(self._part_gradients(stack.stock) / experts / self.sharding.split)
             grows = 0 if accumulating or leaves else int(size * whole)
@@ -268,8 +265,10 @@ class Timeline(OfRun):
                 index -= 1
                 total = self.saved.before(index, leak) + peak + grown
                 if total > most:
-                    most, fullest = total, (index, stack, grown)
+                    most, fullest = total, (index, tensors, grown)
                 grown += grows
+        if (size := self._waiting_head()) + grown > most:
+            return 0, [Tensor("gradient of the embeddings", size, "gradients")], grown
         return fullest
 
     def _head_gradients(self) -> int:
@@ -319,11 +318,10 @@ class Timeline(OfRun):
             Tensor("layer input and its gradient", 2 * stack.input, "activation gradients"),
         ]
 
-    def _layer_backward(self, stack: Stack, accumulating: bool) -> int:
-        peak = sum(tensor.bytes for tensor in self._layer_tensors(stack, accumulating))
+    def _layer_backward(self, stack: Stack, tensors: list[Tensor]) -> int:
+        peak = sum(tensor.bytes for tensor in tensors)
         if not self.holding.head_alone and self.settings.checkpointing in ("full", "reentrant"):
-            again = stack.replay.forward.bytes + stack.replay.output
-            return max(peak, again)
+            return max(peak, stack.replay.forward.bytes + stack.replay.output)
         return peak
 
     def _step(self, resident: list[Tensor]) -> Phase:
@@ -365,8 +363,8 @@ class Timeline(OfRun):
         if settings.loss != "chunked" or not kind_of(settings.trainer).tiled:
             logits = int(share * self.run.head_tokens) * outputs
             moment.append(Tensor("evaluation logits", logits * self.run.compute, "logits"))
-            moment.append(Tensor("evaluation logits in float32", logits * 4, "logits"))
-            moment.append(Tensor("log-softmax", logits * 4, "logits"))
+            for name in ("evaluation logits in float32", "log-softmax"):
+                moment.append(Tensor(name, logits * 4, "logits"))
         if settings.eval_rows:
             # Each batch is joined to those before it, so that both stand for a moment. Outputs of
             # a pass under autocast are converted to float32.

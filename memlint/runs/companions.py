@@ -11,6 +11,7 @@ from memlint.runs.loadings import loaded, loading_of
 from memlint.runs.plain_options import OPEN, Options, calls_anywhere, mapping_of, options_of
 from memlint.script.forward_passes import all_steps_of
 from memlint.script.loaded_models import chain_of, model_facts
+from memlint.script.restoring import held_checkpoints
 from memlint.script.setups import trainer_overrides
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def companions_of(script: Script, facts: ModelFacts, trainer: Trainer | None) ->
             stored = values.get("quantization", {}).get("type")
             frozen[name] = stored or values.get("weights_dtype", "bfloat16")
     beside: Options = {"frozen_models": frozen} if frozen else {}
-    return beside | ({"copies": copies} if copies else {})
+    held = {"held_checkpoint": True} if held_checkpoints(script) else {}
+    return beside | ({"copies": copies} if copies else {}) | held
 
 
 def _judges(script: Script, trainer: Trainer) -> Iterator[Options]:

@@ -142,7 +142,7 @@ def settings_of_loop(script: Script) -> Options:
         {"compile": True} if any(calls_anywhere(script, "torch.compile")) else {},
         {"loss": "chunked"} if _is_by_pieces(script) else {},
         generation_of_loop(script),
-        {} if _holds_outputs(script) else {"held_outputs": False},
+        _held_outputs(script),
         _zeroed(script),
         _precision_of_loop(script),
     )
@@ -166,12 +166,17 @@ def _is_by_pieces(script: Script) -> bool:
     return cut
 
 
-def _holds_outputs(script: Script) -> bool:
-    """False if no step certainly keeps the logits of its forward passes for the next one:
-    ``loss = model(**batch).loss``, ``del outputs``, a function that returns the loss."""
+def _held_outputs(script: Script) -> Options:
+    """What steps keep of the logits of their forward passes for the next one: certainly nothing
+    (``loss = model(**batch).loss``, ``del outputs``, a function that returns the loss), or a copy
+    in float32 alone (``logits = model(**batch).logits.float()``)."""
     steps = [step for step in all_steps_of(script) if step.all_forwards]
-    held = [one for step in steps for one in step.held]
-    return not steps or any(one.holds_logits is not False for one in held)
+    held = [one for step in steps for one in step.held if one.holds_logits is not False]
+    if steps and not held:
+        return {"held_outputs": False}
+    values = [value for one in held for value in one.values]
+    wide = all(getattr(value, "dtype", None) == "torch.float32" for value in values)
+    return {"float32_outputs": True} if values and wide else {}
 
 
 def _zeroed(script: Script) -> Options:

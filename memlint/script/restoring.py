@@ -15,6 +15,7 @@ from memlint.engine.values import (
     options,
 )
 from memlint.flow.callables import ENTRIES, SHOWS
+from memlint.flow.events import EventKind, events_of
 from memlint.flow.following import reads_of, uses_of
 from memlint.script.called import Call
 from memlint.script.calls import Host
@@ -57,6 +58,27 @@ _MEASURED = ("shape", "dtype", "ndim")
 def fates_of(script: Host, call: Call) -> set[Fate]:
     """What becomes of what ``torch.load`` reads, over all its uses."""
     return _fates(script, call.node)
+
+
+def held_checkpoints(script: Host) -> list[Call]:
+    """What reads a checkpoint onto the GPU that a name keeps there while the script trains: one
+    that a module copies, and that is read once and neither deleted nor bound anew."""
+    events = [one for one in events_of(script) if one.kind in (EventKind.TRAIN, EventKind.BACKWARD)]
+    functions = {None, *(script.function(one.node) for one in events)}
+    last = max((one.order for one in events), default=0)
+
+    def is_held(call: Call) -> bool:
+        kept = [one.name for one in script.use(call.node).places if one.is_whole and not one.holder]
+        devices = names_of_device(script, call.setting("map_location").raw)
+        return (
+            [script.is_read_once(name) for name in kept] == [True]
+            and call.order < last
+            and script.function(call.node) in functions
+            and all(device.startswith("cuda") for device in devices)
+            and fates_of(script, call) == {Fate.RESTORED}
+        )
+
+    return [call for call in script.calls_to("torch.load") if is_held(call)]
 
 
 def _fates(script: Host, node: Node) -> set[Fate]:

@@ -601,6 +601,54 @@ def test_a_loop_of_rollouts_counts_completions_and_the_models_beside_it() -> Non
     assert settings(f"import torch\n{shown}")["seq_len"] == 100
 
 
+@pytest.mark.parametrize(
+    ("kept", "wide"),
+    [
+        ("logits = model(**batch).logits.float()", True),
+        ("logits = model(**batch).logits.to(torch.float32)", True),
+        ("logits = model(**batch).logits", None),
+        ("out = model(**batch)\n    logits = out.logits.float()", None),
+    ],
+)
+def test_logits_that_a_loop_keeps_in_float32(kept: str, wide: bool | None) -> None:
+    found = settings(f"""
+import torch
+
+model.to("cuda", torch.bfloat16)
+optimizer = torch.optim.AdamW(model.parameters())
+for batch in loader:
+    {kept}
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten())
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+""")
+    assert found.get("float32_outputs") is wide
+
+
+@pytest.mark.parametrize(
+    ("load", "after", "held"),
+    [
+        ('torch.load("a.pt", map_location="cuda")', "", True),
+        ('torch.load("a.pt", map_location="cuda")', "del state", None),
+        ('torch.load("a.pt", map_location="cuda")', "state = None", None),
+        ('torch.load("a.pt", map_location="cpu")', "", None),
+        ('torch.load("a.pt")', "", None),
+        ('torch.load("a.pt", map_location=place)', "", None),
+    ],
+)
+def test_a_checkpoint_that_a_name_keeps_on_the_gpu(
+    load: str, after: str, held: bool | None
+) -> None:
+    read = f"state = {load}\nmodel.load_state_dict(state)\n{after}\n"
+    train = 'args = TrainingArguments("out")\nTrainer(model, args, train_dataset=data).train()\n'
+    assert settings(f"import torch\n{read}{train}").get("held_checkpoint") is held
+    assert "held_checkpoint" not in settings(f"import torch\n{train}{read}")
+    within = "".join(f"    {line}\n" for line in read.splitlines())
+    other = f"import torch\ndef load():\n{within}load()\n{train}"
+    assert "held_checkpoint" not in settings(other)
+
+
 @pytest.mark.parametrize(("dtype", "copies"), [("bfloat16", 1), ("float32", 5)])
 def test_a_distillations_copies_have_the_dtype_of_its_logits(dtype: str, copies: int) -> None:
     loop = """

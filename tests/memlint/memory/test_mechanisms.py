@@ -258,3 +258,111 @@ def test_lfm2_attends_in_the_layers_named_and_narrows_its_maps() -> None:
     kinds = [layer.attention.kind for layer, count in architecture.layers for _ in range(count)]
     assert [index for index, kind in enumerate(kinds) if kind == "full"] == [2, 5, 8, 10, 12, 14]
     assert architecture.parameters == pytest.approx(354_483_968, rel=0.001)
+
+
+RELATIVE: dict[str, Any] = {
+    "model": {
+        "model_type": "t5",
+        "vocab_size": 32000,
+        "d_model": 1024,
+        "d_kv": 64,
+        "d_ff": 2048,
+        "num_layers": 12,
+        "num_decoder_layers": 12,
+        "num_heads": 16,
+        "dropout_rate": 0.0,
+    },
+    "method": "full",
+    "micro_batch": 8,
+    "seq_len": 512,
+    "label_len": 128,
+    "weights_dtype": "float32",
+    "compute_dtype": "bfloat16",
+    "autocast": True,
+    "checkpointing": "none",
+    "optimizer": "adamw_torch_fused",
+    "trainer": "transformers.Trainer",
+}
+
+
+def test_relative_positions_have_no_kernel_while_their_bias_is_scattered() -> None:
+    """In float32 then: each layer keeps its softmax, and queries, keys and values twice as wide."""
+    at = {
+        release: _phase(estimate({**RELATIVE, "versions": {"transformers": release}}), "loss")
+        for release in ("5.14", "5.15", "5.19", "5.20")
+    }
+    assert at["5.15"] == at["5.19"]
+    assert at["5.14"] > at["5.15"]
+    kept = 0
+    for length in (512, 128):
+        tokens = 8 * length
+        softmax, sums, bias = 4 * 16 * tokens * length, 4 * 16 * tokens, 2 * 16 * length**2
+        wider = 3 * (4 - 2) * tokens * 1024
+        kept += 12 * (softmax + wider - sums - bias)
+    assert at["5.19"] - at["5.20"] == pytest.approx(kept, rel=0.02)
+
+
+def test_measured_runs_of_an_encoder_and_a_decoder() -> None:
+    """On an H200 with transformers 5.17, allocated; and what autograd's real tensors come to."""
+    for versions, checkpointing, gib in (
+        ("5.17", "none", 9.08),
+        ("5.17", "full", 4.94),
+        ("5.23", "none", 7.11),
+    ):
+        run = {**RELATIVE, "versions": {"transformers": versions}, "checkpointing": checkpointing}
+        assert estimate(run).allocated.estimate == pytest.approx(gib * 2**30, rel=0.05)
+
+
+def test_an_encoder_runs_backward_when_the_decoder_s_gradients_are_there() -> None:
+    run = {**RELATIVE, "checkpointing": "full", "versions": {"transformers": "5.23"}}
+    tensors = {each.name: each.bytes for each in estimate(run).peak.tensors}
+    assert estimate(run).peak.name == "backward"
+    encoder = 4 * 12 * (4 * 1024 + 2 * 2048) * 1024
+    whole = 4 * estimate(run).trainable
+    # All but its last layer, which is at work.
+    assert tensors["gradients so far"] == pytest.approx(whole - encoder / 12, rel=0.01)
+
+
+def test_a_tied_matrix_has_two_gradients_before_their_sum() -> None:
+    run = {**RUN, "loss": "chunked", "trainer": "trl.SFTTrainer", "weights_dtype": "float32"}
+    tied, untied = (
+        estimate({**run, "model": {**_QWEN, "tie_word_embeddings": flag}}) for flag in (True, False)
+    )
+    table = 4 * 151936 * 512
+    step = _phase(tied, "optimizer step")
+    assert _phase(tied, "backward") == pytest.approx(step + table, rel=0.02)
+    assert _phase(untied, "backward") < _phase(untied, "optimizer step") + table / 4
+
+
+_QWEN: dict[str, Any] = {
+    "model_type": "qwen2",
+    "hidden_size": 512,
+    "intermediate_size": 1536,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 8,
+    "vocab_size": 151936,
+}
+
+
+def test_trl_s_loss_hands_on_the_float32_gradient_that_it_sums_up() -> None:
+    run = {
+        **RUN, "model": {**_QWEN, "tie_word_embeddings": True}, "trainer": "trl.SFTTrainer",
+        "loss": "chunked", "checkpointing": "none", "compute_dtype": "bfloat16",
+    }  # fmt: skip
+    found = {}
+    for dtype in ("float32", "bfloat16"):
+        result = estimate({**run, "weights_dtype": dtype, "autocast": dtype == "float32"})
+        phase = next(each for each in result.phases if each.name == "loss")
+        found[dtype] = sum(each.bytes for each in phase.tensors if "log-probabilities" in each.name)
+    numbers, tile = 151936 * 512, 2 * 2048 * 32768
+    casts = 2 * (32768 + 2048) * 512
+    gradients = 4 * 2048 * 512
+    assert found["float32"] == pytest.approx(tile + casts + gradients + 4 * numbers, rel=0.01)
+    assert found["bfloat16"] == pytest.approx(tile + gradients + (4 + 2) * numbers, rel=0.01)
+
+
+def test_a_checkpoint_that_stays_beside_the_weights() -> None:
+    run = {**RELATIVE, "checkpointing": "full"}
+    more = estimate({**run, "held_checkpoint": True}).allocated.estimate
+    assert more - estimate(run).allocated.estimate == 4 * estimate(run).trainable
