@@ -232,7 +232,10 @@ def _call_unknown(run: Interpreter, callee: Value, invocation: Invocation) -> Va
     """Call something that is not followed: nearly always a method of what a library made."""
     func, receiver = invocation.node.func, invocation.receiver
     method = func.attr if isinstance(func, ast.Attribute) else ""
-    kind = receiver.type if isinstance(receiver, Object) else None
+    # What a script binds as an attribute is none of a library's methods.
+    kind = None
+    if isinstance(receiver, Object) and not (receiver.cls and method in receiver.names):
+        kind = receiver.type
     invocation.name = f"{kind or '?'}.{method}" if method else "?"
     run.invocations.append(invocation)
     if method == "__init__" and run.method is not None:

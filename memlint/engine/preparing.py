@@ -8,10 +8,14 @@ from memlint.engine.name_uses import stores
 from memlint.engine.nodes import called_name, calls_in, last_name, walk
 from memlint.engine.usage import Usage
 from memlint.engine.values import FunctionNode
+from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
 
 # Attributes that lists do not have.
 _OF_TENSORS = frozenset({"clone", "squeeze", "shape", "size", "tolist", "flatten"})
+
+# How long a list or a tensor is.
+_LENGTH = lazy_pattern(r"\blen\(|\.shape\[|\.size\(")
 
 
 def functions_given(call: ast.Call) -> Iterator[ast.AST | str]:
@@ -138,12 +142,6 @@ def speaks_of_lengths(function: ast.AST) -> bool:
     return False
 
 
-def has_parameter(function: ast.AST | None, name: str) -> bool:
-    """True if a function, or one within it, has a parameter of a name."""
-    nodes = walk([function]) if function is not None else []
-    return any(isinstance(node, ast.arg) and node.arg == name for node in nodes)
-
-
 def texts_a_row(function: ast.AST, given: ast.expr) -> int | None:
     """Return how many texts of each row a list joins: 2 for ``questions + answers``; None where
     that cannot be counted. function: what makes the list, or the loop over batches that does."""
@@ -184,7 +182,8 @@ def _bound_to(name: str, function: ast.AST) -> Iterator[ast.expr]:
 
 class Cut(NamedTuple):
     """What is done to the length of a list by hand. size: the length. of: the list, where it is
-    cut off. how: ``block``, ``turn`` (of a ``range`` with a step), ``cut off`` or ``filled up``."""
+    cut off. how: ``block``, ``turn`` (of a ``range`` with a step), ``cut off``, ``filled up``, or
+    ``evened out``, to the longest of several."""
 
     how: str
     size: ast.expr
@@ -221,10 +220,31 @@ def cuts_of(function: ast.AST) -> Iterator[Cut]:
                 yield Cut("cut off", upper, node, inner)
             case ast.Call(func=ast.Name(id="range"), args=[_, _, size]):
                 yield Cut("turn", size, node)
-            case ast.BinOp(
-                left=ast.List(), op=ast.Mult(), right=ast.BinOp(left=size, op=ast.Sub())
-            ) if "len(" in ast.unparse(node):
-                yield Cut("filled up", size, node)
+            case ast.BinOp(ast.List(), ast.Mult(), missing) | ast.BinOp(
+                missing, ast.Mult(), ast.List()
+            ):
+                yield from _filled(function, node, missing)
+            # ``pad(ids, (0, length - len(ids)))``
+            case ast.Call(args=[_, ast.Tuple(elts=[_, missing]), *_]) if called_name(node) == "pad":
+                yield from _filled(function, node, missing)
+
+
+def _filled(function: ast.AST, node: ast.AST, missing: ast.expr) -> Iterator[Cut]:
+    """What fills a list up, by how many entries are missing: ``length - len(ids)``."""
+    if isinstance(missing, ast.Name):
+        missing = next(_bound_to(missing.id, function), missing)
+    match missing:
+        case ast.Call(func=ast.Name(id="max"), args=[ast.Constant(), at_least]):
+            yield from _filled(function, node, at_least)
+        case ast.BinOp(size, ast.Sub(), there) if _LENGTH.search(_spelled(function, there)):
+            evened = "max(" in _spelled(function, size)
+            yield Cut("evened out" if evened else "filled up", size, node)
+
+
+def _spelled(function: ast.AST, part: ast.expr) -> str:
+    """The source of an expression, and of what its name is bound to."""
+    bound = _bound_to(part.id, function) if isinstance(part, ast.Name) else ()
+    return " ".join(ast.unparse(one) for one in (part, *bound))
 
 
 def joins_and_cuts(function: FunctionNode) -> bool:

@@ -5,7 +5,7 @@ from memlint.engine.growth import starts_of
 from memlint.engine.tensors import Output, Positions, Role, Tensor
 from memlint.engine.values import Function
 from memlint.flow.reach import Reach
-from memlint.script.datasets import Dataset, may_shorten_rows
+from memlint.script.datasets import Dataset, all_datasets_of, may_shorten_rows
 from memlint.script.encodings import taken_for_ids
 from memlint.script.evaluation import Evaluation, evaluations_of
 from memlint.script.forward_passes import Forward, Held, Step, are_of_one_model, forward_at

@@ -12,8 +12,9 @@ from functools import cached_property
 
 from memlint.engine.definitions import methods_of
 from memlint.engine.growth import source_of
-from memlint.engine.nodes import CallNode, Expression, holder_of, is_comprehension
-from memlint.engine.preparing import speaks_of_lengths
+from memlint.engine.imported import project_value
+from memlint.engine.nodes import Expression, holder_of, is_comprehension
+from memlint.engine.preparing import cuts_of, speaks_of_lengths
 from memlint.engine.project import is_elsewhere
 from memlint.engine.rows import KEEPS_ROWS, Rows
 from memlint.engine.values import (
@@ -24,6 +25,7 @@ from memlint.engine.values import (
     FunctionNode,
     Invocation,
     Object,
+    Partial,
     Sequence,
     Symbol,
     Unknown,
@@ -137,7 +139,7 @@ class Dataset(Record):
         others = self._chain[1]
         if not all(_is_written_list(one) or _is_own(one) for one in others):
             return False
-        return not self.does(Lengths.PADDED, Lengths.CUT, Lengths.UNKNOWN)
+        return not self.does(Lengths.PADDED, Lengths.EVENED_OUT, Lengths.CUT, Lengths.UNKNOWN)
 
     @property
     def _of_own_classes(self) -> list[Class]:
@@ -202,17 +204,19 @@ class Dataset(Record):
     def fillers(self) -> tuple[Effect, ...]:
         """Where rows are filled up by hand, to a length that no batch decides: the first place of
         each function."""
-        by_hand = [
-            one
-            for one in self.effects
-            if one.kind is Lengths.PADDED
-            and one.call is None
-            and not is_elsewhere(one.node)
-            and "len(" in (text := self.script.text(one.node))
-            and (one.tokens is not None or "self." in text)
-        ]
-        found = {self.script.function(one.node): one for one in reversed(by_hand)}
-        return () if self.does(Lengths.CUT) else tuple(found.values())
+        found = {
+            self.script.function(effect.node): effect
+            for one in self.preparations
+            for applied in [getattr(one.call, "node", None)]
+            for effect in reversed(one.effects if one.operation != "collate" else ())
+            if effect.kind is Lengths.PADDED and not effect.call and effect.node is not applied
+        }
+        return tuple(
+            effect
+            for here, effect in found.items()
+            if here and not is_elsewhere(here)
+            if not any(one.how in ("block", "turn") for one in cuts_of(here))
+        )
 
     def effects_after(self, call: Call) -> tuple[Effect, ...]:
         """The effects that follow those of a tokenizer's call; none where it has no part here."""
@@ -276,8 +280,8 @@ def _preparation(script: Host, rows: Rows) -> Preparation | None:
         return None
     call = script.call_at(invocation.node)
     function = rows.function
+    node = function.node if isinstance(function, Function) else None
     if rows.operation in ("map", "with_transform", "set_transform"):
-        node = function.node if isinstance(function, Function) else None
         if node is None or not rows.last:
             # It was never run.
             made = function.type if isinstance(function, Object) else None
@@ -286,22 +290,16 @@ def _preparation(script: Host, rows: Rows) -> Preparation | None:
             return Preparation(rows.operation, call, node, (Effect(kind, None, invocation.node),))
         invocations = script._invocations_between(rows.first, rows.last)
         effects = tuple(
-            _here(effect, invocation.node) for effect in effects_of(script, node, invocations)
+            # What code in another file does has its place where that code is applied.
+            Effect(one.kind, one.tokens, invocation.node) if is_elsewhere(one.node) else one
+            for one in effects_of(script, node, invocations)
         )
         return Preparation(rows.operation, call, node, effects)
     if rows.operation == "filter":
-        node = function.node if isinstance(function, Function) else None
         measures = node is None or speaks_of_lengths(node)
         effects = (Effect(Lengths.FILTERED, None, invocation.node),) if measures else ()
         return Preparation("filter", call, node, effects)
     return Preparation(rows.operation, call, None, ())
-
-
-def _here(effect: Effect, applied: CallNode) -> Effect:
-    """An effect of code in another file has its place where that code is applied."""
-    if not is_elsewhere(effect.node):
-        return effect
-    return Effect(effect.kind, effect.tokens, applied, None)
 
 
 def _own_items(script: Host, classes: list[Class]) -> Iterator[Preparation]:
@@ -315,8 +313,16 @@ def _own_items(script: Host, classes: list[Class]) -> Iterator[Preparation]:
                 yield Preparation("items", None, method, effects)
 
 
+def _collators(script: Host, collator: Value) -> Iterator[Value]:
+    """What may collate: what a ``partial`` is of, and what another file defines."""
+    for value in options(collator):
+        one = value.callee if isinstance(value, Partial) else value
+        there = project_value(script._run, one.name) if isinstance(one, Symbol) else None
+        yield there or one
+
+
 def _collation(script: Host, collator: Value) -> Iterator[Preparation]:
-    for one in options(collator):
+    for one in _collators(script, collator):
         node: FunctionNode | None = None
         if isinstance(one, Function):
             node = one.node
@@ -324,8 +330,10 @@ def _collation(script: Host, collator: Value) -> Iterator[Preparation]:
             node = next(
                 (m for m in methods_of(one.cls) if m.name in ("__call__", "torch_call")), None
             )
-        elif isinstance(one, Object):
-            yield from _library_collation(script, one)
+        elif isinstance(one, Object) and (call := script.call_at(one.node)) is not None:
+            # ``DataCollatorWithPadding(tokenizer, padding="max_length", max_length=512)``
+            known = call.name.startswith("transformers.")
+            yield Preparation("collate", call, None, tuple(padding_effects(call) if known else ()))
         elif isinstance(one, Symbol | Unknown):
             known = isinstance(one, Symbol) and one.name.startswith("transformers.")
             unknown = Effect(Lengths.UNKNOWN, None, script.tree)
@@ -333,15 +341,6 @@ def _collation(script: Host, collator: Value) -> Iterator[Preparation]:
         if node is not None:
             effects = tuple(effects_of(script, node, script._invocations_in(node)))
             yield Preparation("collate", None, node, effects)
-
-
-def _library_collation(script: Host, made: Object) -> Iterator[Preparation]:
-    """``DataCollatorWithPadding(tokenizer, padding="max_length", max_length=512)``."""
-    call = script.call_at(made.node)
-    if call is None:
-        return
-    effects = padding_effects(call) if call.name.startswith("transformers.") else ()
-    yield Preparation("collate", call, None, tuple(effects))
 
 
 # -- who reads data sets ---------------------------------------------------------------------------
@@ -385,17 +384,15 @@ _SHORTENS = lazy_pattern("trunc|group|chunk|pack|crop")
 @query
 def may_shorten_rows(script: Host) -> bool:
     """True if rows may be cut, split into blocks or dropped after they are tokenized."""
-    if script.method_calls_anywhere("filter", "enable_truncation"):
-        return True
-    if any(map(script.is_target, script.attributes("model_max_length"))):
-        return True
-    # ``range(0, total, block_size)``: texts are joined and cut into blocks.
-    if any(len(call.args) == _WITH_STEP for call in script.calls_named("range")):
-        return True
-    if any(_SHORTENS.search(one.name) for one in script.functions):
-        return True
     collators = script.given_as("data_collator", "collate_fn")
-    return any(_may_cut(script, one) for one in collators)
+    return bool(
+        script.method_calls_anywhere("filter", "enable_truncation")
+        or any(map(script.is_target, script.attributes("model_max_length")))
+        # ``range(0, total, block_size)``: texts are joined and cut into blocks.
+        or any(len(call.args) == _WITH_STEP for call in script.calls_named("range"))
+        or any(_SHORTENS.search(one.name) for one in script.functions)
+        or any(_may_cut(script, one) for one in collators)
+    )
 
 
 def _may_cut(script: Host, collator: Expression) -> bool:

@@ -22,6 +22,7 @@ class Lengths(StrEnum):
     TRUNCATED = "truncated"
     PADDED = "padded to a fixed length"
     PADDED_TO_LONGEST = "padded to the longest"
+    EVENED_OUT = "padded by hand to the longest"
     CUT = "cut into blocks"
     FILTERED = "filtered by length"
     UNKNOWN = "unknown"
@@ -158,19 +159,16 @@ def tokenizer_effects(call: Call) -> Iterator[Effect]:
 
 
 def _truncation(call: Call) -> Iterator[Effect]:
-    setting = call.setting("truncation")
-    tokens = _tokens(call)
+    setting, kind = call.setting("truncation"), Lengths.UNKNOWN
     overflow = call.setting("return_overflowing_tokens")
     if overflow.given is not False and overflow.value is not False:
-        yield Effect(
-            Lengths.CUT if overflow.value is True else Lengths.UNKNOWN, tokens, call.node, call
-        )
-    elif setting.given is False or setting.value is False or setting.value in ("do_not_truncate",):
-        yield Effect(Lengths.TOKENIZED, None, call.node, call)
+        kind = Lengths.CUT if overflow.value is True else Lengths.UNKNOWN
+    elif setting.given is False or setting.value in (False, "do_not_truncate"):
+        kind = Lengths.TOKENIZED
     elif setting.value is True or isinstance(setting.value, str):
-        yield Effect(Lengths.TRUNCATED, tokens, call.node, call)
-    else:
-        yield Effect(Lengths.UNKNOWN, None, call.node, call)
+        kind = Lengths.TRUNCATED
+    limited = kind in (Lengths.CUT, Lengths.TRUNCATED)
+    yield Effect(kind, _tokens(call) if limited else None, call.node, call)
 
 
 def padding_effects(call: Call) -> Iterator[Effect]:
@@ -198,8 +196,9 @@ def _written_effects(script: Host, function: Node) -> Iterator[Effect]:
             # How many of what: only tokens are counted.
             count = _number(script, cut.size) if _is_tokens(script, cut.of) else None
             yield Effect(Lengths.TRUNCATED, count, cut.node)
-        elif cut.how == "filled up":
-            yield Effect(Lengths.PADDED, _number(script, cut.size), cut.node)
+        elif cut.how in ("filled up", "evened out"):
+            kind = Lengths.PADDED if cut.how == "filled up" else Lengths.EVENED_OUT
+            yield Effect(kind, _number(script, cut.size), cut.node)
         else:
             found = blocks if cut.how == "block" else turns
             found.append(Effect(Lengths.CUT, _number(script, cut.size), cut.node))

@@ -81,17 +81,16 @@ class Tokenization(Record):
         if _is_only_counted(script, self.call.node):
             return False
         if self.call.node in _rows_trained_on(script):
-            return True
+            return _becomes_row(script, self.call.node) or not _runs_a_model(function)
         if self.call.node in _lists_trained_on(script) and _becomes_row(script, self.call.node):
             return True
         if self.from_text and are_trained_on(script, self.call.node):
             return True
-        if function is None:
-            return False
-        definition = script.definition(function)
+        definition = script.definition(function) if function is not None else None
         if definition is not None and _makes_items(script, definition):
             return True
-        return any(_is_for_training(script, one) for one in _mapped(script, function))
+        mapped = _mapped(script, function) if function is not None else ()
+        return any(_is_for_training(script, one) for one in mapped)
 
     @cached_property
     def collates_training(self) -> bool:
@@ -108,10 +107,14 @@ class Tokenization(Record):
         definition, owner = script.definition(function), script.class_of(function)
         if definition is None:
             return script.use(function).keyword in _COLLATORS
+        purposes = _collated_by(script, definition)
+        if Purpose.TRAINING in purposes:
+            return True
         if owner is not None and definition.name in ("__call__", "torch_call"):
-            trained = Purpose.TRAINING in _collated_by(script, definition)
-            return trained or "ollat" in owner.name
-        return _is_collator(script, definition) and not _collates_held_out(script, definition)
+            return "ollat" in owner.name
+        held_out = bool(purposes) and purposes <= {Purpose.EVALUATION, Purpose.INFERENCE}
+        held_out = held_out or is_held_out_name(definition.name)
+        return not held_out and _is_collator(script, definition)
 
     # -- the function around it ------------------------------------------------------------------
 
@@ -162,8 +165,8 @@ class Tokenization(Record):
     @cached_property
     def tokenizer_is_parameter(self) -> bool:
         """True if the tokenizer is a parameter of the function: its name means nothing outside."""
-        name = called_name(self.call.node)
-        return holder_of(self.call.node) is None and preparing.has_parameter(self.function, name)
+        called = self.call.node.func
+        return holder_of(self.call.node) is None and self.script.takes_parameter(called)
 
     @cached_property
     def own_limit_is_useless(self) -> bool:
@@ -228,6 +231,12 @@ def _becomes_row(script: Host, node: Node) -> bool:
     return kept and given.isdisjoint(GENERATES)
 
 
+def _runs_a_model(function: FunctionNode | None) -> bool:
+    """True if a function runs something without gradients: it judges rows, or filters them."""
+    names = map(called_name, calls_in(function) if function is not None else ())
+    return not {"no_grad", "inference_mode"}.isdisjoint(names)
+
+
 def _is_forwarded(script: Host, node: CallNode) -> bool:
     """True if a training step runs a model on what a call in it makes: ``model(**words(rows))``."""
     loops = script.flow.loops_around(node)
@@ -282,16 +291,6 @@ def _collated_by(script: Host, function: Definition) -> set[Purpose]:
             one.operation == "collate" and one.function is function for one in dataset.preparations
         )
     }
-
-
-def _collates_held_out(script: Host, function: Definition) -> bool:
-    """True if a collator makes the batches of data sets that are not trained on, and no others."""
-    purposes = _collated_by(script, function)
-    if Purpose.TRAINING in purposes:
-        return False
-    if purposes and purposes <= {Purpose.EVALUATION, Purpose.INFERENCE}:
-        return True
-    return is_held_out_name(function.name)
 
 
 def _is_for_training(script: Host, mapped: CallNode) -> bool:

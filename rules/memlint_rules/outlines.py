@@ -9,7 +9,7 @@ from memlint.rule.triggers import LIBRARIES, PASSES, ROWS, STEPS, TRAINING, UPDA
 SETS: tuple[tuple[str, ...], ...] = (
     ROWS,
     (".backward(", "Config", "Trainer", "tokenizer("),
-    ("max_length", "pad_id", "pad_token"),
+    ("] * (", "max_length", "pad_id", "pad_token"),
     LIBRARIES,
     ("SFTTrainer",),
     ("DPOTrainer", "DataCollator", "RewardTrainer"),

@@ -1060,3 +1060,49 @@ def test_a_data_set_and_a_collator_that_get_a_tokenizer_of_another_file(
 ) -> None:
     files = {"rows.py": SUMS, "go.py": TEACHES_SUMS.format(given=given, other=other)}
     assert codes(reported(tmp_path, files)["rows.py"]) == told
+
+
+FEED = """
+    from torch.utils.data import DataLoader
+
+    def joined(texts, words=None, most=512):
+        return words(texts, truncation=True, padding="max_length", max_length=most)
+
+    def feed(rows, collate_fn=None, size=4):
+        return DataLoader(rows, batch_size=size, collate_fn=collate_fn)
+"""
+TAUGHT = """
+    from functools import partial
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from torch.utils.data import DataLoader
+    from feed import feed, joined
+
+    words = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+    net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
+    optimizer = torch.optim.SGD(net.parameters())
+    for batch in {training}:
+        net(**batch, labels=batch["input_ids"]).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    with torch.no_grad():
+        for batch in {evaluation}:
+            print(net(**batch).logits.argmax(-1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("training", "evaluation", "expected"),
+    [
+        ("feed(texts, partial(joined, words=words))", "texts", {"MEM102"}),
+        ("DataLoader(texts, collate_fn=partial(joined, words=words))", "texts", {"MEM102"}),
+        ("feed(texts, joined)", "texts", {"MEM102"}),
+        ("texts", "DataLoader(texts, collate_fn=partial(joined, words=words))", set()),
+    ],
+)
+def test_a_collator_of_another_file_and_what_makes_a_loader_with_it(
+    training: str, evaluation: str, expected: set[str], tmp_path: Path
+) -> None:
+    main = TAUGHT.format(training=training, evaluation=evaluation)
+    found = reported(tmp_path, {"feed.py": FEED, "learn.py": main}, load(["MEM102"]))
+    assert codes(found["feed.py"]) == expected

@@ -99,8 +99,8 @@ def _by_hand(script: Script) -> Iterator[Finding]:
     made = advise("Leave rows as long as they are, and fill them up where batches are made")
     fillers = {
         filler.node: filler.tokens
-        for one in script.datasets
-        if one.purpose is facts.Purpose.TRAINING
+        for one in facts.all_datasets_of(script)
+        if one.is_trained_on
         if one.trainer is None or not _tokenizes(script, one.trainer)
         for filler in one.fillers
     }
@@ -125,7 +125,7 @@ def _message(call: Call) -> str:
 RULE = Rule(
     summary="training examples padded to a fixed length",
     check=check,
-    triggers=(triggers.ROWS, frozenset({"max_length", "pad_token", "pad_id"})),
+    triggers=(triggers.ROWS, frozenset({"max_length", "pad_token", "pad_id", "] * ("})),
     skips=(Skip.OFF_CUDA, Skip.DIFFUSION, Skip.VISION),
     effect={"padding": "longest"},
 )

@@ -5,7 +5,6 @@ without one. Which collator may take over depends on the labels and on the one t
 """
 
 import ast
-import math
 
 from memlint.rule import Call, Object, Script, Setting, Symbol, Trainer, edits, facts
 
@@ -14,9 +13,7 @@ _PADS_LABELS = "transformers.DataCollatorForSeq2Seq"
 _PADS_TOKEN_LABELS = "transformers.DataCollatorForTokenClassification"
 _MAKES_LABELS = "transformers.DataCollatorForLanguageModeling"
 PADDING_COLLATORS = (_PADS_INPUTS, _PADS_LABELS, _PADS_TOKEN_LABELS)
-# Above so many rows the sum 1 + 1/2 + ... + 1/B is ln B and this, to three digits.
-_MANY = 1000
-_EULER = 0.5772
+_MANY = 10_000  # of more rows nine tenths are padding, too
 _FRACTIONS = (
     (0.42, "a third"),
     (0.58, "half"),
@@ -43,14 +40,8 @@ def share_of_padding(rows: int, *, pairs: bool = False) -> str:
 
 
 def _fraction(rows: int) -> str:
-    share = _share(rows)
+    share = 1 - 1 / sum(1 / row for row in range(1, min(rows, _MANY) + 1))
     return next((words for most, words in _FRACTIONS if share < most), "nine tenths")
-
-
-def _share(rows: int) -> float:
-    if rows > _MANY:
-        return 1 - 1 / (math.log(rows) + _EULER)
-    return 1 - 1 / sum(1 / row for row in range(1, rows + 1))
 
 
 # -- leaving padding to the collator ---------------------------------------------------------------

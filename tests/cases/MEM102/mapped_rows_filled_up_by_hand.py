@@ -1,0 +1,21 @@
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
+
+LIMIT = 1024
+words = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+
+
+def encode(row):
+    ids = words(row["text"], truncation=True, max_length=LIMIT)["input_ids"]
+    missing = max(0, LIMIT - len(ids))
+    return {
+        "input_ids": ids + [words.pad_token_id] * missing,  # expect: MEM102
+        "attention_mask": [1] * len(ids) + [0] * missing,
+        "labels": ids + [-100] * missing,
+    }
+
+
+rows = load_dataset("imdb", split="train").map(encode)
+args = TrainingArguments("out", per_device_train_batch_size=8)
+Trainer(model, args, train_dataset=rows).train()
