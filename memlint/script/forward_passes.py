@@ -104,22 +104,26 @@ class Forward:
     @property
     def computes_loss(self) -> bool:
         """True if the model computes its own loss: it gets labels, or its loss is read."""
-        read = any(run.output is not None and "loss" in run.output.made for run in self.runs)
-        return self.labels is True or (self.labels is not False and read)
+        if self.labels is None and "loss" not in self._fields_read:
+            return not _giving_numbers(self.script).isdisjoint(self.runs)
+        return self.labels is not False
 
     @property
     def reads_logits_alone(self) -> bool:
         """True if the script reads its logits, and definitely not its loss."""
-        outputs = [run.output for run in self.runs if run.output is not None]
-        made = {name for output in outputs for name in output.made}
-        if "logits" not in made or "loss" in made:
+        if not self.reads_logits or "loss" in self._fields_read:
             return False
+        outputs = [run.output for run in self.runs if run.output is not None]
         return members_read(self.script, outputs) is not None
 
     @property
     def reads_logits(self) -> bool:
         """True if the script certainly reads its logits."""
-        return any(run.output is not None and "logits" in run.output.made for run in self.runs)
+        return "logits" in self._fields_read
+
+    @property
+    def _fields_read(self) -> set[str]:
+        return {name for run in self.runs if run.output is not None for name in run.output.made}
 
     @property
     def called(self) -> bool:
@@ -128,10 +132,8 @@ class Forward:
     @property
     def autocast(self) -> str | None:
         """The dtype of the autocast that it certainly runs under, None for none or unknown."""
-        names = {
-            run.autocast.name if isinstance(run.autocast, Symbol) else None for run in self.runs
-        }
-        return names.pop() if len(names) == 1 else None
+        found = (run.autocast for run in self.runs)
+        return agreed(one.name if isinstance(one, Symbol) else None for one in found)
 
     @property
     def function(self) -> Node | None:
@@ -224,32 +226,26 @@ class Forward:
         return any(not loops.isdisjoint(run.loops) for run in self.runs)
 
     @property
-    def is_read_at_once(self) -> bool:
-        """True if one field alone is read, in the same expression: ``model(**batch).loss``."""
-        use = self.script.use(self.node)
-        if use.way in (Way.READ, Way.METHOD):
-            return use.name in ("loss", "logits")
-        return use.way is Way.ITEM
-
-    @property
     def outlives_backward(self) -> bool:
         """True if a training step may hold what it returns during its backward pass.
 
         The names of a function that only computes the loss are gone by then.
         """
-        if self.is_read_at_once:
-            return False
+        use = self.script.use(self.node)
+        field = use.way in (Way.READ, Way.METHOD) and use.name in ("loss", "logits")
+        if field or use.way is Way.ITEM:
+            return False  # one field alone is read, in the same expression
         function = self.script.function(self.node)
         return any(
             function is step.function
             or any(self.script.function(call.node) is function for call in step.backwards)
-            or any(self._returns(value) for held in step.held for value in held.values)
+            or any(
+                isinstance(value, Output) and value.forward.invocation.node is self.node
+                for held in step.held
+                for value in held.values
+            )
             for step in self.steps
         )
-
-    def _returns(self, value: Output | Tensor) -> bool:
-        run = value.forward if isinstance(value, Output) else None
-        return run is not None and run.invocation.node is self.node
 
     def option(self, name: str) -> object:
         """The Python value of an option of the call (``use_cache``), MISSING or UNSURE."""
@@ -353,17 +349,9 @@ class Step:
 
     @cached_property
     def optimizer_steps(self) -> tuple[Call, ...]:
-        return self._calls(EventKind.OPTIMIZER_STEP)
-
-    def _calls(self, kind: EventKind) -> tuple[Call, ...]:
-        loops = {self.node, *self.epochs}
-        return self.script._calls_of(
-            [
-                event.invocation
-                for event in events_of(self.script)
-                if event.kind is kind and not loops.isdisjoint(loops_of(event.invocation))
-            ]
-        )
+        loops, events = {self.node, *self.epochs}, events_of(self.script)
+        steps = [one.invocation for one in events if one.kind is EventKind.OPTIMIZER_STEP]
+        return self.script._calls_of([one for one in steps if not loops.isdisjoint(loops_of(one))])
 
     @cached_property
     def held(self) -> tuple[Held, ...]:
@@ -435,7 +423,7 @@ def _held(script: Host, loop: Turn, name: str, ends: list[Binding | None]) -> He
 
     ends: what each run of a turn leaves under it.
     """
-    known = [binding for binding in ends if binding is not None]
+    known = [*filter(None, ends)]
     every = (one for binding in known for one in options(binding.value))
     values = tuple(one for one in every if isinstance(one, Output | Tensor))
     if not values:
@@ -443,12 +431,29 @@ def _held(script: Host, loop: Turn, name: str, ends: list[Binding | None]) -> He
     owners = {binding.owner for binding in known}
     owner = owners.pop() if len(owners) == 1 else None
     statement = owner if isinstance(owner, Statement) else None
+    made = None if is_elsewhere(values[0].node) else values[0].node
     return Held(
         name,
         values,
         statement,
         holds_logits=any_of(_holds_logits(script, value) for value in values),
-        place=target_named(statement, name) or statement or _maker(values[0]) or loop,
+        place=target_named(statement, name) or statement or made or loop,
+    )
+
+
+@query
+def _giving_numbers(script: Host) -> frozenset[ForwardRun | None]:
+    """The passes whose ``outputs[0]`` is a number that backward starts from: the loss."""
+    numbers = (
+        tensor
+        for tensor, operation, _ in script._run.tensor_uses
+        if operation.rpartition(".")[2] in ("backward", "item")
+    )
+    parts = ([*tensor.history()] for tensor in numbers)
+    return frozenset(
+        first.forward
+        for *after, first in parts
+        if first.operation == "[]" and {one.operation for one in after} <= {"arithmetic", "detach"}
     )
 
 
@@ -473,9 +478,3 @@ def _views_large(tensor: Tensor) -> bool:
     return tensor.copy is False and any(
         source.as_large_as_logits or _views_large(source) for source in tensor.sources
     )
-
-
-def _maker(value: Output | Tensor) -> Node | None:
-    """The expression that makes a value, where it is in this file."""
-    node: Node | None = value.node
-    return None if node is None or is_elsewhere(node) else node
