@@ -16,24 +16,30 @@ from memlint.rule import (
 
 
 def calls_at_target(script: Script) -> Iterator[Call]:
-    """Yield every call of a library, as one of what took its callee's place."""
-    configured = {call.node for call in (*script.configs, *script.trainers)}
-    others = (
-        call for call in script.library_calls(*triggers.COMPARED) if call.node not in configured
-    )
-    for call in (*script.configs, *script.trainers, *others):
-        yield _as_at_target(script, call)
+    """Yield every call of a library, once, as one of what took its callee's place."""
+    calls: dict[object, Call] = {}
+    others = script.library_calls(*triggers.COMPARED)
+    for call in (*script.configs, *script.trainers, *others, *_of_bases(script)):
+        calls.setdefault(call.node, call)
+    return (_as_at_target(script, call) for call in calls.values())
+
+
+def _of_bases(script: Script) -> Iterator[Call]:
+    """Yield each ``super().__init__(...)`` below a library's class, as a call of that class."""
+    for call in script.method_calls("__init__"):
+        method = script.function(call.node)
+        below = script.class_of(method) if method is not None else None
+        if below is not None and below.bases and script.text(call.node.func).startswith("super("):
+            name = script.api.canonical(script.name(below.bases[0]) or "")
+            if name.partition(".")[0] in triggers.COMPARED:
+                yield call.as_call_of(name)
 
 
 def calls_of_libraries(script: Script) -> Iterator[Call]:
     """Yield each call of a library whose keywords are its own, once, as one at the target."""
-    seen = set()
-    for call in (*script.configs, *script.trainers, *script.library_calls(*triggers.PACKAGES)):
-        if call.node in seen or call.name.partition(".")[0] not in triggers.PACKAGES:
-            continue
-        seen.add(call.node)
-        if not _hides_keywords(call):
-            yield _as_at_target(script, call)
+    for call in calls_at_target(script):
+        if call.name.partition(".")[0] in triggers.PACKAGES and not _hides_keywords(call):
+            yield call
 
 
 def _hides_keywords(call: Call) -> bool:
@@ -45,8 +51,10 @@ def _hides_keywords(call: Call) -> bool:
 def settings_of_library(call: Call) -> Iterator[Setting]:
     """Yield the settings of a call that reach the library's class: none of the script's own."""
     kept = facts.kept_by_subclass(call) or ()
+    # What ``super().__init__(**kwargs)`` hands on is the caller's.
+    handed_on = call.script.text(call.node.func).startswith("super(")
     for setting in () if _hides_keywords(call) else call.notable_settings():
-        if setting.name not in kept:
+        if setting.name not in kept and not (handed_on and not call.keyword_node(setting.name)):
             yield setting
 
 
