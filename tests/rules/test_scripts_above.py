@@ -691,9 +691,9 @@ def test_plain_arguments_of_another_file_for_a_trainer_of_trl(
 ) -> None:
     """It is said where the trainer gets them: the other file may serve others too."""
     trains = """
-        from trl import DPOTrainer
+        from trl import SFTTrainer
         from makes import options
-        DPOTrainer("Qwen/Qwen3-0.6B", args=options("o"), train_dataset=rows).train()
+        SFTTrainer("Qwen/Qwen3-0.6B", args=options("o"), train_dataset=rows).train()
     """
     files = {"makes.py": PLAIN.format(more=more), "go.py": trains}
     found = reported(tmp_path, files, load(["MEM905"]))
