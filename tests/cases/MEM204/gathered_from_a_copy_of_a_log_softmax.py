@@ -10,7 +10,7 @@ class Ranks(Trainer):
         return torch.gather(copied, dim=-1, index=kept).squeeze(-1) * (labels >= 0)
 
     def compute_loss(self, model, inputs, return_outputs=False, **rest):
-        logits = model(input_ids=inputs["input_ids"])[0]
+        logits = model(input_ids=inputs["input_ids"]).logits
         chances = functional.log_softmax(logits, dim=-1)  # expect: MEM204
         return -self.picked(chances, inputs["labels"]).sum()
 
