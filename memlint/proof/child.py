@@ -50,14 +50,14 @@ def carry_out(path: str, run: Callable[[dict[str, Any], dict[str, Any]], None]) 
 
 
 def _end_with(owner: int, result: str) -> None:
-    """End this run and remove its folder once the process that started it is gone, which may have
-    been killed."""
+    """End this run and its folder once the process that started it is gone: it may be killed."""
     with contextlib.suppress(OSError):
         while True:
-            os.kill(owner, 0)
+            os.getpgid(owner)
             time.sleep(0.5)
-    with contextlib.suppress(OSError):
-        shutil.rmtree(os.path.dirname(os.path.dirname(result)), ignore_errors=True)
+    scratch = Path(result).parents[1]
+    if scratch.name.startswith("memlint-"):  # the owner's, and nobody else's
+        shutil.rmtree(scratch, ignore_errors=True)
     os.killpg(0, signal.SIGKILL)
 
 
