@@ -148,8 +148,10 @@ def test_states_on_the_host_are_not_on_the_gpu() -> None:
 def test_weights_that_are_stepped_one_by_one_need_no_copies() -> None:
     make = "optimizer = torch.optim.AdamW(model.parameters(){})"
     peaks = [
-        estimate({**settings(written("", make.format(more))), "seq_len": 512}).peak.total
+        phase.total
         for more in ("", ", foreach=False", ", fused=True")
+        for phase in estimate({**settings(written("", make.format(more))), "seq_len": 512}).phases
+        if phase.name == "optimizer step"
     ]
     assert peaks[0] > peaks[1] > peaks[2]
     assert (peaks[0] - peaks[2]) / (4 * 3.086e9) == pytest.approx(1, rel=0.05)
