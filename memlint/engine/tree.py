@@ -333,20 +333,40 @@ class Tree:
 
     def is_shared(self, name: str) -> bool:
         """True if code out of sight may read a name: another function, cell or module."""
-        declared = [one.names for one in self.nodes(ast.Global)]
-        declared += [one.names for one in self.nodes(ast.Nonlocal)]
-        if any(name in names for names in declared):
+        if name in self._declared:
             return True
-        uses = (one for one in self.nodes(ast.Name) if one.id == name)
-        first = min((one.lineno for one in uses if not self._is_of_comprehension(one)), default=0)
         # The top of a script that lists its names has those alone that are bound by then.
         return any(
-            isinstance(one.func, ast.Name)
-            and one.func.id in ("globals", "locals")
-            and (one.lineno >= first or self.function(one) is not None)
+            (one.lineno >= self._first_lines.get(name, 0) or self.function(one) is not None)
             and self._asked_for(one) in (None, name)
-            for one in self.nodes(ast.Call)
+            for one in self._name_lists
         )
+
+    @cached_property
+    def _declared(self) -> frozenset[str]:
+        """The names that functions take from around them, to bind them there."""
+        declared = [one.names for one in self.nodes(ast.Global)]
+        declared += [one.names for one in self.nodes(ast.Nonlocal)]
+        return frozenset(name for names in declared for name in names)
+
+    @cached_property
+    def _first_lines(self) -> dict[str, int]:
+        """Where each name stands first, comprehensions left out."""
+        uses = (one for one in self.nodes(ast.Name) if not self._is_of_comprehension(one))
+        lines: dict[str, int] = {}
+        for one in uses:
+            lines[one.id] = min(one.lineno, lines.get(one.id, one.lineno))
+        return lines
+
+    @cached_property
+    def _name_lists(self) -> list[ast.Call]:
+        """The calls that list all names: ``globals()``, ``locals()``."""
+        calls = self.nodes(ast.Call)
+        return [
+            one
+            for one in calls
+            if isinstance(one.func, ast.Name) and one.func.id in ("globals", "locals")
+        ]
 
     def _asked_for(self, names: ast.Call) -> str | None:
         """The one name that is looked for: ``"loss" in locals()``; None for any other use."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 import pytest
 
 from memlint.api.lookup import Api
 from memlint.api.target_versions import newest
 from memlint.engine.interpreter import MAX_MADE, Interpreter
+from memlint.engine.tree import Tree
 from memlint.engine.uncalled import callers_first
 from memlint.engine.values import MAX_SIZE, Constant, Function, OneOf, Sequence
 from memlint.script.call_effects import known_effects
@@ -125,3 +127,22 @@ def test_lambdas_of_a_line_read_it_once() -> None:
         node.lineno = node.end_lineno = 1
         functions.append(Function(node, 0))
     assert list(callers_first(functions, lines, {})) == functions
+
+
+def test_names_are_looked_at_once_for_all_that_ask_who_shares_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = "".join(f"a{n} = a{n}\n" for n in range(300))
+    text += "print(locals())\nlate = 1\ndef f():\n    global a7\n    return locals()\n"
+    tree = build_script(Source("a.py", text), API)
+    looked: list[type[ast.AST]] = []
+    own = Tree.nodes
+
+    def counted(self: Tree, kind: Any) -> Any:
+        looked.append(kind)
+        return own(self, kind)
+
+    monkeypatch.setattr(Tree, "nodes", counted)
+    assert all(tree.is_shared(f"a{n}") for n in range(300))
+    assert looked.count(ast.Name) <= 1
+    assert not build_script(Source("a.py", "b = 1\n"), API).is_shared("b")
