@@ -473,7 +473,7 @@ def _note_constructor(run: Interpreter, own: Function, invocation: Invocation) -
         own.owner.bases if own.owner is not None and _is_super(run, invocation.node.func) else ()
     )
     match bases:
-        case [Symbol(name=base)]:
+        case [Symbol(name=base), *_]:
             invocation.name = f"{base}.__init__"
 
 

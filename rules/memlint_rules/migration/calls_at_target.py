@@ -19,20 +19,9 @@ def calls_at_target(script: Script) -> Iterator[Call]:
     """Yield every call of a library, once, as one of what took its callee's place."""
     calls: dict[object, Call] = {}
     others = script.library_calls(*triggers.COMPARED)
-    for call in (*script.configs, *script.trainers, *others, *_of_bases(script)):
+    for call in (*script.configs, *script.trainers, *others):
         calls.setdefault(call.node, call)
     return (_as_at_target(script, call) for call in calls.values())
-
-
-def _of_bases(script: Script) -> Iterator[Call]:
-    """Yield each ``super().__init__(...)`` below a library's class, as a call of that class."""
-    for call in script.method_calls("__init__"):
-        method = script.function(call.node)
-        below = script.class_of(method) if method is not None else None
-        if below is not None and below.bases and script.text(call.node.func).startswith("super("):
-            name = script.api.canonical(script.name(below.bases[0]) or "")
-            if name.partition(".")[0] in triggers.COMPARED:
-                yield call.as_call_of(name)
 
 
 def calls_of_libraries(script: Script) -> Iterator[Call]:
