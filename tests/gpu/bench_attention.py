@@ -141,10 +141,10 @@ def training_step(device: str, tokens: int, **smaller: Any) -> Result:
     packed = {name: flat[name] for name in ("input_ids", "position_ids")}
     results: Result = {"documents": len(lengths)}
     for name, batch in (("padded", padded), ("dense_mask", packed), ("ours", flat)):
-        model = AutoModelForCausalLM.from_config(
-            config, dtype=torch.bfloat16, attn_implementation="sdpa"
-        )
-        model = model.to(device).train()
+        with torch.device(device):
+            model = AutoModelForCausalLM.from_config(
+                config, dtype=torch.bfloat16, attn_implementation="sdpa"
+            ).train()
         enable = "activation_checkpointing_enable"
         getattr(model, enable if hasattr(model, enable) else "gradient_checkpointing_enable")(
             {"use_reentrant": False}

@@ -20,8 +20,8 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from memlint_runtime.losses.checks import is_readable
 from memlint_runtime.losses.tile_ops import LogitTransform
 
-# Their hooks gather and release weights around a call; what they return is what they are given.
-_SHARDING = ("torch", "deepspeed", "memlint_runtime")
+# Their hooks shard weights or keep the head's tensors from offloading: outputs stay as they are.
+_TRANSPARENT = ("torch", "deepspeed", "memlint_runtime", "trl.models.activation_offloading")
 
 # On functions of ours that stand in for a module's own.
 PATCH_MARK = "memlint_patch"
@@ -47,8 +47,8 @@ def check_head(module: nn.Module) -> None:
     """Raise ValueError unless the head's forward is known to be `hidden @ weight.T + bias`.
 
     Known are `nn.Linear.forward`, PEFT's LoRA layer around one and PEFT's whole saved copies, as
-    they are or under accelerate's hooks. A forward hook on the head is known only from a library
-    that shards: any other would be given statistics where it expects logits.
+    they are or under accelerate's hooks. A forward hook on the head is known only from libraries
+    that shard or offload: any other would be given statistics where it expects logits.
     """
     refuse_hooks(module)
     if hasattr(module, "modules_to_save"):
@@ -166,7 +166,7 @@ def refuse_hooks(module: nn.Module, *, before: bool = False) -> None:
         hooks += module._forward_pre_hooks.values()
     for hook in hooks:
         home = _home_of(hook)
-        if home.split(".")[0] not in _SHARDING:
+        if not f"{home}.".startswith(tuple(f"{name}." for name in _TRANSPARENT)):
             raise ValueError(
                 f"the output head has a hook of {home}, which expects logits and would be given "
                 "something else: remove it first, or leave the model's own loss"

@@ -430,6 +430,38 @@ def test_hooks_before_the_head_run_as_ever() -> None:
     assert_same_training(model)
 
 
+@pytest.mark.parametrize("adapted", [False, True])
+def test_what_the_loss_saves_is_not_offloaded_by_trl(
+    adapted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offloading = pytest.importorskip("trl.models.activation_offloading")
+    sent: list[torch.Size] = []
+
+    class Offload(torch.autograd.graph.saved_tensors_hooks):
+        """TRL's own wants a GPU; which tensors reach it, its hooks on the head decide."""
+
+        def __init__(self, **ignored: Any) -> None:
+            super().__init__(self._pack, lambda saved: saved)
+
+        @staticmethod
+        def _pack(saved: Tensor) -> Tensor:
+            sent.append(saved.shape)
+            return saved
+
+        def update_model_params(self, model: Any) -> None:
+            pass
+
+    monkeypatch.setattr(offloading, "OffloadActivations", Offload)
+    model = lora(tiny_model(), target_modules=["lm_head"]) if adapted else tiny_model()
+    context = offloading.get_act_offloading_ctx_manager(model)
+    assert_same_training(model)
+    with fuse_causal_lm_loss(model), context:
+        loss = model(**tiny_batch()).loss
+        assert sent
+        assert not any(SIZES["vocab_size"] in shape for shape in sent)
+    loss.backward()
+
+
 @pytest.mark.parametrize("tied", [False, True])
 def test_hooks_of_accelerate_run_as_ever(tied: bool) -> None:
     hooks = pytest.importorskip("accelerate.hooks")
