@@ -109,7 +109,7 @@ def free(device: str) -> None:
 
 
 def measured(step: Callable[[], Any], device: str) -> dict[str, float]:
-    """Median seconds of a step and the allocator's peak in GiB; long steps are repeated less."""
+    """Median seconds of a step and the allocator's peaks in GiB; long steps are repeated less."""
     step()
     synchronize(device)
     start = time.perf_counter()
@@ -124,5 +124,11 @@ def measured(step: Callable[[], Any], device: str) -> dict[str, float]:
         step()
         synchronize(device)
         seconds.append(time.perf_counter() - start)
-    peak = torch.cuda.max_memory_allocated() if device != "cpu" else 0
-    return {"seconds": statistics.median(seconds), "peak_gib": peak / 2**30}
+    on_gpu = device != "cpu"
+    peak = torch.cuda.max_memory_allocated() if on_gpu else 0
+    reserved = torch.cuda.max_memory_reserved() if on_gpu else 0
+    return {
+        "seconds": statistics.median(seconds),
+        "peak_gib": peak / 2**30,
+        "reserved_gib": reserved / 2**30,
+    }
