@@ -14,7 +14,7 @@ MEASURED = measure(Path(__file__).parent.parent)
 BOUNDS = {
     "lines of the linter and its rules": 74_355,
     "lines of the packages beside the linter": 6_282,
-    "lines of the runtime": 22_137,
+    "lines of the runtime": 22_145,
     "files in circles, imports for types counted": 16,
     "references to ast outside the packages of syntax": 215,
     "rule codes outside the rules": 3,

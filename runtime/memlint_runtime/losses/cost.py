@@ -4,10 +4,10 @@ What: a launch takes its arithmetic, its bytes and LAUNCH_SECONDS, one after the
 `four` count the launches of the two plans that train a head; the runtime takes the shorter one
 within the workspace, and `python -m tests.bench.roofline` prints both beside other libraries.
 Source: shares of the peaks that published runs reached on an A100, fitted to eight times of the
-plain loss and of Liger-Kernel at 128,256 x 4,096 (root mean square of the errors 4 %); `kernel` is
-of matmuls within other libraries' Triton kernels. Hopper's were measured on an H200 with torch 2.11
-(`python -m tests.gpu --only losses_rates --only losses_heads_8k`): 672 to 701 of 989 TFLOP/s, and
-cut-cross-entropy's forward. For other GPUs the A100's shares stand in.
+plain loss and of Liger-Kernel at 128,256 x 4,096 (root mean square of the errors 4 %). Hopper's are
+fitted to 36 times of `three`'s plans and of Liger-Kernel on an H100 and an H200 with torch 2.11
+(`python -m tests.gpu --only losses_heads`; 4 %, and 7 % without `tile`). They stand in for the
+B200, the A100's for the rest.
 
 Shapes: T tokens, V vocabulary, D hidden size, t and v their tiles.
 """
@@ -29,29 +29,33 @@ _HOST_SECONDS = 45e-6
 
 @dataclass(frozen=True)
 class Rates:
-    """Dense bf16 peak, the memory's rate, and the shares that products and copies reach of them."""
+    """Dense bf16 peak, the memory's rate, and the shares that products and copies reach of them.
+
+    apart: share of a library product's bytes that do not move while it computes.
+    tile: tokens that such a product computes at once; fewer take as long.
+    """
 
     name: str
     flops: float
     bytes_per_second: float
     library: float = 0.91
-    kernel: float = 0.68
     memory: float = 0.90
+    apart: float = 1.0
+    tile: int = 128
 
-    def product(self, flops: float, moved: float, *, in_kernel: bool = False) -> float:
-        """Seconds of a product; `in_kernel`: within a Triton kernel that goes on with it."""
-        share = self.kernel if in_kernel else self.library
-        return flops / (self.flops * share) + self.copy(moved)
+    def product(self, flops: float, moved: float) -> float:
+        """Seconds of a product by the vendor's library."""
+        return flops / (self.flops * self.library) + self.copy(self.apart * moved)
 
     def copy(self, moved: float) -> float:
         """Seconds of a launch that moves so many bytes."""
         return moved / (self.bytes_per_second * self.memory) + LAUNCH_SECONDS
 
 
-_HOPPER = 0.70, 0.55
+_HOPPER = 0.72, 0.90, 0.5, 256
 RATES = (
     Rates("A100", 312e12, 2.04e12), Rates("H100", 989e12, 3.35e12, *_HOPPER),
-    Rates("H200", 989e12, 4.8e12, *_HOPPER), Rates("B200", 2250e12, 8e12),
+    Rates("H200", 989e12, 4.8e12, *_HOPPER), Rates("B200", 2250e12, 8e12, *_HOPPER),
     Rates("RTX 4090", 165e12, 1.008e12),
 )  # fmt: skip
 
@@ -71,13 +75,14 @@ def three(rates: Rates, T: int, V: int, D: int, *, rows: int, sums_bytes: int) -
     sums_bytes: of an entry of the sums that the weights' gradients are added to.
     """
     chunks = math.ceil(T / rows)
-    rows = math.ceil(T / chunks)
-    entries, flops = rows * V, 2 * rows * V * D
-    head, hidden = 2 * V * D, 2 * rows * D
+    tiles = T // rows * math.ceil(rows / rates.tile) + math.ceil(T % rows / rates.tile)
+    mean = T / chunks
+    entries, flops = mean * V, 2 * tiles * rates.tile / chunks * V * D
+    head, hidden = 2 * V * D, 2 * mean * D
     # Logits, their softmax, their gradient over them.
     seconds = rates.product(flops, head + hidden + 2 * entries) + rates.copy(6 * entries)
     seconds += rates.product(flops, head + hidden + 2 * entries)
-    added = rates.product(flops, 2 * sums_bytes * V * D + hidden + 2 * entries)
+    added = rates.product(2 * entries * D, 2 * sums_bytes * V * D + hidden + 2 * entries)
     total = chunks * (seconds + added) - rates.copy(sums_bytes * V * D)
     if chunks > 1 and sums_bytes > 2:
         total += rates.copy((sums_bytes + 2) * V * D)

@@ -92,11 +92,14 @@ def plan_chunks(head: Head, workspace_bytes: int, trained: Sequence[bool]) -> Ch
     sums = summed > 0 and rows < T and rows - summed // row >= _LEAST_BESIDE_SUMS
     if sums:
         rows -= summed // row
+    tile = cost.rates_of(head.device).tile
+    rows -= rows % min(tile, max(rows, 1))  # a chunk of less than one tile stays as it is
     chunks = math.ceil(T / max(rows, 1))
     rounds = summed > 0 and not sums and chunks > 1
     if rows < min(_LEAST_ROWS, T) or (rounds and chunks > _MOST_ROUNDINGS):
         return None
-    plan = ChunkPlan(math.ceil(T / chunks), columns, sums, scratch)
+    even = min(math.ceil(T / chunks / tile) * tile, rows, T)
+    plan = ChunkPlan(even, columns, sums, scratch)
     return plan if _takes_less(head, plan, workspace_bytes) else None
 
 

@@ -187,6 +187,24 @@ def test_less_room_recomputes_and_more_sums_in_float32(monkeypatch: pytest.Monke
     assert (whole.rows, whole.sums) == (8192, False)
 
 
+@pytest.mark.parametrize("shape", [(32_768, 128_256, 4096), (8192, 256_000, 2304)])
+@pytest.mark.parametrize("rates", cost.RATES, ids=lambda rates: rates.name)
+def test_chunks_are_whole_tiles(
+    shape: tuple[int, int, int], rates: cost.Rates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statistics, "_HAS_TRITON", True)
+    monkeypatch.setattr(cost, "rates_of", lambda device: rates)
+    plan, _ = on_a_gpu(*shape)
+    assert plan.rows < shape[0]
+    assert plan.rows % rates.tile == 0
+    # The last tile of each chunk, half empty, is paid for.
+    whole, odd = (
+        cost.three(rates, *shape, rows=rows, sums_bytes=2)
+        for rows in (1024, 1024 + rates.tile // 2)
+    )
+    assert odd > whole
+
+
 @pytest.mark.parametrize("T", [4096, 16_384])
 @pytest.mark.parametrize("more", [0, 2**29])
 def test_chunks_keep_within_the_workspace(
