@@ -205,12 +205,14 @@ def _tiled(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Valu
     That of a float32 matrix is its gradient. What has another dtype is converted by the tile.
     """
     rows, columns = min(head.tokens, TILE_TOKENS), min(head.vocabulary, TILE_VOCABULARY)
-    tile = rows * columns * work.compute
-    tile += columns * head.hidden * work.compute * (weight.stored > work.compute)
+    part = columns * head.hidden * work.compute * (weight.stored > work.compute)
+    tile = rows * columns * work.compute + part
     tile += rows * head.hidden * work.compute * (x.width > work.compute)
     matrix = head.vocabulary * head.hidden
     gradients = 4 * head.tokens * head.hidden
     gradients += 4 * matrix * (weight.trainable and weight.gradient != 4)
+    # In backward a name keeps the last part of the matrix while the next one is converted.
+    gradients += part * (head.vocabulary > columns)
     return tape.op(
         "log-probabilities",
         (x,),

@@ -9,8 +9,10 @@ from memlint.memory.training_run import OfRun, TrainingRun
 from memlint.memory.weights import Stock, frozen_bytes
 
 TURN = "layers in turn"
-_CUBLAS = 8519680  # torch's default workspace (":4096:2:16:8"), allocated like any tensor
-_CUBLAS_HOPPER = 33554432
+# torch's default workspace (":4096:2:16:8"), allocated like any tensor, in each of two threads: the
+# script's, and the one that runs backward.
+_CUBLAS = 2 * 8519680
+_CUBLAS_HOPPER = 2 * 33554432
 
 
 class Standing(OfRun):

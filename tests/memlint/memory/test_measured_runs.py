@@ -23,7 +23,7 @@ MEASURED: dict[str, Any] = json.loads(
 
 
 def _predicted() -> dict[str, Estimate]:
-    installed = {"versions": MEASURED["versions"]}
+    installed = {"versions": MEASURED["versions"], "gpu": MEASURED["device"]}
     runs = {cell.name: cell for cell in cells() if cell.name in MEASURED["runs"]}
     return {name: estimate({**cell.run(), **installed}) for name, cell in runs.items()}
 
