@@ -82,19 +82,22 @@ class Saved(OfRun):
         adapted = self.holding.lora is not None and self.architecture.encoder_decoder
         return self.recording.towers if self.holding.full or adapted else ()
 
+    @property
+    def is_reentrant(self) -> bool:
+        """True if checkpoints are reentrant, as transformers' were by default."""
+        old = not facts.reaches(self.settings.versions, facts.NON_REENTRANT)
+        by_default = bool(self.settings.versions.get("transformers")) and old
+        mode = self.settings.checkpointing
+        return mode == "reentrant" or (mode == "full" and by_default)
+
     def reentrant_leak(self) -> int:
         """Bytes of a layer's input gradient where FSDP's hooks keep them until backward ends.
 
         FSDP1 watches the inputs of layers whose weights are frozen; under reentrant checkpointing
         these are leaves, so that the hook holds each input and its gradient.
         """
-        reentrant = self.settings.checkpointing == "reentrant" or (
-            self.settings.checkpointing == "full"
-            and bool(self.settings.versions.get("transformers"))
-            and not facts.reaches(self.settings.versions, facts.NON_REENTRANT)
-        )
-        frozen = not self.holding.full
-        if self.sharding.name == "fsdp" and self.sharding.gathered_layers and reentrant and frozen:
+        frozen = not self.holding.full and self.is_reentrant
+        if self.sharding.name == "fsdp" and self.sharding.gathered_layers and frozen:
             return self.recording.stacks[-1].input
         return 0
 

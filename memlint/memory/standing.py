@@ -286,8 +286,9 @@ class Standing(OfRun):
         zeroed = not facts.reaches(self.settings.versions, facts.FREES_GRADIENTS)
         return self.settings.zeroed_gradients or zeroed
 
-    def gather(self) -> list[Tensor]:
-        """Whole weights beside the shards: the root, the layer at work and the next."""
+    def gather(self, most: int = 2) -> list[Tensor]:
+        """Whole weights beside the shards: the root, the layer at work and the next. most: layers
+        of FSDP1, which gathers none before it is needed but in backward."""
         sharding = self.sharding
         if not sharding.gathered_layers:
             return []
@@ -304,7 +305,8 @@ class Standing(OfRun):
             parts = {"gathered parameters": layers, "gathered embeddings or head": part}
         else:
             whole = (root + architecture.norm_parameters) * width
-            layers = sharding.gathered_layers * largest
+            count = sharding.gathered_layers
+            layers = largest * (min(count, most) if sharding.name == "fsdp" else count)
             parts = {"gathered embeddings and head": whole, "gathered layers": layers}
         return [Tensor(name, size, "gathered") for name, size in parts.items()]
 

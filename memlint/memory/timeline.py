@@ -127,7 +127,7 @@ class Timeline(OfRun):
         last = self.recording.stacks[-1]
         for tensor in last.replay.forward.tensors:
             saved.append(tensor._replace(name=f"{tensor.name} (layer at work)"))
-        moment = list(base) + self.standing.gather() + self._forward_only()
+        moment = list(base) + self.standing.gather(1) + self._forward_only()
         moment += _less(saved, self.saved.kept(last))
         return Phase("forward", tuple(moment))
 
@@ -136,7 +136,7 @@ class Timeline(OfRun):
         only = self._forward_only()
         before = forward.bytes + sum(tensor.bytes for tensor in only)
         moment = self.standing.head_arrived(base) + self.saved.upto()
-        moment += self.standing.gather()
+        moment += self.standing.gather(0)
         moment += [*only, *forward.tensors] if before >= backward.bytes else backward.tensors
         if copies := self.settings.logits_copies:
             size = 4 * self.run.head_tokens * self.architecture.vocabulary
@@ -220,7 +220,8 @@ class Timeline(OfRun):
         """Layer by layer from the last: saved activations fall while gradients grow. Towers come
         after the decoder, and last an embedding that is the output matrix, too."""
         index, tensors, grown = self._fullest_layer(accumulating)
-        moment = [*resident, *self.standing.gather()]
+        # What reentrant checkpoints compute again is no part of the graph yet that FSDP looks ahead in.
+        moment = [*resident, *self.standing.gather(1 if self.saved.is_reentrant else 2)]
         moment += self._held_output("output that the loop holds")
         if accumulating and (gradients := self.standing.accumulated()):
             moment.append(Tensor("gradients", gradients, "gradients"))

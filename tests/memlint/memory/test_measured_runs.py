@@ -40,8 +40,9 @@ def test_a_peak_is_what_a_gpu_measured() -> None:
         inside += predicted.reserved.low <= reserved <= predicted.reserved.high
         errors[name] = abs(predicted.allocated.estimate / allocated - 1)
     assert len(errors) == len(MEASURED["runs"]) == 87
-    assert statistics.median(errors.values()) < 0.01
-    assert statistics.quantiles(errors.values(), n=10)[-1] < 0.03
-    assert max(errors.values()) < 0.065, max(errors, key=errors.__getitem__)
+    assert statistics.median(errors.values()) < 0.001
+    assert statistics.quantiles(errors.values(), n=10)[-1] < 0.01
+    # The worst: LoRA where the first layers have no adapter, and so keep nothing for backward.
+    assert max(errors.values()) < 0.07, max(errors, key=errors.__getitem__)
     assert statistics.median(by_reserved) < 0.02
     assert inside >= 0.95 * len(errors)

@@ -84,7 +84,7 @@ def test_blackwell_ran_attention_again_under_selective_checkpointing() -> None:
     core = 2 * 1024 * (12 * 128 * 2 + 12 * 4)
     assert 27 * core <= at[0] - at[1] <= 28 * core
     elsewhere = {"gpu": "h200-141gb", "versions": {"torch": "2.9"}}
-    assert kept(**elsewhere) - at[0] == 33554432 - 8519680  # Hopper's workspace alone
+    assert kept(**elsewhere) - at[0] == 2 * (33554432 - 8519680)  # Hopper's workspaces alone
 
 
 def test_what_attention_made_is_kept_alone() -> None:
@@ -357,7 +357,7 @@ def test_trl_s_loss_hands_on_the_float32_gradient_that_it_sums_up() -> None:
         found[dtype] = sum(each.bytes for each in phase.tensors if "log-probabilities" in each.name)
     numbers, tile = 151936 * 512, 2 * 2048 * 32768
     casts = 2 * (32768 + 2048) * 512
-    gradients = 4 * 2048 * 512
+    gradients = 4 * 2048 * 512 + 2 * 32768 * 512  # with the part converted before
     assert found["float32"] == pytest.approx(tile + casts + gradients + 4 * numbers, rel=0.01)
     assert found["bfloat16"] == pytest.approx(tile + gradients + (4 + 2) * numbers, rel=0.01)
 
@@ -366,3 +366,25 @@ def test_a_checkpoint_that_stays_beside_the_weights() -> None:
     run = {**RELATIVE, "checkpointing": "full"}
     more = estimate({**run, "held_checkpoint": True}).allocated.estimate
     assert more - estimate(run).allocated.estimate == 4 * estimate(run).trainable
+
+
+def test_fsdp_looks_ahead_in_backward_alone() -> None:
+    run = {
+        **RUN, "sharding": "fsdp", "world_size": 4, "checkpointing": "full",
+        "versions": {"transformers": "5.23"},
+    }  # fmt: skip
+
+    def gathered(**changed: Any) -> dict[str, float]:
+        phases = estimate({**run, **changed}).phases
+        return {
+            phase.name: sum(one.bytes for one in phase.tensors if one.name == "gathered layers")
+            for phase in phases
+        }
+
+    found = gathered()
+    assert found["forward"] > 0
+    assert (found["loss"], found["backward"]) == (0, 2 * found["forward"])
+    # What is computed again is no part of the graph before its turn.
+    assert gathered(checkpointing="reentrant")["backward"] == found["forward"]
+    # FSDP2 holds the buffers of its last gathering until the next one.
+    assert len(set(gathered(sharding="fsdp2").values()) - {0}) == 1
