@@ -167,10 +167,11 @@ def train_step(
             outputs = None
             loss = -model(input_ids=ids, labels=ids, fused_lm_head=True).log_probs.mean()
         else:
-            outputs = model(input_ids=ids, labels=ids)
+            cached = bool(settings.get("held_cache"))
+            outputs = model(input_ids=ids, labels=ids, use_cache=cached)
             loss = outputs.loss
     if settings.get("float32_outputs") and outputs is not None and outputs.logits is not None:
-        outputs = (outputs.logits.float(), loss)
+        outputs = (outputs.logits.float(), loss, outputs.get("past_key_values"))
     name[:] = [outputs] if held else []
     del outputs
     loss.backward()

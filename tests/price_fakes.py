@@ -46,6 +46,7 @@ _FAKED = frozenset(
         *("loss", "checkpointing", "weights_dtype", "compute_dtype", "autocast", "micro_batch"),
         *("seq_len", "attention", "held_outputs", "reference_model", "copies", "optimizer"),
         *("method", "lora", "gradient_accumulation", "zeroed_gradients", "head_in_tiles"),
+        "held_cache",
     }
 )
 
@@ -166,7 +167,7 @@ class PricedRun(Fake):
     def __init__(self, known: Settings) -> None:
         super().__init__(known, LAYERS)
         self.known = known
-        names = ("attention", "held_outputs", "float32_outputs", "zeroed_gradients")
+        names = "attention", "held_outputs", "held_cache", "float32_outputs", "zeroed_gradients"
         self.settings |= {name: getattr(known, name) for name in names}
 
     def config(self) -> dict[str, Any]:

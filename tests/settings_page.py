@@ -60,6 +60,7 @@ MEANINGS = {
     "loss": "how the loss is made of the logits",
     "logits_copies": "float32 tensors as large as the logits that an own loss keeps besides",
     "held_outputs": "false where no name of a loop keeps the outputs of its forward pass",
+    "held_cache": "whether the outputs that a loop holds have keys and values in a cache",
     "float32_outputs": "whether Accelerate converts what a loop's model returns",
     "zeroed_gradients": "whether gradients are filled with zeros, not freed",
     "trainer": "who runs the steps; `loop` for a loop of the script's own",

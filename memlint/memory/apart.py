@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from memlint.memory.timeline import Timeline, cache_bytes
+from memlint.memory.timeline import Timeline
 from memlint.memory.weights import frozen_bytes
 
 HELD = "of what the allocator reserves"  # where there is no phase to name
@@ -23,16 +23,6 @@ def saved_apart(
 def _second_load(timeline: Timeline, dtype: object) -> tuple[str, int]:
     settings = timeline.settings
     return "after training", frozen_bytes(timeline.architecture, str(dtype), settings.versions)
-
-
-def _cache(timeline: Timeline, _: object) -> tuple[str, int]:
-    """Keys and values of all layers, for every token of the batch."""
-    run = timeline.run
-    size = sum(
-        count * cache_bytes(layer.attention, run.rows, run.length, run.compute)
-        for layer, count in timeline.architecture.layers
-    )
-    return "loss", size
 
 
 def _graph(timeline: Timeline, _: object) -> tuple[str, int]:
@@ -66,7 +56,6 @@ _APART: Mapping[str, Callable[[Timeline, object], tuple[str, int]]] = {
     "expandable": _holes,
     # DDP's buckets are as large as the gradients.
     "bucket_copies": lambda run, _: ("from the first backward pass on", run.standing.gradients()),
-    "cache_in_training": _cache,
     "graph_in_evaluation": _graph,
     "upcast_tables": _upcast_tables,
     # Reentrant checkpointing holds the output of the layer that runs backward.

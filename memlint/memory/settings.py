@@ -53,7 +53,8 @@ class Settings(Record):
     fixed_length: whether all rows have one length.
     logits_copies: float32 tensors as large as the logits that a loss of the script's own keeps
     beside what the library's would. held_outputs: False where a loop deletes its outputs once they
-    are read. float32_outputs: whether a wrapper converts what a loop's model returns.
+    are read. held_cache: whether outputs that a loop holds have a cache of keys and values.
+    float32_outputs: whether a wrapper converts what a loop's model returns.
     zeroed_gradients: whether they are filled with zeros, not freed.
     value_model: what PPO trains beside the policy. copies: of all weights, on the GPU.
     held_checkpoint: whether what was read from a file stays there beside the weights.
@@ -83,6 +84,7 @@ class Settings(Record):
     loss: str | None = None
     logits_copies: int | None = None
     held_outputs: bool | None = None
+    held_cache: bool | None = None
     float32_outputs: bool | None = None
     zeroed_gradients: bool | None = None
     trainer: str | None = None

@@ -21,7 +21,7 @@ from memlint.memory.training_run import OfRun, TrainingRun
 from memlint.memory.weights import Stock
 from memlint.source.record import Record
 
-_LAST = "output held from the last step"
+_LAST, _PASS = "output held from the last step", "keys and values of this pass"
 
 
 class Phase(Record):
@@ -128,6 +128,7 @@ class Timeline(OfRun):
         for tensor in last.replay.forward.tensors:
             saved.append(tensor._replace(name=f"{tensor.name} (layer at work)"))
         moment = list(base) + self.standing.gather(1) + self._forward_only()
+        moment.append(Tensor(_PASS, self._cache()[1], "kv cache"))
         moment += _less(saved, self.saved.kept(last))
         return Phase("forward", tuple(moment))
 
@@ -136,6 +137,8 @@ class Timeline(OfRun):
         only = self._forward_only()
         before = forward.bytes + sum(tensor.bytes for tensor in only)
         moment = self.standing.head_arrived(base) + self.saved.upto()
+        if self.settings.held_outputs is not False:
+            moment.append(Tensor(_PASS, self._cache()[1], "kv cache"))
         moment += self.standing.gather(0)
         moment += [*only, *forward.tensors] if before >= backward.bytes else backward.tensors
         if copies := self.settings.logits_copies:
@@ -152,12 +155,28 @@ class Timeline(OfRun):
             *self._held_output(_LAST),
         ]
 
-    def _held_output(self, name: str) -> list[Tensor]:
-        """The logits that a loop's own name holds until the next forward pass is over."""
-        size = self.recording.head_replay.held
+    def _held_output(self, name: str, share: float = 1) -> list[Tensor]:
+        """What a loop's own name holds until the next forward pass is over: logits, and keys and
+        values. share: of these, which no layer holds any more."""
         if name == _LAST and self.settings.longest_first:
             return []
-        return [Tensor(name, size, "logits")] if size else []
+        parts = [Tensor(name, self.recording.head_replay.held, "logits")]
+        if self.settings.held_outputs is not False:
+            kept = int(self._cache()[0] * share)
+            parts.append(Tensor(f"keys and values in the {name}", kept, "kv cache"))
+        return [part for part in parts if part.bytes]
+
+    def _cache(self) -> tuple[int, int]:
+        """Bytes of the keys and values of all layers in a loop's outputs, and what of them layers
+        do not hold themselves: what is rotated in float32 stays so there, and values with it."""
+        rotary = any(layer.attention.rotary for layer, _ in self.architecture.layers)
+        width = self.recording.hidden_width() if rotary else self.run.compute
+        size = sum(
+            count * cache_bytes(layer.attention, self.run.rows, self.run.length, width)
+            for layer, count in self.architecture.layers
+        )
+        size *= bool(self.settings.held_cache) and self.settings.checkpointing == "none"
+        return size, size * (width > self.run.compute)
 
     def _last_graph(self) -> list[Tensor]:
         """What the last step's graph still holds in a loop whose ``loss`` lives until the next.
@@ -220,9 +239,10 @@ class Timeline(OfRun):
         """Layer by layer from the last: saved activations fall while gradients grow. Towers come
         after the decoder, and last an embedding that is the output matrix, too."""
         index, tensors, grown = self._fullest_layer(accumulating)
-        # What reentrant checkpoints compute again is no part of the graph yet that FSDP looks ahead in.
+        # FSDP looks ahead in the graph, which has no part yet of what reentrant checkpoints hold.
         moment = [*resident, *self.standing.gather(1 if self.saved.is_reentrant else 2)]
-        moment += self._held_output("output that the loop holds")
+        left = 1 - index / self.architecture.depth
+        moment += self._held_output("output that the loop holds", 1 if self._cache()[1] else left)
         if accumulating and (gradients := self.standing.accumulated()):
             moment.append(Tensor("gradients", gradients, "gradients"))
         leak = self.saved.reentrant_leak()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memlint.engine.answers import any_of
-from memlint.engine.tensors import Positions, Role
+from memlint.engine.tensors import Output, Positions, Role
 from memlint.engine.values import ABSENT, Function, Object
 from memlint.runs.batches import batches_of_loop, batches_of_trainer
 from memlint.runs.companions import (
@@ -169,14 +169,18 @@ def _is_by_pieces(script: Script) -> bool:
 def _held_outputs(script: Script) -> Options:
     """What steps keep of the logits of their forward passes for the next one: certainly nothing
     (``loss = model(**batch).loss``, ``del outputs``, a function that returns the loss), or a copy
-    in float32 alone (``logits = model(**batch).logits.float()``)."""
+    in float32 alone (``logits = model(**batch).logits.float()``); and whether a cache is kept."""
     steps = [step for step in all_steps_of(script) if step.all_forwards]
     held = [one for step in steps for one in step.held if one.holds_logits is not False]
     if steps and not held:
         return {"held_outputs": False}
     values = [value for one in held for value in one.values]
     wide = all(getattr(value, "dtype", None) == "torch.float32" for value in values)
-    return {"float32_outputs": True} if values and wide else {}
+    if values and wide:
+        return {"float32_outputs": True}
+    whole = any(isinstance(value, Output) for value in values)
+    caches = any(forward.builds_cache for step in steps for forward in step.all_forwards)
+    return {"held_cache": True} if whole and caches else {}
 
 
 def _zeroed(script: Script) -> Options:

@@ -60,7 +60,7 @@ def _finding(forward: facts.Forward) -> Finding:
 RULE = Rule(
     summary="a training loop's forward passes build a key-value cache",
     check=check,
-    effect={"cache_in_training": False},
+    effect={"held_cache": False},
     skips=(Skip.UNSLOTH, Skip.TESTS),
     triggers=(triggers.STEPS, triggers.TRAINING),
 )

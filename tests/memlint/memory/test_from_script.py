@@ -627,6 +627,39 @@ for batch in loader:
 
 
 @pytest.mark.parametrize(
+    ("load", "step", "held"),
+    [
+        ("", "out = model(**batch)\n    out.loss.backward()", True),
+        ("", "out = model(**batch, use_cache=False)\n    out.loss.backward()", None),
+        ("", "loss = model(**batch).loss\n    loss.backward()", None),
+        (
+            "model.gradient_checkpointing_enable()",
+            "out = model(**batch)\n    out.loss.backward()",
+            None,
+        ),
+        ("model.config.use_cache = False", "out = model(**batch)\n    out.loss.backward()", None),
+    ],
+)
+def test_a_cache_that_a_loop_keeps_with_its_outputs(
+    load: str, step: str, held: bool | None
+) -> None:
+    found = settings(f"""
+import torch
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B", dtype=torch.bfloat16).cuda()
+{load}
+optimizer = torch.optim.AdamW(model.parameters())
+for batch in loader:
+    {step}
+    getattr(out, "loss", out).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+""")
+    assert found.get("held_cache") is held
+
+
+@pytest.mark.parametrize(
     ("load", "after", "held"),
     [
         ('torch.load("a.pt", map_location="cuda")', "", True),

@@ -388,3 +388,23 @@ def test_fsdp_looks_ahead_in_backward_alone() -> None:
     assert gathered(checkpointing="reentrant")["backward"] == found["forward"]
     # FSDP2 holds the buffers of its last gathering until the next one.
     assert len(set(gathered(sharding="fsdp2").values()) - {0}) == 1
+
+
+def test_a_cache_in_the_outputs_of_a_loop_stays_until_the_next_pass_is_over() -> None:
+    run = {**RUN, "trainer": "loop", "checkpointing": "none", "held_cache": True}
+    cache = 2 * 2 * 128 * 28 * 2 * 1024  # numbers: 2 heads of 128 in 28 layers
+
+    def more(name: str, **changed: Any) -> int:
+        found = [{**run, **changed, "held_cache": value} for value in (True, False)]
+        held, none = (_phase(estimate(each), name) for each in found)
+        return held - none
+
+    # The last step's; in this pass, layers hold the same tensors.
+    assert more("forward") == more("optimizer step") == 2 * cache
+    assert more("optimizer step", checkpointing="full") == 0
+    assert more("optimizer step", held_outputs=False) == 0
+    # Rotated in float32, so that values beside the keys are float32 as well, and none of them what
+    # autocast's attention holds.
+    mixed = {"weights_dtype": "float32", "autocast": True}
+    assert more("forward", **mixed) == 2 * 4 * cache
+    assert more("forward", **mixed, held_outputs=False) == 4 * cache
