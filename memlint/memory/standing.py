@@ -4,7 +4,7 @@ from memlint.memory import facts
 from memlint.memory.checkpoints import find_architecture
 from memlint.memory.lifetimes import Tensor
 from memlint.memory.optimizers import state_bytes
-from memlint.memory.recording import Recording, Stack
+from memlint.memory.recording import Recording
 from memlint.memory.training_run import OfRun, TrainingRun
 from memlint.memory.weights import Stock, frozen_bytes
 
@@ -24,11 +24,8 @@ class Standing(OfRun):
 
     def trained(self) -> tuple[int, int]:
         """Trainable numbers of the base and of adapters, whole."""
-        base = sum(stack.stock.trainable * stack.count for stack in self.recording.stacks)
-        adapter = sum(stack.stock.adapter * stack.count for stack in self.recording.stacks)
-        for stock in (self.holding.embedding(), self.holding.head()):
-            base += stock.trainable
-            adapter += stock.adapter
+        base = sum(stock.trainable * count for stock, count in self._stocks())
+        adapter = sum(stock.adapter * count for stock, count in self._stocks())
         towers, _ = self._towers()
         return base + (towers if self.holding.full else 0), adapter
 
@@ -262,13 +259,11 @@ class Standing(OfRun):
         of both, for they are one flat parameter.
         """
         sharding, settings = self.sharding, self.settings
-        if not sharding.name.startswith("fsdp") or sharding.gradients == 1:
-            return self.gradients()
-        if (settings.gradient_accumulation or 1) == 1:
-            return self.gradients()
-        if sharding.name == "fsdp2" and not facts.defers_reduction(
-            settings.versions, settings.trainer or "loop"
-        ):
+        defers = sharding.name == "fsdp" or (
+            sharding.name == "fsdp2"
+            and facts.defers_reduction(settings.versions, settings.trainer or "loop")
+        )
+        if not defers or sharding.gradients == 1 or (settings.gradient_accumulation or 1) == 1:
             return self.gradients()
         base, adapter = self.trained()
         if not self.holding.full and self.run.own_loop:
@@ -292,9 +287,12 @@ class Standing(OfRun):
         sharding = self.sharding
         if not sharding.gathered_layers:
             return []
-        width = max(self.run.compute, 2) if self.holding.full else self.holding.width
-        architecture, stacks = self.architecture, self.recording.stacks
-        sizes = [self._layer_gathered(stack, width) for stack in stacks]
+        full, architecture, stacks = self.holding.full, self.architecture, self.recording.stacks
+        width = max(self.run.compute, 2) if full else self.holding.width
+        sizes = [
+            architecture.layer_parameters(stack.layer) * width if full else stack.stock.base
+            for stack in stacks
+        ]
         largest = max(sizes, default=0)
         root = architecture.embedding_parameters + architecture.head_parameters
         if sharding.live_parameters:
@@ -309,11 +307,6 @@ class Standing(OfRun):
             layers = largest * (min(count, most) if sharding.name == "fsdp" else count)
             parts = {"gathered embeddings and head": whole, "gathered layers": layers}
         return [Tensor(name, size, "gathered") for name, size in parts.items()]
-
-    def _layer_gathered(self, stack: Stack, width: int) -> int:
-        if self.holding.full:
-            return self.architecture.layer_parameters(stack.layer) * width
-        return stack.stock.base
 
     def single_temporary(self) -> int:
         """Bytes that a step needs for the largest of its parameters, taken one by one."""
