@@ -1,6 +1,6 @@
 """What mended faults save where the phases of a step do not show it: by their own arithmetic."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from memlint.memory.timeline import Timeline
 from memlint.memory.weights import frozen_bytes
@@ -32,6 +32,29 @@ def _graph(timeline: Timeline, _: object) -> tuple[str, int]:
     return "evaluation", int(share * sum(tensor.bytes for tensor in timeline.saved.upto()))
 
 
+def _unused_logits(timeline: Timeline, of: object) -> tuple[str, int]:
+    """All logits of a forward pass but the last position's, less what its layers need in any case;
+    or those of a prompt, with the zeros that backward makes for them."""
+    run, architecture = timeline.run, timeline.architecture
+    word = architecture.vocabulary * max(run.compute, 2)
+    if of == "prompt":
+        return "loss", 2 * 1024 * word
+    tokens = run.rows * run.length
+    work = max(map(_most_at_once, (stack.trace.plain for stack in timeline.recording.stacks)))
+    # The last states beside logits are no more than the input of the layer at work.
+    return "forward", (tokens - run.rows) * word - work
+
+
+def _most_at_once(events: Iterable[tuple[int, int]]) -> int:
+    """The most bytes that are there at once in a trace: numbers with sizes, then with 0."""
+    alive: dict[int, int] = {}
+    most = 0
+    for number, size in events:
+        alive[number] = size
+        most = max(most, sum(alive.values()))
+    return most
+
+
 def _holes(timeline: Timeline, _: object) -> tuple[str, int]:
     """What segments of fixed sizes reserve beyond one that grows, as far as a GPU has room."""
     from memlint.memory.estimates import reserved_share
@@ -57,6 +80,7 @@ _APART: Mapping[str, Callable[[Timeline, object], tuple[str, int]]] = {
     # DDP's buckets are as large as the gradients.
     "bucket_copies": lambda run, _: ("from the first backward pass on", run.standing.gradients()),
     "graph_in_evaluation": _graph,
+    "unused_logits": _unused_logits,
     "upcast_tables": _upcast_tables,
     # Reentrant checkpointing holds the output of the layer that runs backward.
     "checkpointing": lambda run, _: ("backward", run.recording.stacks[-1].replay.output),

@@ -132,19 +132,27 @@ class Run:
 
     def usual_saving(self, padding: str) -> Saving | None:
         """What it saves to pad rows to the ``longest`` of their batch, not to one length, or not at
-        all (``none``), in a batch whose lengths are usual: nobody has seen them.
+        all (``none``), or completions to the longest of their own batch and not of all that were
+        generated with it (``generation``): lengths are usual ones, for nobody has seen them.
 
         Lengths are taken as exponentially distributed, the longest of a thousand as long as rows
         may be: the longest of B rows is H_B = 1 + 1/2 + ... + 1/B times the mean.
         """
-        rows = (self.known.micro_batch or 1) * kind_of(self.known.trainer).rows
-        limit = self.known.seq_len or 1
+        kind, generated = kind_of(self.known.trainer), padding == "generation"
+        rows = (self.known.micro_batch or 1) * kind.rows
+        name = "completion_len" if generated else "seq_len"
+        limit = getattr(self.known, name) or 1
         mean = limit / _harmonic(_ROWS)
-        longest = min(round(mean * _harmonic(rows)), limit)
+        longest, all_rows = (
+            min(round(mean * _harmonic(rows * times)), limit)
+            for times in (1, self.known.gradient_accumulation or 1)
+        )
         before, after = (limit, longest) if padding == "longest" else (longest, round(mean))
-        if kind_of(self.known.trainer).generates or after >= before:
+        if generated:
+            before, after = all_rows, longest
+        if kind.generates != generated or after >= before:
             return None
-        found = self.saving((("seq_len", max(after, 1)),), (("seq_len", before),))
+        found = self.saving(((name, max(after, 1)),), ((name, before),))
         said = f"in a usual batch ({after:,} tokens a row, not {before:,})"
         return None if found is None else found._replace(at=said)
 
@@ -163,8 +171,10 @@ class Run:
         phase, size = saved_apart(effect, lambda: Timeline(run)) or ("", 0)
         if not size:
             return None
-        by_rows = self._open and phase in ("loss", "evaluation")
+        by_rows = self._open and phase in ("forward", "evaluation")
         at = self.batch if by_rows or phase.startswith(HELD) else ""
+        if effect.get("unused_logits") == "prompt":
+            at = "for each 1,024 tokens of prompts"
         return Saving(int(size * (1 - _WIDTH)), int(size * (1 + _WIDTH)), phase, at=at)
 
     def slept_saving(self) -> Saving | None:

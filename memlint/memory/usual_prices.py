@@ -30,7 +30,7 @@ _OF_WEIGHTS = {"bucket_copies": "from the first backward pass on", "checkpoint_o
 # Effects that grow with the tokens of a batch, with what a run has that they change.
 _OF_TOKENS: dict[str, dict[str, object]] = {
     **{name: {} for name in ("loss", "held_outputs", "checkpointing", "reentrant")},
-    "graph_in_evaluation": {},
+    **{name: {} for name in ("graph_in_evaluation", "unused_logits")},
     "held_cache": {"held_cache": True},
     "logits_copies": {"logits_copies": 2},
     "attention": {"attention": "eager"},

@@ -229,7 +229,7 @@ def _found_in_run(
     runs = runs_of_script(script)
     if runs.settings is not None and woken and is_too_large(runs.settings, pricing):
         findings += _found(woken, script, asked.on_error)
-    return findings, runs if runs.settings is not None or runs.others else None
+    return findings, runs
 
 
 def _speaking(rules: Iterable[Rule], tree: Module, own: bool) -> list[Rule]:

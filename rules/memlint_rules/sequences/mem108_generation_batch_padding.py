@@ -37,6 +37,7 @@ def _micro_batches(trainer: Trainer) -> int | None:
 RULE = Rule(
     summary="micro-batches padded to the longest row of the generation batch",
     check=check,
+    effect={"padding": "generation"},
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
     triggers=(triggers.LIBRARIES, frozenset({"Trainer"})),
 )
