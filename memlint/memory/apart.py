@@ -1,6 +1,7 @@
 """What mended faults save where the phases of a step do not show it: by their own arithmetic."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 
 from memlint.memory.timeline import Timeline
 from memlint.memory.weights import frozen_bytes
@@ -45,14 +46,10 @@ def _unused_logits(timeline: Timeline, of: object) -> tuple[str, int]:
     return "forward", (tokens - run.rows) * word - work
 
 
-def _most_at_once(events: Iterable[tuple[int, int]]) -> int:
+def _most_at_once(events: Sequence[tuple[int, int]]) -> int:
     """The most bytes that are there at once in a trace: numbers with sizes, then with 0."""
-    alive: dict[int, int] = {}
-    most = 0
-    for number, size in events:
-        alive[number] = size
-        most = max(most, sum(alive.values()))
-    return most
+    sizes = {number: size for number, size in events if size}
+    return max(accumulate(size or -sizes[number] for number, size in events))
 
 
 def _holes(timeline: Timeline, _: object) -> tuple[str, int]:

@@ -102,11 +102,10 @@ class Run:
         Raises:
             SettingsError: a value cannot be.
         """
-        found = self._phases.get(changes)
-        if found is None:
-            found = Timeline(TrainingRun(self.with_changes(changes), self._architecture)).phases()
-            self._phases[changes] = found
-        return found
+        if changes not in self._phases:
+            run = TrainingRun(self.with_changes(changes), self._architecture)
+            self._phases[changes] = Timeline(run).phases()
+        return self._phases[changes]
 
     def with_changes(self, changes: Changes) -> Settings:
         """All settings of the run with other values for some."""
@@ -142,14 +141,11 @@ class Run:
         rows = (self.known.micro_batch or 1) * kind.rows
         name = "completion_len" if generated else "seq_len"
         limit = getattr(self.known, name) or 1
-        mean = limit / _harmonic(_ROWS)
-        longest, all_rows = (
-            min(round(mean * _harmonic(rows * times)), limit)
-            for times in (1, self.known.gradient_accumulation or 1)
-        )
-        before, after = (limit, longest) if padding == "longest" else (longest, round(mean))
-        if generated:
-            before, after = all_rows, longest
+        counts = 1, rows, rows * (self.known.gradient_accumulation or 1)
+        scale = limit / _harmonic(_ROWS)
+        mean, longest, of_all = (min(round(scale * _harmonic(each)), limit) for each in counts)
+        pairs = {"longest": (limit, longest), "generation": (of_all, longest)}
+        before, after = pairs.get(padding, (longest, mean))
         if kind.generates != generated or after >= before:
             return None
         found = self.saving(((name, max(after, 1)),), ((name, before),))

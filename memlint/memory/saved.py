@@ -85,10 +85,9 @@ class Saved(OfRun):
     @property
     def is_reentrant(self) -> bool:
         """True if checkpoints are reentrant, as transformers' were by default."""
-        old = not facts.reaches(self.settings.versions, facts.NON_REENTRANT)
-        by_default = bool(self.settings.versions.get("transformers")) and old
-        mode = self.settings.checkpointing
-        return mode == "reentrant" or (mode == "full" and by_default)
+        mode, versions = self.settings.checkpointing, self.settings.versions
+        old = "transformers" in versions and not facts.reaches(versions, facts.NON_REENTRANT)
+        return mode == "reentrant" or (mode == "full" and old)
 
     def reentrant_leak(self) -> int:
         """Bytes of a layer's input gradient where FSDP's hooks keep them until backward ends.

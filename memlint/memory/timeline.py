@@ -64,10 +64,8 @@ class Timeline(OfRun):
         if kind_of(self.settings.trainer).generates:
             phases.append(self._generation(resident))
         kept = self._kept_prompts()
-        phases.append(self._forward(resident + kept + held))
-        phases.append(self._loss(resident + kept + held))
-        phases.append(self._backward(resident + kept, accumulating))
-        phases.append(self._step(resident))
+        phases += [self._forward(resident + kept + held), self._loss(resident + kept + held)]
+        phases += [self._backward(resident + kept, accumulating), self._step(resident)]
         if self.settings.evaluation:
             phases.append(self._evaluation(resident))
         if kind_of(self.settings.trainer).values:
