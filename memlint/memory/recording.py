@@ -87,6 +87,7 @@ class Recording(OfRun):
         padded = not settings.packed and run.rows > 1
         litgpt = facts.uses_litgpt(versions)
         attention, relative = self._attention()
+        narrow = self.row.narrow_softmax or run.own_loop
         return Work(
             batch=run.rows,
             length=run.length,
@@ -104,7 +105,7 @@ class Recording(OfRun):
             norm_width=self.holding.other_width,
             grouped_experts=facts.reaches(versions, facts.GROUPED_EXPERTS),
             fused_activations=compiled or run.own_loop,
-            softmax_width=self._softmax_width(),
+            softmax_width=max(run.compute, 2) if narrow and not settings.autocast else 4,
             softmax_keeps_input=not facts.reaches(versions, facts.SOFTMAX_DROPS_INPUT),
             compile=compiled,
             tiled=bool(settings.tiled_mlp),
@@ -120,11 +121,6 @@ class Recording(OfRun):
         if written or asked != "sdpa" or facts.reaches(versions, facts.RELATIVE_KERNEL):
             return "eager" if written else asked, "piece"
         return asked, "scattered"
-
-    def _softmax_width(self) -> int:
-        """Bytes of one number of the softmax where attention is written out."""
-        narrow = self.row.narrow_softmax or self.run.own_loop
-        return max(self.run.compute, 2) if narrow and not self.settings.autocast else 4
 
     def hidden_width(self) -> int:
         """Bytes of one number of the residual stream."""
@@ -165,17 +161,15 @@ class Recording(OfRun):
         post_norm: bool,
     ) -> Stack:
         weights, width = self.holding.weights(layer), self.hidden_width()
-        memory = self._encoder_tokens() if layer.cross is not None else 0
+        lengths = (tower.tokens for tower in self.architecture.towers if tower.tokens)
+        crosses = layer.cross is not None
+        memory = next(lengths, self.run.source_length) if crosses else 0
         held = weights.default, tuple(weights.named.items())
         # The first layer's input needs no gradient where embeddings are frozen; the others' do,
         # and they are the most.
         recorded = _layer(layer, norm, hidden, *held, work, width, memory, post_norm)
         stock = self.holding.layer(layer, norm_parameters)
         return Stack(layer, count, stock, recorded, work.tokens * hidden * width)
-
-    def _encoder_tokens(self) -> int:
-        lengths = (tower.tokens for tower in self.architecture.towers if tower.tokens)
-        return next(lengths, self.run.source_length)
 
     def _head(self) -> Recorded:
         settings = self.settings

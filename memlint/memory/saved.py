@@ -95,10 +95,9 @@ class Saved(OfRun):
         FSDP1 watches the inputs of layers whose weights are frozen; under reentrant checkpointing
         these are leaves, so that the hook holds each input and its gradient.
         """
-        frozen = not self.holding.full and self.is_reentrant
-        if self.sharding.name == "fsdp" and self.sharding.gathered_layers and frozen:
-            return self.recording.stacks[-1].input
-        return 0
+        gathers = self.sharding.name == "fsdp" and self.sharding.gathered_layers
+        leaks = gathers and self.is_reentrant and not self.holding.full
+        return self.recording.stacks[-1].input if leaks else 0
 
     def before(self, index: int, leak: int) -> int:
         """Bytes that wait while layer ``index`` runs backward. leak: as ``reentrant_leak`` says."""

@@ -191,9 +191,8 @@ class Timeline(OfRun):
         """Keys and values of the prompts whose group comes in several micro-batches, and their
         gradients, which gather until the last of them."""
         settings = self.settings
-        micro, group = settings.micro_batch or 1, settings.group_size or 1
-        generates = kind_of(settings.trainer).generates
-        if not generates or not settings.shared_prompt or micro >= group:
+        shares = settings.shared_prompt and kind_of(settings.trainer).generates
+        if not shares or (settings.micro_batch or 1) >= (settings.group_size or 1):
             return []
         rows, length = self.run.rows, settings.prompt_len or 0
         size = sum(
@@ -274,9 +273,13 @@ class Timeline(OfRun):
         index = sum(stack.count for stack in stacks)
         fullest: tuple[int, list[Tensor], int] = (index, [], grown)
         most = -1
+        checkpoints = self.settings.checkpointing in ("full", "reentrant")
+        recomputes = checkpoints and not self.holding.head_alone
         for stack in reversed(stacks):
             tensors = self._layer_tensors(stack, accumulating)
-            peak = self._layer_backward(stack, tensors)
+            peak = sum(tensor.bytes for tensor in tensors)
+            if recomputes:
+                peak = max(peak, stack.replay.forward.bytes + stack.replay.output)
             experts = self.sharding.experts if stack.layer.mlp.experts else 1
             size = int(self._part_gradients(stack.stock) / experts / self.sharding.split)
             grows = 0 if accumulating or leaves else int(size * whole)
@@ -320,28 +323,18 @@ class Timeline(OfRun):
             tensors = [t for t in tensors if t.kind != "gradients"]
             tensors.append(Tensor("whole gradients of the layer", whole, "gradients"))
             if self.sharding.name == "fsdp" and self.holding.full:
-                joined = self._joined_gradients(stack, whole)
+                # At the end of a layer its parameters' gradients are joined: they are one flat one.
+                inputs = Tensor(
+                    "layer input and its gradient", 2 * stack.input, "activation gradients"
+                )
+                flat = tensors[-1]._replace(name="the same as one flat gradient")
+                joined = [tensors[-1], flat, inputs]
                 tensors = max(tensors, joined, key=lambda part: sum(one.bytes for one in part))
         elif accumulating and whole:
             size = stack.stock.largest * self.holding.width
             tensors = [t for t in tensors if t.kind != "gradients"]
             tensors.append(Tensor("gradient before it is added", size, "gradients"))
         return tensors
-
-    def _joined_gradients(self, stack: Stack, whole: int) -> list[Tensor]:
-        """The end of a layer's backward under FSDP1: its parameters are parts of a flat one, so
-        that their gradients are joined into one more tensor."""
-        return [
-            Tensor("whole gradients of the layer", whole, "gradients"),
-            Tensor("the same as one flat gradient", whole, "gradients"),
-            Tensor("layer input and its gradient", 2 * stack.input, "activation gradients"),
-        ]
-
-    def _layer_backward(self, stack: Stack, tensors: list[Tensor]) -> int:
-        peak = sum(tensor.bytes for tensor in tensors)
-        if not self.holding.head_alone and self.settings.checkpointing in ("full", "reentrant"):
-            return max(peak, stack.replay.forward.bytes + stack.replay.output)
-        return peak
 
     def _step(self, resident: list[Tensor]) -> Phase:
         """The optimizer's step: its temporaries beside the gradients, ZeRO-1's own part."""
