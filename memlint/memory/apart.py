@@ -21,11 +21,6 @@ def saved_apart(
     return None
 
 
-def _second_load(timeline: Timeline, dtype: object) -> tuple[str, int]:
-    settings = timeline.settings
-    return "after training", frozen_bytes(timeline.architecture, str(dtype), settings.versions)
-
-
 def _graph(timeline: Timeline, _: object) -> tuple[str, int]:
     """The activations of one evaluation batch."""
     settings = timeline.settings
@@ -63,22 +58,22 @@ def _holes(timeline: Timeline, _: object) -> tuple[str, int]:
     return HELD if gpu else f"{HELD} of 80 GiB", int(saved) if saved > _FEW * peak else 0
 
 
-def _upcast_tables(timeline: Timeline, _: object) -> tuple[str, int]:
-    """Embeddings and output matrix in 4 bytes where 2 would do."""
-    architecture = timeline.architecture
-    numbers = architecture.embedding_parameters + architecture.head_parameters
-    return "all through the run", 2 * numbers
-
-
 _APART: Mapping[str, Callable[[Timeline, object], tuple[str, int]]] = {
-    "second_load": _second_load,
+    "second_load": lambda run, dtype: (
+        "after training",
+        frozen_bytes(run.architecture, str(dtype), run.settings.versions),
+    ),
     "checkpoint_on_gpu": lambda run, _: ("load", run.standing.checkpoint()),
     "expandable": _holes,
     # DDP's buckets are as large as the gradients.
     "bucket_copies": lambda run, _: ("from the first backward pass on", run.standing.gradients()),
     "graph_in_evaluation": _graph,
     "unused_logits": _unused_logits,
-    "upcast_tables": _upcast_tables,
+    # Embeddings and output matrix in 4 bytes where 2 would do.
+    "upcast_tables": lambda run, _: (
+        "all through the run",
+        2 * (run.architecture.embedding_parameters + run.architecture.head_parameters),
+    ),
     # Reentrant checkpointing holds the output of the layer that runs backward.
     "checkpointing": lambda run, _: ("backward", run.recording.stacks[-1].replay.output),
 }

@@ -273,13 +273,9 @@ class Timeline(OfRun):
         index = sum(stack.count for stack in stacks)
         fullest: tuple[int, list[Tensor], int] = (index, [], grown)
         most = -1
-        checkpoints = self.settings.checkpointing in ("full", "reentrant")
-        recomputes = checkpoints and not self.holding.head_alone
         for stack in reversed(stacks):
             tensors = self._layer_tensors(stack, accumulating)
-            peak = sum(tensor.bytes for tensor in tensors)
-            if recomputes:
-                peak = max(peak, stack.replay.forward.bytes + stack.replay.output)
+            peak = self._layer_backward(stack, tensors)
             experts = self.sharding.experts if stack.layer.mlp.experts else 1
             size = int(self._part_gradients(stack.stock) / experts / self.sharding.split)
             grows = 0 if accumulating or leaves else int(size * whole)
@@ -335,6 +331,12 @@ class Timeline(OfRun):
             tensors = [t for t in tensors if t.kind != "gradients"]
             tensors.append(Tensor("gradient before it is added", size, "gradients"))
         return tensors
+
+    def _layer_backward(self, stack: Stack, tensors: list[Tensor]) -> int:
+        recomputes = self.settings.checkpointing in ("full", "reentrant")
+        again = stack.replay.forward.bytes + stack.replay.output
+        computed = again if recomputes and not self.holding.head_alone else 0
+        return max(sum(tensor.bytes for tensor in tensors), computed)
 
     def _step(self, resident: list[Tensor]) -> Phase:
         """The optimizer's step: its temporaries beside the gradients, ZeRO-1's own part."""
