@@ -169,9 +169,9 @@ def state_bytes(
     optimizer: Optimizer,
     numel: int,
     width: int,
-    *,
     rows: int = 0,
     columns: int = 0,
+    *,
     embedding: bool = False,
     head: bool = False,
 ) -> int:

@@ -222,8 +222,8 @@ class Standing(OfRun):
             width = self.adapter_state_width() if adapted else self.state_width()
             where = {"embedding": part_of == "table", "head": part_of == "head"}
             for rows, columns, times in stock.shapes:
-                shape = {"rows": rows, "columns": columns, **where}
-                total += count * times * state_bytes(optimizer, rows * columns, width, **shape)
+                each = state_bytes(optimizer, rows * columns, width, rows, columns, **where)
+                total += count * times * each
             if part_of and stock.adapter:
                 total += state_bytes(optimizer, stock.adapter, self.adapter_state_width())
         towers, _ = self._towers()
