@@ -13,8 +13,12 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from memlint.cli.main import run
 from memlint.memory import estimate
 from memlint.memory.estimates import Estimate
+from tests.gpu.verified_scripts import SCRIPTS
 from tests.memory_fakes import cells
 
 MEASURED: dict[str, Any] = json.loads(
@@ -46,3 +50,25 @@ def test_a_peak_is_what_a_gpu_measured() -> None:
     assert max(errors.values()) < 0.07, max(errors, key=errors.__getitem__)
     assert statistics.median(by_reserved) < 0.02
     assert inside >= 0.95 * len(errors)
+
+
+@pytest.mark.parametrize("name", MEASURED["scripts"])
+def test_a_script_needs_what_a_gpu_measured_before_and_after_its_fixes(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = SCRIPTS[name.removesuffix(" unsafe")]
+    path = tmp_path / "train.py"
+    path.write_text(script.at(script.size))
+    target = ["--target", ",".join(f"{key}={one}" for key, one in MEASURED["versions"].items())]
+    chosen = ["--unsafe-fixes", "--select", ",".join(script.unsafe)] if "unsafe" in name else []
+
+    def allocated() -> float:
+        run(
+            ["estimate", str(path), "--gpu", MEASURED["device"], "--output-format", "json", *target]
+        )
+        return float(json.loads(capsys.readouterr().out)["allocated"]["estimate"]) / 2**30
+
+    before = allocated()
+    run(["fix", str(path), *target, *chosen])
+    capsys.readouterr()
+    assert [before, allocated()] == pytest.approx(MEASURED["scripts"][name], rel=0.032)
