@@ -25,9 +25,6 @@ _KWARGS = "accelerate.DistributedDataParallelKwargs"
 def check(script: Script) -> Iterator[Finding]:
     if not script.may_train or script.needs_gradients_in_place:
         return
-    if script.imports_package("peft"):
-        # An adapter's gradients are some percent of the weights.
-        return
     for call in script.calls_to(_DDP, _KWARGS):
         view = call.effective(_OPTION)
         if view.value is not False or not call.has_option(_OPTION) or call.subclass is not None:
@@ -37,7 +34,7 @@ def check(script: Script) -> Iterator[Finding]:
         around = (getattr(one, "test", one) for one, _ in script.branches_around(call.node))
         if any("deepspeed" in script.text(one) for one in around):
             continue
-        if _is_frozen(script, call):
+        if _has_few_gradients(script, call):
             continue
         yield Finding(
             script.span(view.node if view.node is not None else call.node.func),
@@ -47,8 +44,10 @@ def check(script: Script) -> Iterator[Finding]:
         )
 
 
-def _is_frozen(script: Script, call: Call) -> bool:
-    """True if the model is frozen but for a part: what little is trained has small gradients."""
+def _has_few_gradients(script: Script, call: Call) -> bool:
+    """True if adapters or a part are trained, or hooks may free each gradient in backward."""
+    if script.imports_package("peft") or script.method_calls("register_post_accumulate_grad_hook"):
+        return True
     wrapped = [script.text(one) for one in call.node.args[:1]]
     return any(script.text(module) in wrapped for module in script.frozen_modules)
 
