@@ -3,6 +3,7 @@
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from contextlib import chdir
 from typing import Any
 
@@ -22,6 +23,7 @@ from memlint.cli.options import Common
 from memlint.reports.style import visible
 from memlint.rule.registry import Choice
 from memlint.run.checking import check_jobs
+from memlint.run.jobs import Job, asking_for_peak
 from memlint.run.results import FileResult, Rendered
 
 
@@ -87,7 +89,7 @@ def _results(
     if may_lack and not os.path.exists(path):
         return {}
     inputs = gather((path,), options)
-    found = check_jobs(inputs.jobs)
+    found = _with_peaks(inputs.jobs)
     for error in (*inputs.diagnostics, *(each for one in found for each in one.diagnostics)):
         if error.path == path:
             raise Usage(f"{path}: {error.message}")
@@ -95,6 +97,15 @@ def _results(
     return {
         os.path.normpath(os.path.join(shown, os.path.relpath(one.path, path))): one for one in found
     }
+
+
+def _with_peaks(jobs: Sequence[Job]) -> list[FileResult]:
+    """Return what is found in files, with the peaks of those in which nothing is found, too."""
+    found = check_jobs(jobs)
+    clean = {one.path for one in found if not one.findings and one.footprint is None}
+    asked = check_jobs([asking_for_peak(job) for job in jobs if job.path in clean])
+    peaks = {one.path: one.footprint._replace(gpu="") for one in asked if one.footprint}
+    return [one._replace(footprint=peaks.get(one.path, one.footprint)) for one in found]
 
 
 def _facts(each: Difference) -> dict[str, Any]:

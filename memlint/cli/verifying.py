@@ -18,6 +18,7 @@ from memlint.reports.style import shown_path, visible
 from memlint.rule.file_rules import BROKEN_FILE
 from memlint.rule.registry import Choice
 from memlint.run.jobs import Job as FileJob
+from memlint.run.jobs import asking_for_peak
 from memlint.run.results import Rendered
 from memlint.run.session import Session
 from memlint.source.diagnostics import ReadError
@@ -25,7 +26,6 @@ from memlint.source.reading import read_file, read_source
 from memlint.source.roots import repository_of
 
 _GIB = 2**30
-_GPU = "h100-80gb"
 _LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
 _STATUS = {"same": 0, "moved": 1, "stops": 1, "no answer": 2}
 
@@ -112,11 +112,7 @@ class _Fixing:
 
 def _peak(job: FileJob, data: bytes) -> int:
     """Return the peak of a script's run by the memory model; 0 where it knows none."""
-    if job.pricing is None:
-        return 0
-    # Where nothing is found in a script, its run is priced for a GPU alone.
-    pricing = job.pricing._replace(gpu=job.pricing.gpu or _GPU)
-    footprint = Session().check(job._replace(pricing=pricing), data).footprint
+    footprint = Session().check(asking_for_peak(job), data).footprint
     return 0 if footprint is None else footprint.peak
 
 
@@ -194,7 +190,7 @@ def _alone(verified: Verified) -> list[str]:
     if after.error:
         return [*_log(verified.before), f"the fixed script stops: {visible(after.error)}"]
     if not after.losses:
-        return _log(verified.before)
+        return [*_log(verified.before), "the fixed script ends, too, before it has a loss"]
     losses = ", ".join(f"{loss:.6f}" for loss in after.losses)
     return [f"the fixed script took {plural(after.steps, 'step')}: losses {losses}"]
 

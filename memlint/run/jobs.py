@@ -78,6 +78,14 @@ def plan(found: Iterable[Found], choice: Choice) -> list[Job]:
     return jobs
 
 
+def asking_for_peak(job: Job) -> Job:
+    """Where nothing is found in a script, its run is priced for a named GPU alone: return a job
+    that has one. It may find what only matters on a GPU: take its footprint's bytes alone."""
+    if job.pricing is None or job.pricing.gpu:
+        return job
+    return job._replace(pricing=job.pricing._replace(gpu="h100-80gb"))
+
+
 # What one configuration and the command line choose for every file, and what for some.
 _Chosen = tuple[Job, list[tuple[Patterns, tuple[str, ...]]]]
 

@@ -35,6 +35,20 @@ def test_each_script_has_fixes_that_are_predicted_to_save_memory(
     assert max(before for before, _ in peaks) < 18 * 2**30  # of an 80 GiB GPU, four at once
 
 
+def test_a_held_checkpoint_is_in_the_peak_from_which_it_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = SCRIPTS["reward"]
+    Path("train.py").write_text(script.at(script.size))
+    fixing = _Fixing((), False, _TARGET)
+    fixing.texts("train.py")
+    (checkpoint,) = [each.saving for each in fixing.fixed if each.saving is not None]
+    assert fixing.peaks is not None
+    before, after = fixing.peaks
+    assert checkpoint.low <= before - after <= checkpoint.high
+
+
 def _facts(before: int | None, after: int | None, error: str = "") -> dict[str, Any]:
     run = {"error": "", "log": "", "allocated": before, "reserved": before}
     return {

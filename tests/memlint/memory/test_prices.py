@@ -633,3 +633,26 @@ def test_a_loop_beside_a_trainer_has_its_own_prices(
     assert saving["at"] == "in the loop on line 7"
     logits = 4 * 1024 * 151_936
     assert 11 * logits < saving["low"] < saving["high"] < 16 * logits
+
+
+def test_scripts_in_which_nothing_is_found_are_compared_by_their_peaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is fixed is compared with what it was; no GPU that nobody named is spoken of."""
+    monkeypatch.chdir(tmp_path)
+    text = (
+        "from transformers import AutoModelForCausalLM\nfrom trl import SFTConfig, SFTTrainer\n"
+        'dtype, attention = "bfloat16", "flash_attention_2"\n'
+        'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype=dtype, '
+        "attn_implementation=attention)\n"
+        "args = SFTConfig(max_length=1024, packing=True, per_device_train_batch_size={})\n"
+        "SFTTrainer(model=model, args=args, train_dataset=data).train()\n"
+    )
+    Path("a.py").write_text(text.format(8))
+    Path("b.py").write_text(text.format(2))
+    target = ["--target", "trl=1.16.0,transformers=5.17.0,torch=2.11.0"]
+    assert run(["compare", "a.py", "b.py", *target]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"b.py`?: peak [\d.]+ GiB -> [\d.]+ GiB, -[\d.]+ GiB\n", out), out
+    assert run(["compare", "a.py", "a.py", *target]) == 0
+    assert "changed: 0 findings, peak " in capsys.readouterr().out

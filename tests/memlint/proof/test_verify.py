@@ -126,6 +126,8 @@ def test_why_both_stop_is_told() -> None:
     said = "\n".join(_lines((), Verified(no, Run(), fixed, 0.0, 0.0)))
     assert "not verified: the script itself: TypeError: no `a` (line 1)" in said
     assert "the fixed script stops: ValueError: no rows (line 2)" in said
+    said = "\n".join(_lines((), Verified(no, Run(), Run(), 0.0, 0.0)))
+    assert "the fixed script ends, too, before it has a loss" in said
 
 
 def test_predicted_peaks_stand_above_measured_ones() -> None:
