@@ -310,6 +310,9 @@ def doubt_of_load(script: Script, load: Call, own_code: bool, checkpoint: str | 
     """Why the runtime might refuse what a call loads; empty where it certainly takes it."""
     if load.has_unknown_keywords:
         return "if the runtime takes the model: it is loaded out of sight"
+    set_anew = (len(script.attributes(one)) > len(script.reads_of_attribute(one)) for one in _HEADS)
+    if any(set_anew) or script.method_calls("set_output_embeddings"):
+        return "if the head that the script puts in the place of the model's is a linear layer"
     if own_code:
         return "if its code, which is not transformers' own, leaves the loss to transformers"
     placed = load.setting("device_map")
@@ -328,6 +331,8 @@ def _is_one_device(script: Script, placed: Setting) -> bool:
     )
 
 
+# What transformers calls the output head of a language model.
+_HEADS = ("lm_head", "embed_out")
 # Values of ``device_map`` that may put a model on several devices.
 _SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
 

@@ -421,3 +421,42 @@ Trainer(model, TrainingArguments("out"), train_dataset=data).train()
     (finding,) = found(text, "MEM304")
     assert finding.fix is not None
     assert finding.fix.applicability.value == applicability
+
+
+_LOOP = """\
+import torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype=torch.bfloat16).to("cuda")
+{line}
+optimizer = torch.optim.AdamW(model.parameters())
+model.train()
+for batch in loader:
+    loss = model(**batch, use_cache=False).loss
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "safe"),
+    [
+        ("print(model.lm_head.weight.dtype)", True),
+        ("model.lm_head = InFloat32(model.lm_head)", False),
+        ("model.set_output_embeddings(InFloat32(model.lm_head))", False),
+    ],
+)
+def test_no_loss_is_fused_safely_with_a_head_of_the_scripts_own(line: str, safe: bool) -> None:
+    """The runtime takes linear heads alone: ``InFloat32`` may be any module."""
+    text = _LOOP.format(line=line)
+    assert ("fuse_causal_lm_loss" in fixed(text, "MEM201")) is safe
+    assert "fuse_causal_lm_loss" in fixed(text, "MEM201", unsafe=True)
+
+
+def test_a_term_of_the_reward_does_not_go_by_a_safe_fix() -> None:
+    text = """\
+from trl import RLOOConfig
+args = RLOOConfig("out", missing_eos_penalty=1.0, local_rollout_forward_batch_size=4)
+"""
+    assert 'RLOOConfig("out", missing_eos_penalty=1.0)' in fixed(text, "MEM901")
+    assert 'RLOOConfig("out")' in fixed(text, "MEM901", unsafe=True)

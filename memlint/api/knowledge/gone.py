@@ -94,8 +94,8 @@ trl.RLOOConfig
   total_episodes | advice | set max_steps: one step is per_device_train_batch_size *
       gradient_accumulation_steps episodes on each GPU  # rloo_config.py, 0.22
   token_level_kl dataset_num_proc local_rollout_forward_batch_size num_sample_generations
-      stop_token stop_token_id missing_eos_penalty | remove | the trainer no longer reads it
-      # rloo_config.py, 0.22
+      stop_token stop_token_id | remove | the trainer no longer reads it  # rloo_config.py, 0.22
+  missing_eos_penalty | remove unsafely | take it off in a reward function  # rloo_config.py, 0.22
   response_length | use max_completion_length  # rloo_config.py, 0.22
 trl.OnlineDPOConfig
   gpu_memory_utilization | use vllm_gpu_memory_utilization  # online_dpo_config.py, 0.23
