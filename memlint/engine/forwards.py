@@ -104,7 +104,6 @@ def _makes_module(kind: str) -> bool:
     )
 
 
-@lru_cache(maxsize=4096)
 def _is_used_as_model(run: Interpreter, invocation: Invocation) -> bool:
     """True if the file that a call stands in uses what is called as a model."""
     if is_elsewhere(invocation.node):
