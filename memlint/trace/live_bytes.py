@@ -105,7 +105,15 @@ class LiveBytes(_PhaseTracker):
         if self._after_backward and func._schema.is_mutable:
             changed = [each for each in tree_leaves(args[0]) if isinstance(each, Tensor)]
             self._by_hand |= any(each in self._hooked for each in changed)
+        if func is torch.ops.aten.add.Tensor and self._adds_gradients_of_a_table(*args):
+            func = torch.ops.aten.add_.Tensor
         return super().__torch_dispatch__(func, types, args, kwargs)
+
+    def _adds_gradients_of_a_table(self, left: Tensor, right: Any) -> bool:
+        """True of a sum that autograd makes in place, but not where a mode looks on."""
+        is_table = left.dim() == 2 and left.shape[0] in self._vocabularies
+        alike = is_table and left.shape == getattr(right, "shape", None)
+        return alike and self._phase_now() == BACKWARD and not torch.is_grad_enabled()
 
     # -- the books ---------------------------------------------------------------------------
 

@@ -210,6 +210,24 @@ def test_a_bias_that_is_trained_writes_out_no_scores(tmp_path: Path, given: str)
     assert told.peak.total < 8 * 24 * 256 * 256 * 4
 
 
+def test_gradients_of_a_tied_table_are_added_in_place(tmp_path: Path) -> None:
+    """Autograd makes a third one where a mode looks on."""
+    tied = NET.replace("words=1200", "words=40_000").replace(
+        "self.head = nn.Linear(width, words)", "self.head = lambda h: h @ self.table.weight.T"
+    )
+    step = (
+        "optimizer.zero_grad()\n    net(turn).logsumexp(-1).sum().backward()\n    optimizer.step()"
+    )
+    told = traced(
+        tmp_path,
+        f"{tied}optimizer = torch.optim.SGD(net.parameters())\n"
+        f"for turn in torch.randint(0, 1200, (9, 2, 4), device=device):\n    {step}\n",
+    )
+    assert (told.error, told.steps) == ("", 2)
+    table = 40_000 * 96 * 4
+    assert told.peak.total == pytest.approx(3 * table, rel=0.15)
+
+
 def test_a_bias_that_no_kernel_takes_writes_out_its_scores(tmp_path: Path) -> None:
     """A GPU's kernels want the numbers of a row side by side."""
     told = traced(tmp_path, TRAINED_BIAS.replace("GIVEN", "bias.mT"))
