@@ -8,6 +8,7 @@ A YAML or JSON file says nothing of its reader. This decides it, in this order:
 3. Scripts that read a file of no certain name (from the command line) and take all of its keys, or
    ask for one of them where they read a dict.
 4. Its keys, where every one was an option of one program, and nothing else claims the file.
+5. Launch commands that a README shows.
 
 A script that reads into classes of trl or transformers makes it TRL's; keys that the project's own
 classes define are the project's. Where readers disagree, or one cannot be followed, nobody is
@@ -115,11 +116,13 @@ class Readers:
             scripts = [path for path, parser in self._parsers.items() if parser is not None]
         return (*scripts, *chain(*self._asking.asked.values()))
 
-    def of(self, place: str, root: MappingNode, uses: Sequence[Launch]) -> Reader | None:
+    def of(
+        self, place: str, root: MappingNode, uses: Sequence[Launch], shown: Sequence[Launch] = ()
+    ) -> Reader | None:
         """What reads the file at ``place``; None for what is no file of settings of ours.
 
-        root: its mapping. uses: the commands that name it. A reader without a kind is one that is
-        not known, or not ours.
+        root: its mapping. uses: the commands that name it. shown: those of pages that people read.
+        A reader without a kind is one that is not known, or not ours.
         """
         keys = frozenset(key for key in merged(root) if isinstance(key, str))
         named = [self._of_command(use, place, keys) for use in uses if not _checks(use.command)]
@@ -133,7 +136,7 @@ class Readers:
         naming = [each for each in self._by_path.values() if _names_file(each, place, self._root)]
         if naming:
             return _agreed([self._of_naming(each, place, keys) for each in naming])
-        return self._of_any(place, keys, by_keys)
+        return self._of_any(place, keys, by_keys, shown)
 
     # -- by commands -----------------------------------------------------------------------------
 
@@ -178,7 +181,9 @@ class Readers:
             return Reader(None, f"{where}, which takes keys as it likes")
         return _reader(into[0], f"{where}:{into[0].line}", parser.path)
 
-    def _of_any(self, place: str, keys: Collection[str], by_keys: Reader | None) -> Reader | None:
+    def _of_any(
+        self, place: str, keys: Collection[str], by_keys: Reader | None, shown: Sequence[Launch]
+    ) -> Reader | None:
         """The reader of a file that nothing names: a script that takes all keys, or the program."""
         package = _PACKAGES.get(by_keys.kind) if by_keys is not None and by_keys.kind else None
         claims: list[Reader] = []
@@ -199,7 +204,11 @@ class Readers:
             return _agreed(claims)
         if not self._is_whole:
             return Reader(None, "the project has more files than memlint looks through for readers")
-        return by_keys or Reader(None, "not every key is an option of one program")
+        return by_keys or self._by_page(place, keys, shown)
+
+    def _by_page(self, place: str, keys: Collection[str], shown: Sequence[Launch]) -> Reader:
+        read = _agreed([self._of_command(one, place, keys) for one in shown])
+        return read or Reader(None, "not every key is an option of one program")
 
     def _asked(self, parser: Parser, keys: Collection[str]) -> Iterator[tuple[str, str]]:
         """Yield the keys that are words of a script that reads a dict or of its importers."""

@@ -23,7 +23,7 @@ from memlint.recipes.document import DocumentError, Entry, MappingNode
 from memlint.recipes.files import is_launch_file
 from memlint.recipes.keys import program_of
 from memlint.recipes.kinds import Kind, Reader, kind_for_launcher
-from memlint.recipes.launch import NOTEBOOK_STARTS, Command, commands_in, kind_of
+from memlint.recipes.launch import NOTEBOOK_STARTS, Command, commands_in, kind_of, read_commands
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.run.launchers import Files, launcher_of
 from memlint.run.ownership import Launch, Readers, means, names_of_files
@@ -48,8 +48,12 @@ _MOST_PARTS = 30
 _MAX_SCRIPTS = 2000
 _TRAINER = lazy_pattern(r"\b((?:SFT|DPO|GRPO|KTO|ORPO|CPO|Reward|RLOO)Trainer)\s*\(")
 _ZERO_3 = {"zero_optimization": {"stage": 3}}
+# The languages of a page's blocks of code that hold commands.
+_SHELLS = ("", "bash", "sh", "shell", "zsh", "console")
 
 
+# Launch commands with their words that may be names of files, by the last part of the name.
+Said = Mapping[str, Sequence[tuple[Launch, Sequence[str]]]]
 # The release of a program (``torchtune``) for a recipe at a place.
 Release = Callable[[str, str], str | None]
 
@@ -77,11 +81,12 @@ class Project(NamedTuple):
     """A project's folder, what its launch commands say, their files, who reads its files of
     settings, and its folders.
 
-    said: the words of each command that may be names of files, by the last part of the name.
+    shown: the commands of pages that people read, which are examples.
     """
 
     root: str
-    said: Mapping[str, Sequence[tuple[Launch, Sequence[str]]]]
+    said: Said
+    shown: Said
     files: tuple[str, ...]
     readers: Readers
     folders: tuple[str, ...]
@@ -117,7 +122,8 @@ class Runs:
 
     def reader_of(self, root: MappingNode) -> Reader | None:
         """The reader of the file at the place, whose mapping is ``root``; None if it has none."""
-        return self._project.readers.of(self.place, root, self._naming())
+        shown = self._naming(self._project.shown)
+        return self._project.readers.of(self.place, root, self._naming(), shown)
 
     def asked_elsewhere(self, root: MappingNode, keys: Collection[str]) -> dict[str, str]:
         """Those of ``keys`` that something beside the reader of the file at the place may ask it
@@ -140,18 +146,20 @@ class Runs:
         """True if a launch command names the file at the place."""
         return bool(self._naming())
 
-    def _naming(self) -> list[Launch]:
-        root = self._project.root if self.place else ""
+    def _naming(self, said: Said | None = None) -> list[Launch]:
+        if not self.place:
+            return []
+        root = self._project.root
         return [
             launch
-            for launch, texts in (self._said_of_place if self.place else ())
+            for launch, texts in self._said_of_place(said)
             if any(means(text, self.place, launch.path, launch.command, root) for text in texts)
         ]
 
-    @property
-    def _said_of_place(self) -> Iterable[tuple[Launch, Sequence[str]]]:
+    def _said_of_place(self, said: Said | None = None) -> Iterable[tuple[Launch, Sequence[str]]]:
         """The launch commands with words that end like the place, and these words."""
-        return self._project.said.get(os.path.basename(self.place), ())
+        said = self._project.said if said is None else said
+        return said.get(os.path.basename(self.place), ())
 
     def of_release(self, recipe: Recipe) -> Recipe:
         """A recipe for the release of its program that the project has."""
@@ -170,7 +178,7 @@ class Runs:
         root = self._project.root
         return tuple(
             launch
-            for launch, texts in self._said_of_place
+            for launch, texts in self._said_of_place()
             if any(
                 text in texts and means(text, self.place, launch.path, launch.command, root)
                 for text in (launch.command.recipe, *launch.command.scripts)
@@ -388,8 +396,31 @@ def _read(path: str) -> Source | None:
         return None
 
 
+def _launches_in(path: str) -> Iterator[Launch]:
+    """The commands of a file, or those of each shell block of a page."""
+    source = _read(path) or Source(path, "")
+    if not path.endswith(".md"):
+        yield from (Launch(source, each) for each in commands_in(source))
+        return
+    fence, is_shell, block = "", False, [""]
+    for number, line in enumerate(source.text.splitlines()):
+        mark = line.strip()
+        if fence and mark == fence:
+            alone = Source(path, "\n".join(block))
+            commands = read_commands(alone.text, "shell") if is_shell else ()
+            yield from (Launch(alone, each) for each in commands)
+            fence = ""
+        elif fence:
+            block.append(line)
+        elif mark.startswith("```"):
+            language = mark.lstrip("`")
+            is_shell = language.strip().lower() in _SHELLS
+            fence, block = mark[: len(mark) - len(language)], [""] * (number + 1)
+
+
 def _read_project(root: str, modules: Modules) -> Project:
     said: dict[str, list[tuple[Launch, list[str]]]] = defaultdict(list)
+    shown: dict[str, list[tuple[Launch, list[str]]]] = defaultdict(list)
     files: list[str] = []
     scripts: list[str] = []
     folders: list[str] = []
@@ -398,17 +429,20 @@ def _read_project(root: str, modules: Modules) -> Project:
             scripts.append(path)
         if path.endswith(".py"):
             continue
-        source = _read(path)
-        commands = commands_in(source) if source is not None else ()
-        if commands:
+        launches = tuple(_launches_in(path))
+        if launches:
             files.append(path)
-        for launch in (Launch(source, each) for each in commands if source is not None):
+        for launch in launches:
             for name, words in names_of_files(launch.command).items():
-                said[name].append((launch, words))
+                (shown if path.endswith(".md") else said)[name].append((launch, words))
     # There may be more files than were looked through.
     is_whole = len(folders) < _MAX_FOLDERS and len(scripts) < _MAX_SCRIPTS
     readers = Readers(root, scripts, modules, is_whole=is_whole)
-    return Project(root, said, tuple(files), readers, tuple(folders))
+    return Project(root, said, shown, tuple(files), readers, tuple(folders))
+
+
+def _says_commands(name: str) -> bool:
+    return kind_of(name) is not None or name.lower() == "readme.md"
 
 
 def _files(root: str, folders: list[str]) -> Iterator[str]:
@@ -436,7 +470,7 @@ def _files(root: str, folders: list[str]) -> Iterator[str]:
                 scripts += 1
                 if scripts <= _MAX_SCRIPTS and not entry.name.startswith(_TEST_FILES):
                     yield entry.path
-            elif kind_of(entry.name) is not None:
+            elif _says_commands(entry.name):
                 launching += 1
                 if launching <= _MAX_FILES:
                     yield entry.path

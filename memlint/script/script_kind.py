@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
+from memlint.engine.usage import Way
 from memlint.engine.values import Constant, Invocation, Object, Symbol, Value, merge, options
 from memlint.flow.evaluated import query
 from memlint.script.called import Call
@@ -200,7 +201,23 @@ def compiles_one_shape(script: Host) -> bool:
     if any(config.setting("torch_compile").value is True for config in all_configs_of(script)):
         return True
     compiles = script.calls_anywhere("torch.compile", "torch.cuda.CUDAGraph", "torch.cuda.graph")
-    return any(call.setting("dynamic").value is not True for call in compiles)
+    return any(
+        call.setting("dynamic").value is not True and not _comes_too_late(script, call)
+        for call in compiles
+    )
+
+
+def _comes_too_late(script: Host, call: Call) -> bool:
+    """True if it compiles a model that trainers have been given already, and nothing but a name
+    holds what it makes: ``torch.compile`` leaves the model that they train as it was."""
+    trainers, use = all_trainers_of(script), script.use(call.node)
+    named = use.way is Way.STORED and all(place.holder is None for place in use.places)
+    if call.name != "torch.compile" or not trainers or not named or all_steps_of(script):
+        return False
+    made = [id(one) for one in options(call.argument(0)) if isinstance(one, Object)]
+    given = {id(one) for trainer in trainers for one in trainer.model.objects}
+    last, replaced = max(one.order for one in trainers), script.sets("model", "model_wrapped")
+    return call.order > last and not replaced and bool(made) and given.issuperset(made)
 
 
 # -- what is trained -------------------------------------------------------------------------------

@@ -1,12 +1,13 @@
 """In which precision a script holds a model's weights, and whether it trains them."""
 
 from memlint.engine.values import Object, Symbol
+from memlint.flow.events import EventKind, events_of
 from memlint.script.call_settings import MISSING, UNSURE, Setting
 from memlint.script.called import Call
 from memlint.script.calls import Host, Trainer
 from memlint.script.forward_passes import all_forwards_of
 from memlint.script.loaded_models import ModelFacts, calls_on, is_language_model, is_quantized
-from memlint.script.setups import all_training_of
+from memlint.script.setups import all_trainers_of, all_training_of
 
 # The option that says in which precision weights are loaded, newest name first.
 DTYPE_OPTIONS = ("dtype", "torch_dtype")
@@ -19,6 +20,7 @@ _NAMES = {
     "half": "torch.float16",
 }
 _QUANTIZING = ("quantization_config", "load_in_4bit", "load_in_8bit")
+_TRAINING = (EventKind.TRAIN, EventKind.BACKWARD)
 _CASTS = ("to", "half", "float", "bfloat16")
 
 
@@ -102,9 +104,13 @@ def loads_float32(script: Host, trainer: Trainer) -> bool:
 
 
 def casts_of(script: Host, model: ModelFacts) -> list[tuple[Call, str]]:
-    """The methods that cast a model's weights, each with the dtype (``torch.float32``)."""
+    """The methods that cast a model's weights, each with the dtype (``torch.float32``), but for
+    those after all training, as ``model.half()`` before it is saved."""
+    orders = [one.order for one in all_trainers_of(script)]
+    orders += [one.order for one in events_of(script) if one.kind in _TRAINING]
+    last = max(orders, default=float("inf"))
     casts = ((call, _cast(script, call)) for call in calls_on(script, model, *_CASTS))
-    return [(call, name) for call, name in casts if name is not None]
+    return [(one, to) for one, to in casts if to and (one.order < last or one.in_loop)]
 
 
 def holds_float32(script: Host, model: ModelFacts) -> bool:

@@ -333,6 +333,55 @@ def test_a_recipe_without_a_model_is_one_where_a_command_names_it(
     assert "gives it to accelerate" in debugged(capsys, "zero3.yaml")
 
 
+# A key that no release has: the keys alone do not say that the file is TRL's.
+ODD = "max_seq_length: 1024\nlearning_rate: 1.0e-5\noutput_dir: out\npurpose: second try\n"
+RECIPE = "model_name_or_path: Qwen/Qwen3-0.6B\nconf_of_ours: 1\n" + ODD
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "# Run\n\n```bash\naccelerate launch --num_processes 2 \\\n  train.py "
+        "--config sft.yaml\n```\n",
+        "1. Then train:\n\n   ```\n   python train.py --config conf/sft.yaml\n   ```\n",
+        "```python\nimport trl\n```\n\n````sh\ncd code\nls\n````\n```shell\ntorchrun train.py "
+        "--config sft.yaml --seed 1\n```\n",
+    ],
+)
+def test_a_command_that_a_page_shows_says_who_reads_a_file(
+    page: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write({"conf/sft.yaml": RECIPE, "train.py": TRL})
+    assert of_documents(found(capsys)) == set()
+    write({"README.md": page})
+    assert of_documents(found(capsys)) >= {"conf/sft.yaml:3 MEM901"}
+    assert "read by TRL: README.md:" in debugged(capsys, "conf/sft.yaml")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"README.md": "Start `python train.py --config conf/sft.yaml` and wait.\n"},
+        {"README.md": "```python\npython train.py --config conf/sft.yaml\n```\n"},
+        {"README.md": "```bash\npython other.py --config conf/sft.yaml\n```\n"},
+        {"README.md": "```bash\npython train.py --config conf/dpo.yaml\n```\n"},
+        {
+            "README.md": "```bash\npython train.py --config conf/sft.yaml\n```\n",
+            "run.sh": "python other.py --config conf/sft.yaml\n",
+        },
+        {
+            "README.md": "```bash\npython train.py --config conf/sft.yaml\n```\n",
+            "look.py": "import yaml\nrows = yaml.safe_load(open(path))['purpose']\n",
+        },
+    ],
+)
+def test_what_a_page_does_not_show_to_be_trls_is_left_alone(
+    files: Mapping[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write({"conf/sft.yaml": RECIPE, "train.py": TRL, "other.py": "import sys\n", **files})
+    assert of_documents(found(capsys)) == set()
+
+
 @pytest.mark.draws(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_parser_of_the_projects_own_still_takes_the_file(seed: int) -> None:
