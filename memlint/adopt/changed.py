@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Sequence
 
 from memlint.adopt.commits import git, where_it_left
-from memlint.run.jobs import Job
 from memlint.run.results import FileResult, Rendered
 from memlint.source.record import NamedTuple
 
@@ -74,11 +73,6 @@ def read_patch(text: str) -> Iterable[tuple[str, list[range]]]:
             name, ranges = _name(line[4:]), []
     if name:
         yield name, ranges
-
-
-def only_changed(changes: Changes, jobs: Sequence[Job]) -> list[Job]:
-    """Return the jobs of files that were changed."""
-    return [job for job in jobs if changes.touches_file(job.place)]
 
 
 def on_changed_lines(changes: Changes, results: Sequence[FileResult]) -> list[FileResult]:

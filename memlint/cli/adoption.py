@@ -63,9 +63,7 @@ class Chosen:
         """Return the jobs of files that may have something to report."""
         if self._changes is None:
             return jobs
-        from memlint.adopt.changed import only_changed
-
-        return only_changed(self._changes, jobs)
+        return [job for job in jobs if self._changes.touches_file(job.place)]
 
     def results(self, results: list[FileResult]) -> list[FileResult]:
         """Return the results with the findings that are reported."""

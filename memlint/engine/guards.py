@@ -212,7 +212,7 @@ def minds_versions(tree: Tree, node: ast.AST, asks: Callable[[ast.expr], bool]) 
     return False
 
 
-def probes_versions(tree: Tree, node: ast.AST) -> bool:
+def is_probe(tree: Tree, node: ast.AST) -> bool:
     """True if a script tries here what a version takes: a handler catches what another raises."""
     return any(_catches(one, anything=False) for _, one in _handlers(tree, node))
 

@@ -48,7 +48,6 @@ class Binding:
     spelled: str
     kind: str
     scope: Scope | None
-    is_module: bool
 
     @property
     def root(self) -> str:
@@ -128,14 +127,14 @@ def bindings(tree: Tree) -> Iterator[Binding]:
             name = alias_name(alias)
             if isinstance(node, cst.ImportFrom):
                 full = f"{module_name(node)}.{name}"
-                yield Binding(node, full, bound_name(alias), kind, scope, False)
+                yield Binding(node, full, bound_name(alias), kind, scope)
             elif alias.asname is not None:
-                yield Binding(node, name, bound_name(alias), kind, scope, True)
+                yield Binding(node, name, bound_name(alias), kind, scope)
             else:
                 parts = name.split(".")
                 for length in range(len(parts), 0, -1):
                     part = ".".join(parts[:length])
-                    yield Binding(node, part, part, kind, scope, True)
+                    yield Binding(node, part, part, kind, scope)
 
 
 def _block(tree: Tree, node: cst.CSTNode) -> cst.CSTNode | None:

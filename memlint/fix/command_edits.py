@@ -28,7 +28,7 @@ _QUOTED = "the option is written in quotes"
 def apply_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Applied:
     """Carry out ``fixes`` on a file of launch commands, each as a whole or not at all."""
     commands = read_commands(source.text, kind_of(source.path) or "shell")
-    wanted, refused = planned(fixes, lambda edit: [_splice(source, commands, edit)])
+    wanted, refused = planned(fixes, lambda edit: [splice_of(source, commands, edit)])
     taken, accepted, postponed = first_of_each_place(wanted)
     taken.sort(key=lambda one: one.span)
     text = spliced(source.data, taken).decode("utf-8", "surrogatepass")
@@ -42,12 +42,7 @@ def apply_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Appl
 def impossible_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> set[int]:
     """Return the numbers of the fixes that cannot be made where they stand."""
     commands = read_commands(source.text, kind_of(source.path) or "shell")
-    return set(planned(fixes, lambda edit: [_splice(source, commands, edit)])[1])
-
-
-def splices_of(source: Source, commands: Sequence[Command], edits: Sequence[Edit]) -> list[Splice]:
-    """Return the splices of ``edits``. Raise FixError if an edit is impossible."""
-    return [_splice(source, commands, edit) for edit in edits]
+    return set(planned(fixes, lambda edit: [splice_of(source, commands, edit)])[1])
 
 
 def _has_same_shape(before: Sequence[Command], after: Sequence[Command]) -> bool:
@@ -56,7 +51,7 @@ def _has_same_shape(before: Sequence[Command], after: Sequence[Command]) -> bool
     ]
 
 
-def _splice(source: Source, commands: Sequence[Command], edit: Edit) -> Splice:
+def splice_of(source: Source, commands: Sequence[Command], edit: Edit) -> Splice:
     match edit:
         case ReplaceExpression(span=span, source=text):
             return Splice(span, text)

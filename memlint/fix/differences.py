@@ -120,9 +120,3 @@ def _kept(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:
         return []
     same = SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
     return [(at + more, other + more) for at, other, size in same for more in range(size)]
-
-
-def common_start(one: Sequence[str], other: Sequence[str]) -> int:
-    """Count what two texts, or lists of lines, begin with alike."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -226,6 +226,16 @@ class Draft:
     ) -> None:
         self.claims.append(Claim(span, key, payload, exclusive, nests))
 
+    def rename(
+        self, span: Span, place: Span, kind: str, node: cst.CSTNode, names: tuple[str, str]
+    ) -> None:
+        """Rename what stands at ``span``: the new name is claimed at ``place``, where it would be
+        added. names: the old one and the new one."""
+        old, new = names
+        self.claim(span, kind, node, old, payload=("renamed", new))
+        self.claim(place, kind, node, new, payload=("renamed", old), exclusive=False)
+        self.regions.append(span)
+
     def splice(self, span: Span, text: str) -> None:
         if self.tree.slice(span) != text:
             self.splices.append(Splice(span, text))

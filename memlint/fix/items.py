@@ -107,14 +107,5 @@ def rename_item(draft: Draft, edit: RenameItem) -> None:
     text = _quoted(edit.new, node)
     check_f_string(tree, key, text)
     draft.splice(span, text)
-    draft.claim(span, "item", node, edit.old, payload=("renamed", edit.new))
     place = tree.span(node).start
-    draft.claim(
-        Span(place, place),
-        "item",
-        node,
-        edit.new,
-        payload=("renamed", edit.old),
-        exclusive=False,
-    )
-    draft.regions.append(span)
+    draft.rename(span, Span(place, place), "item", node, (edit.old, edit.new))

@@ -198,13 +198,4 @@ def rename_keyword(draft: Draft, edit: RenameKeyword) -> None:
         raise FixError(f"the call has a keyword {edit.new!r} already")
     span = tree.span(found[1].keyword)
     draft.splice(span, edit.new)
-    draft.claim(span, "argument", node, edit.old, payload=("renamed", edit.new))
-    draft.claim(
-        opening(tree, node),
-        "argument",
-        node,
-        edit.new,
-        payload=("renamed", edit.old),
-        exclusive=False,
-    )
-    draft.regions.append(span)
+    draft.rename(span, opening(tree, node), "argument", node, (edit.old, edit.new))

@@ -14,7 +14,7 @@ from memlint.fix.bindings import module_name
 from memlint.fix.draft import MARK, Addition, Draft, Drop, NewImport, Reimport, Splice, Wrap
 from memlint.fix.imports import earlier_import
 from memlint.fix.joined_drafts import Pass, arranged, unique
-from memlint.fix.new_expressions import is_reference
+from memlint.fix.new_expressions import is_label
 from memlint.fix.spans import Tree
 from memlint.fix.statement_edits import block_of, drop_statement, own_lines, placed, rank_behind
 from memlint.source import Span
@@ -164,7 +164,7 @@ def _used(tree: Tree, name: str, gone: list[Span], texts: list[str]) -> bool:
     if any(word.search(text) for text in texts):
         return True
     for node in tree.nodes(cst.Name):
-        if node.value == name and is_reference(tree, node):
+        if node.value == name and not is_label(tree, node):
             span = tree.span(node)
             if not any(region.contains(span) for region in gone):
                 return True

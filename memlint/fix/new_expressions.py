@@ -151,7 +151,7 @@ def substituted(source: str, names: Mapping[str, str]) -> str:
     tree = parse(source)
     changes: list[tuple[Span, str]] = []
     for node in (*tree.nodes(cst.Name), *tree.nodes(cst.Attribute)):
-        if _is_label(tree, node):
+        if is_label(tree, node):
             continue
         spelled = names.get(dotted(node) or "")
         if spelled is not None:
@@ -162,7 +162,7 @@ def substituted(source: str, names: Mapping[str, str]) -> str:
     return data.decode()
 
 
-def _is_label(tree: Tree, node: cst.CSTNode) -> bool:
+def is_label(tree: Tree, node: cst.CSTNode) -> bool:
     """True if ``node`` names an attribute, keyword or parameter and not a variable."""
     parent = tree.parent(node)
     return (
@@ -170,11 +170,6 @@ def _is_label(tree: Tree, node: cst.CSTNode) -> bool:
         or (isinstance(parent, cst.Arg) and parent.keyword is node)
         or isinstance(parent, cst.ImportAlias | cst.AsName | cst.ImportFrom)
     )
-
-
-def is_reference(tree: Tree, node: cst.Name) -> bool:
-    """True if ``node`` is a variable that is read, written or deleted."""
-    return not _is_label(tree, node)
 
 
 def dotted(node: cst.CSTNode | None) -> str | None:

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from memlint.fix.differences import common_start, differences
+from memlint.fix.differences import differences
 from memlint.fix.draft import Splice
 from memlint.fix.outcome import FixError, TextEdit
 from memlint.source import Span
 from memlint.source.edits import Edit
+from memlint.source.text import common_start
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 

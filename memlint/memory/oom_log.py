@@ -38,7 +38,6 @@ _AROUND = 2**20  # of a longer one: from its beginning, and before its first mes
 _THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
 _GRAIN = 2 * 2**20
 _SMALL = 2**20
-_MIDDLE = 10 * 2**20
 _FIELDS = (
     ("total", re.compile(rf"{_SIZE} total capacity|total capaci?ty of {_SIZE}")),
     ("free", re.compile(rf"of which {_SIZE} is free|{_SIZE} free")),

@@ -98,16 +98,14 @@ def may_be_recipe(data: bytes) -> bool:
     return len(data) <= MAX_BYTES and re.search(_WORDS, data) is not None
 
 
-def may_be_named(data: bytes) -> bool:
-    """True if a file of these bytes is a recipe where a launch command names it."""
-    return len(data) <= MAX_BYTES and re.search(_OPTIONS, data) is not None
-
-
 def may_hold_recipe(path: str, data: bytes) -> bool:
     """True if a file of this name and these bytes may hold a recipe, or start a script."""
+    if len(data) > MAX_BYTES:
+        return False
     if is_document(path):
-        return may_be_recipe(data) or may_be_named(data)
-    return len(data) <= MAX_BYTES and (may_launch(data) or may_run_recipe(data))
+        # The second: a recipe where a launch command names it.
+        return may_be_recipe(data) or re.search(_OPTIONS, data) is not None
+    return may_launch(data) or may_run_recipe(data)
 
 
 def is_notebook_of_commands(path: str, data: bytes) -> bool:

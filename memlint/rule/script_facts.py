@@ -2,6 +2,7 @@
 
 from memlint.engine.forwards import Certainty
 from memlint.engine.growth import starts_of
+from memlint.engine.guards import is_probe
 from memlint.engine.tensors import Output, Positions, Role, Tensor
 from memlint.engine.values import Function
 from memlint.flow.reach import Reach
@@ -25,7 +26,7 @@ from memlint.script.graphs import (
     reach_of_sum,
     sums_of,
 )
-from memlint.script.handlers import is_probe, retries_of, survives_failed_steps
+from memlint.script.handlers import retries_of, survives_failed_steps
 from memlint.script.handwritten_losses import LossForm, TokenLoss
 from memlint.script.late_backward import waits_for_backward
 from memlint.script.lengths import RowFunction, block_functions_of, row_functions

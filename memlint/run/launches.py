@@ -193,12 +193,12 @@ def _agreed(
 
 def _splices(source: Source, commands: Sequence[Command], finding: Finding) -> list[Splice]:
     # Of the package that takes libcst: few files share words.
-    from memlint.fix.command_edits import splices_of
+    from memlint.fix.command_edits import splice_of
     from memlint.fix.outcome import FixError
 
     edits = finding.fix.edits if finding.fix is not None else ()
     try:
-        return splices_of(source, commands, edits)
+        return [splice_of(source, commands, edit) for edit in edits]
     except FixError:
         return []
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from memlint.recipes.files import is_document, is_recipe_file
 from memlint.rule.findings import Applicability, Finding, Fix
 from memlint.run.results import DiffLine, Rendered, RenderedFix, TextEdit
+from memlint.source.text import common_start
 
 if TYPE_CHECKING:
     from memlint.fix.fixpoint import Apply
@@ -160,7 +161,6 @@ def diff_lines(
 
     In a notebook rows count within the cell.
     """
-    from memlint.fix.differences import common_start
 
     lines: list[DiffLine] = []
     shift = 0  # rows that the hunks so far have added to their cell

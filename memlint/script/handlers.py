@@ -7,7 +7,6 @@ from memlint.engine.guards import (
     calls_after_failure,
     looked_up_in,
     minds_versions,
-    probes_versions,
     survivable,
 )
 from memlint.engine.nodes import Node, called_name, calls_in, literal_of
@@ -56,11 +55,6 @@ def is_guarded(script: Host, node: Node) -> bool:
     """True if the script itself minds versions here: it catches the error, or asks first."""
     of: Node = getattr(node, "func", None) or getattr(node, "value", None) or node
     return minds_versions(script, node, partial(may_ask_for_a_version, script, script.text(of)))
-
-
-def is_probe(script: Host, node: Node) -> bool:
-    """True if the script tries here what a version takes, and catches what another raises."""
-    return probes_versions(script, node)
 
 
 def retries_of(script: Host, call: Call) -> tuple[Call, ...]:

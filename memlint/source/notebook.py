@@ -23,7 +23,7 @@ from memlint.source.masking import Masks, magics, mask, mask_alone, unmask
 from memlint.source.parsing import parse_python
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import NamedTuple
-from memlint.source.text import Cell, Location, Source, Span
+from memlint.source.text import Cell, Location, Source, Span, common_start
 
 _BOM = b"\xef\xbb\xbf"
 _JSON = json.JSONDecoder()
@@ -343,8 +343,8 @@ def _splice(value: str, new: str) -> str:
     items = list(_values(value, 0))
     old = [json.loads(value[start:end]) for start, end in items]
     lines = re.findall(r"[^\n]*\n|[^\n]+", new)
-    same = _same(old, lines)
-    tail = _same(old[same:][::-1], lines[same:][::-1])
+    same = common_start(old, lines)
+    tail = common_start(old[same:][::-1], lines[same:][::-1])
     kept_head = [value[start:end] for start, end in items[:same]]
     kept_tail = [value[start:end] for start, end in items[len(items) - tail :]]
     written = [json.dumps(line, ensure_ascii=plain) for line in lines[same : len(lines) - tail]]
@@ -356,9 +356,3 @@ def _splice(value: str, new: str) -> str:
         between = "," + (opening[1:] or " ")
     body = between.join([*kept_head, *written, *kept_tail])
     return opening + body + closing if body else "[]"
-
-
-def _same(old: list[str], new: list[str]) -> int:
-    """Count the equal lines at the beginning."""
-    pairs = enumerate(zip(old, new, strict=False))
-    return next((n for n, (one, other) in pairs if one != other), min(len(old), len(new)))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, Self, TypeVar
@@ -198,3 +198,9 @@ class Source:
         if cell is None:
             return Location(line + 1, column)
         return Location(line - self.line(cell.span.start) + 1, column, cell.number)
+
+
+def common_start(one: Sequence[str], other: Sequence[str]) -> int:
+    """Count what two texts, or lists of lines, begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
