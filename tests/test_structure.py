@@ -12,15 +12,15 @@ from tests.structure import COMPLEX, circles, imports_of, measure, package_of, u
 MEASURED = measure(Path(__file__).parent.parent)
 # Each may only fall: who lowers a figure lowers its bound here, and nobody raises one to pass.
 BOUNDS = {
-    "lines of the linter and its rules": 74_469,
-    "lines of the packages beside the linter": 6_290,
+    "lines of the linter and its rules": 74_435,
+    "lines of the packages beside the linter": 6_284,
     "lines of the runtime": 22_145,
     "files in circles, imports for types counted": 16,
-    "references to ast outside the packages of syntax": 215,
-    "rule codes outside the rules": 3,
+    "references to ast outside the packages of syntax": 213,
+    "rule codes outside the rules": 2,
     "file names used twice": 0,
     "names offered to the author of a rule": 41,
-    "members of the model that fewer than two files outside it ask": 58,
+    "members of the model that fewer than two files outside it ask": 54,
 }
 
 
