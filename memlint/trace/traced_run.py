@@ -103,11 +103,14 @@ def _replace(gpu: Any, job: dict[str, Any], assumed: list[str]) -> None:
     full_models.replace(gpu, job["length"], job["prompt"], assumed)
     with contextlib.suppress(ImportError):  # in older releases
         from trl.kernels import chunked_divergence, chunked_logprob
+        from trl.trainer import utils
 
-        # A GPU computes in Triton what torch makes tensors for on a CPU.
-        for module in (chunked_divergence, chunked_logprob):
-            for name in [each for each in vars(module) if each.endswith(("_tile", "_fp32"))]:
-                setattr(module, name, lambda *a, **k: None)
+        # A GPU computes in Triton what torch makes tensors for on a CPU, for fewer positions.
+        for module in (chunked_logprob, chunked_divergence):
+            for name in [each for each in vars(module) if each.endswith(("_kernel", "_fp32"))]:
+                setattr(module, name, _NoKernel())
+            module._use_triton, module.triton = _NoKernel(), _NoKernel()
+        utils._use_triton = chunked_logprob._use_triton
     stand_ins.replace_the_rest(job["copy"], {"*": job["columns"]}, job["rows"], exact=True)
     real_post_init = transformers.TrainingArguments.__post_init__
 
@@ -150,6 +153,18 @@ def _replace_cuda(gpu: Any) -> None:
     for name, value in answers.items():
         setattr(torch.cuda, name, lambda *a, answer=value, **k: answer)
     torch.compile = lambda model=None, *a, **k: model if model is not None else (lambda it: it)
+
+
+class _NoKernel:
+    """A kernel of any grid, or Triton's module: what is asked of it does nothing."""
+
+    def __getitem__(self, grid: Any) -> Any:
+        return self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> int:
+        return 1
+
+    __getattr__ = __getitem__
 
 
 if __name__ == "__main__":

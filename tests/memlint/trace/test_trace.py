@@ -396,6 +396,33 @@ def test_a_trainer_beside_what_is_read(
     assert any("64" in each or "tokens" in each for each in told["assumed"])
 
 
+def test_only_positions_with_a_label_are_scored(tmp_path: Path) -> None:
+    """As TRL does where it has Triton's kernels, on a GPU."""
+    rows = (
+        'Dataset.from_dict({"prompt": ["the model reads " * 150] * 64, "completion": ["a"] * 64})'
+    )
+    text = TRAINER.replace("load_dataset\n", "Dataset\n").replace(
+        'load_dataset("somebody/letters", split="train")', rows
+    )
+    text = text.replace("size=2, max_length=64", "size=16, max_length=512, WHICH")
+    told = [
+        traced(tmp_path, text.replace("WHICH", f"completion_only_loss={only}"))
+        for only in (True, False)
+    ]
+    assert [(each.error, each.steps) for each in told] == [("", 2)] * 2
+    few, all_ = (max(phase.total for phase in each.phases[1:3]) for each in told)
+    # A tile of the scores of 4,096 positions is as wide as a chunk of the vocabulary.
+    assert all_ - few > 2**24
+
+
+def test_a_large_fake_is_read_as_zeros(tmp_path: Path) -> None:
+    """TRL hashes the weights of a reference model to name what it computed with it."""
+    text = OWN_LOSS.replace("width=96", "width=4096")
+    read = "assert next(net.parameters()).detach().cpu().numpy().tobytes()[:4] == bytes(4)\n"
+    told = traced(tmp_path, text.replace("optimizer =", f"{read}optimizer ="))
+    assert (told.error, told.steps) == ("", 2)
+
+
 def test_prompts_are_as_long_as_the_script_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sample_rows, "text", sample_rows.text)
     monkeypatch.setitem(sample_rows._VALUES, "completion", sample_rows._VALUES["completion"])
