@@ -2,7 +2,7 @@
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 # Handles on what is written, for those who ask the engine what it says and read none of it.
@@ -39,6 +39,15 @@ class _Children(dict[type[ast.AST], tuple[tuple[str, bool], ...]]):
 
 
 CHILDREN = _Children()
+
+
+def imports_in(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+    """Yield what nodes import, by qualified name, and the name that it gets."""
+    for node in nodes:
+        if isinstance(node, ImportNode):
+            module = getattr(node, "module", "")
+            home = "." * getattr(node, "level", 0) + (f"{module}." if module else "")
+            yield from ((home + each.name, each.asname or each.name) for each in node.names)
 
 
 def walk(roots: Iterable[ast.AST]) -> list[ast.AST]:

@@ -15,12 +15,13 @@ import ast
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from itertools import islice
 
 from memlint.engine.importers import MAX_SCRIPTS, Importers, files_below, text_of
-from memlint.engine.nodes import walk
+from memlint.engine.nodes import imports_in, walk
 from memlint.source.bounded import read_regular, read_regular_text
 from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of
@@ -249,6 +250,27 @@ class Project:
             self._added[home] = _added_to_path(home)
         return self._added[home]
 
+    def trains_nothing(self) -> bool:
+        """True if nothing imports the file, and it and what it imports of the project certainly
+        train nothing: no word of training is there, and no unknown package gets settings."""
+        waiting, seen = [self._path], set[str]()
+        while waiting and len(seen) < _MOST_SAYING:
+            path = waiting.pop()
+            module = self._modules.read(path)
+            words, settings = (_TRAINING, _SETTINGS) if seen else (_STARTING, "[a-z_]")
+            seen.add(path)
+            if module is None or words.search(module.text):
+                return False
+            for name, bound in imports_in(walk([module.tree])):
+                found = self._locate(name, path)
+                if found is not None:
+                    waiting += {found} - seen.union(waiting)
+                elif name.partition(".")[0] not in _QUIET and (
+                    bound == "*" or re.search(_HANDS % (bound, bound, settings), module.text)
+                ):
+                    return False
+        return not waiting and not self._importers.is_imported(self._path)
+
     # -- who leads here --------------------------------------------------------------------------
 
     @cached_property
@@ -398,6 +420,16 @@ class Project:
         return tuple((path, digest_of(path)) for path in sorted(self.relied_on))
 
 
+# Words without which nothing trains; names of settings; calls that hand one to a name.
+_TRAINING = re.compile(
+    r"[Tt]rainer\b|\bbackward\b|(?<![A-Za-z0-9])train(?!_test)\w{0,60}\(|\bfit\(|\boptim(?:izer)?\."
+    r"|\.step\(|import_module|instantiate\(|getattr\(tr|runpy|torchrun|sbatch|launch\w{0,20}[\"'(]"
+    r"|\bexec\(|os\.system|trl\.(?:cli|scripts\b(?!\.utils))"
+)
+_STARTING = re.compile(rf"{_TRAINING.pattern}|subprocess|[Pp]open|__import__")
+_SETTINGS = r"\w{0,40}?(?:(?<!kw)arg|conf|cfg|param|opt|setting)"
+_HANDS = r"(?:\b%s\b[\w.]{0,99}\(|\(%s,)[^)]{0,900}?(?<![\w.\"'])%s\w{0,40}+(?!\s?[\w=(\"'])"
+_QUIET = sys.stdlib_module_names | _LIBRARIES | {"huggingface_hub", "openai", "tokenizers"}
 _TRAINS = (b".backward(", b"Trainer(", b"train(", b".fit(", b"DataLoader(", b".step()")
 # What a module makes for scripts that train.
 _MAKES = (

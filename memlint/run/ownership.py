@@ -27,8 +27,8 @@ from memlint.engine.project import Modules, project_of
 from memlint.recipes.commands import kind_of_command
 from memlint.recipes.document import MappingNode, merged
 from memlint.recipes.kinds import Kind, Reader, is_option, looks_like_training, reader_by_keys
-from memlint.recipes.launch import Command, Flag
-from memlint.run.parsings import Class, Parser, Parsing, read_parser, relative, typed, words_of
+from memlint.recipes.launch import Command
+from memlint.run.parsings import Parser, Parsing, read_parser, relative, words_of
 from memlint.source import Source
 from memlint.source.asking import Asking
 from memlint.source.diagnostics import ReadError
@@ -146,7 +146,8 @@ class Readers:
         launcher = {flag.name: (flag, _LAUNCHER_FILES) for flag in command.launcher}
         for flag, kinds in (*launcher.values(), *((each, _FILES) for each in command.settings)):
             kind = kinds.get(flag.name)
-            if kind is not None and means(_text(flag), place, use.path, command, self._root):
+            text = flag.value if isinstance(flag.value, str) else ""
+            if kind is not None and means(text, place, use.path, command, self._root):
                 return Reader(kind, f"{where} gives it to {kind.value} as `--{flag.name}`")
         kind = kind_of_command(command)
         if kind is not None:
@@ -164,7 +165,7 @@ class Readers:
     # -- by scripts ------------------------------------------------------------------------------
 
     def _of_naming(self, parser: Parser, place: str, keys: Collection[str]) -> Reader:
-        if any(_fits(each, place) for each in parser.parsings):
+        if parser.fitting(place):
             return self._of_parser(parser, place, keys)
         line = next(line for text, line in parser.names if _ends(place, text))
         where = f"{relative(parser.path, self._root)}:{line}"
@@ -173,8 +174,7 @@ class Readers:
     def _of_parser(self, parser: Parser, place: str, keys: Collection[str]) -> Reader:
         """What a script that certainly reads the file makes of it."""
         where = relative(parser.path, self._root)
-        fitting = [each for each in parser.parsings if _fits(each, place)]
-        into = typed(fitting)
+        into = [each for each in parser.fitting(place) if each.classes is not None]
         if len(into) > 1:
             into = [each for each in into if _takes(each, keys)] or into
         if not into or len({each.classes for each in into}) > 1:
@@ -191,9 +191,7 @@ class Readers:
             if package is not None and self._is_of_package(parser.path, package):
                 continue
             where = relative(parser.path, self._root)
-            for parsing in parser.parsings:
-                if not _fits(parsing, place):
-                    continue
+            for parsing in parser.fitting(place):
                 if parsing.classes is not None:
                     if _may_take(parsing, keys):
                         claims.append(_reader(parsing, f"{where}:{parsing.line}", parser.path))
@@ -277,8 +275,7 @@ class Readers:
     def _is_apart(self, path: str, place: str) -> bool:
         """True if what asks for a key reads other files alone."""
         parser = self._parser(path) if path.endswith(".py") else None
-        parsings = parser.parsings if parser is not None else ()
-        return bool(parsings) and not any(_fits(each, place) for each in parsings)
+        return parser is not None and bool(parser.parsings) and not parser.fitting(place)
 
     def _is_of_program(self, path: str) -> bool:
         """True if a file is a script of a program that reads recipes, or of its tests."""
@@ -304,10 +301,10 @@ class Readers:
         self, parser: Parser, place: str, all_keys: frozenset[str], keys: Collection[str]
     ) -> Iterator[tuple[str, str]]:
         """Yield the keys that a script may ask any file for, each with its path."""
-        fitting = [each for each in parser.parsings if _fits(each, place)]
+        fitting = parser.fitting(place)
         if any(each.classes is None for each in fitting):
             yield from self._asked(parser, keys)
-        for parsing in typed(fitting):
+        for parsing in fitting:
             if _may_take(parsing, all_keys) and _reader(parsing, "", "").kind is None:
                 yield from ((key, parser.path) for key in keys)
 
@@ -325,7 +322,7 @@ def _agreed(readers: Sequence[Reader]) -> Reader | None:
     unknown = next((each for each in readers if each.kind is None), None)
     if unknown is not None:
         return unknown
-    first, *others = {(each.kind, each.classes, each.own): each for each in readers}.values()
+    first, *others = {each._replace(evidence=""): each for each in readers}.values()
     if any(each.kind is not first.kind for each in others):
         several = "; ".join(each.evidence for each in (first, *others[:2]))
         return Reader(None, f"several programs read it: {several}")
@@ -357,19 +354,13 @@ def _is_config(name: str) -> bool:
 def _takes(parsing: Parsing, keys: Collection[str]) -> bool:
     """True if every key is a field of one of the classes, in some release."""
     classes = parsing.classes or ()
-    return all(any(_has(each, key) for each in classes) or key == "config" for key in keys)
+    own = frozenset({"config"}).union(*(each.own for each in classes))
+    libraries = [each.library for each in classes if each.library]
+    return all(key in own or any(is_option(each, key) for each in libraries) for key in keys)
 
 
 def _may_take(parsing: Parsing, keys: Collection[str]) -> bool:
     return any(not each.is_known for each in parsing.classes or ()) or _takes(parsing, keys)
-
-
-def _has(cls: Class, key: str) -> bool:
-    return key in cls.own or (bool(cls.library) and is_option(cls.library, key))
-
-
-def _fits(parsing: Parsing, place: str) -> bool:
-    return place.endswith(parsing.suffixes)
 
 
 # -- names of files -----------------------------------------------------------------------------
@@ -392,10 +383,6 @@ def _words(command: Command) -> Iterator[str]:
         values = flag.value if isinstance(flag.value, tuple) else (flag.value,)
         yield from (each for each in values if isinstance(each, str))
     yield from (each for each in command.positionals if each)
-
-
-def _text(flag: Flag) -> str:
-    return flag.value if isinstance(flag.value, str) else ""
 
 
 def means(text: str, place: str, beside: str, command: Command | None, root: str) -> bool:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from memlint.engine.nodes import walk
+from memlint.engine.nodes import imports_in, walk
 from memlint.engine.project import Modules, Project
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
@@ -89,6 +89,10 @@ class Parser(NamedTuple):
     parsings: tuple[Parsing, ...]
     names: tuple[tuple[str, int], ...]
 
+    def fitting(self, place: str) -> list[Parsing]:
+        """The places that may read the file at ``place``."""
+        return [each for each in self.parsings if place.endswith(each.suffixes)]
+
 
 def read_parser(path: str, modules: Modules) -> Parser | None:
     """Return what the script at ``path`` reads; None where it reads and names no such file."""
@@ -161,22 +165,14 @@ def words_of(path: str) -> frozenset[str]:
 class _Imports:
     """What names of a module mean: qualified names of imports, and its own classes."""
 
-    def __init__(self, nodes: Iterable[ast.AST]) -> None:
+    def __init__(self, nodes: Sequence[ast.AST]) -> None:
         self.names: dict[str, str] = {}
         self.classes: dict[str, ast.ClassDef] = {}
+        for name, bound in imports_in(nodes):
+            self.names[bound.partition(".")[0]] = bound.partition(".")[0] if "." in bound else name
         for node in nodes:
-            match node:
-                case ast.Import(names=names):
-                    for each in names:
-                        bound = each.asname or each.name.partition(".")[0]
-                        self.names[bound] = each.name if each.asname else bound
-                case ast.ImportFrom(names=names):
-                    home = "." * node.level + (node.module or "")
-                    dot = "" if home.endswith(".") else "."
-                    for each in names:
-                        self.names[each.asname or each.name] = f"{home}{dot}{each.name}"
-                case ast.ClassDef(name=name):
-                    self.classes.setdefault(name, node)
+            if isinstance(node, ast.ClassDef):
+                self.classes.setdefault(node.name, node)
 
     def qualified(self, node: ast.expr) -> str:
         """The dotted name of an expression with its import in front; empty for all others."""
@@ -334,8 +330,3 @@ def _fields(node: ast.ClassDef) -> Iterator[str]:
 def relative(path: str, root: str) -> str:
     """A path for people."""
     return os.path.relpath(path, root).replace(os.sep, "/")
-
-
-def typed(parsings: Sequence[Parsing]) -> list[Parsing]:
-    """Those that read into classes."""
-    return [each for each in parsings if each.classes is not None]

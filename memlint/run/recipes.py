@@ -139,6 +139,10 @@ def examine_recipe_source(
     def own(recipe: Recipe, around: Around) -> list[Finding]:
         if recipe.kind.fills_trl:
             found = check_trl_recipe(recipe, asked.api, check, around)
+            of_classes = [each for each in found if each.code.startswith("MEM9")]
+            of_training = len(of_classes) < len(found)
+            if of_training and runs.trains_nothing(recipe.reader, recipe.document.root):
+                return of_classes
             fixes = [each.fix for each in found if each.fix is not None]
             safe = any(each.applicability is Applicability.SAFE for each in fixes)
             if safe and runs.may_train_own_code(recipe.reader):

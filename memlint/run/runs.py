@@ -17,12 +17,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from copy import copy
 from itertools import islice
 
+from memlint.engine import project
 from memlint.engine.project import Modules
 from memlint.recipes.commands import document_of, kind_of_command, name_of, recipe_of
 from memlint.recipes.document import DocumentError, Entry, MappingNode
 from memlint.recipes.files import is_launch_file
 from memlint.recipes.keys import program_of
-from memlint.recipes.kinds import Kind, Reader, kind_for_launcher
+from memlint.recipes.kinds import Kind, Reader, kind_for_launcher, reader_by_keys
 from memlint.recipes.launch import NOTEBOOK_STARTS, Command, commands_in, kind_of, read_commands
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.run.launchers import Files, launcher_of
@@ -130,6 +131,16 @@ class Runs:
         for, each with where that stands. root: the file's mapping."""
         return self._project.readers.elsewhere(self.place, root, keys)
 
+    def trains_nothing(self, reader: Reader | None, root: MappingNode) -> bool:
+        """True if scripts that certainly train nothing read the file at the place, and nothing
+        else: a command gives it to them, or it has keys that no program takes."""
+        if reader is None or not (self.launches() or reader_by_keys(root) is None):
+            return False
+        scripts = [project.Project(each.path, self.modules) for each in (reader, *reader.also)]
+        idle = {each.trains_nothing() for each in scripts}
+        self._used += [path for each in scripts for path in each.relied_on]
+        return idle == {True}
+
     def may_train_own_code(self, reader: Reader | None) -> bool:
         """True if a script of the project reads the file at the place, and those that may train by
         it are not certain to train a model of a class that transformers has."""
@@ -203,7 +214,8 @@ class Runs:
         methods = {self._method(launch) for launch in launches}
         overridden = [{flag.name for flag in launch.command.settings} for launch in launches]
         own = recipe.option("deepspeed").value
-        stage = self._stage_of_file(own) if isinstance(own, str) else None
+        config = self.files(self.place)(own) if isinstance(own, str) else None
+        stage = config.option("zero_optimization.stage").value if config else None
         return Around(
             methods.pop() if len(methods) == 1 else "",
             {"deepspeed": _ZERO_3} if stage == 3 else {},
@@ -293,11 +305,6 @@ class Runs:
             return ""
         names = set(_TRAINER.findall(self._source(path).text))
         return names.pop() if len(names) == 1 else ""
-
-    def _stage_of_file(self, text: str) -> int | None:
-        config = self.files(self.place)(text)
-        stage = config.option("zero_optimization.stage").value if config else None
-        return stage if isinstance(stage, int) else None
 
     def files(self, beside: str) -> Files:
         """Reads the file of the project that a command in the file ``beside`` means."""

@@ -95,7 +95,7 @@ def _readings(recipe: Recipe, api: Api, around: Around) -> Iterator[tuple[Reader
     written = {*merged(recipe.document.root), *(e.key.value for e in (*below, *around.entries))}
     keys = {key for key in written if isinstance(key, str)}
     first = recipe.reader or Reader(recipe.kind, "")
-    for reader in (first, *first.also):
+    for reader in {(each.classes, each.own): each for each in (first, *first.also)}.values():
         certain = method_of_classes(reader.classes, api)
         named = certain or method_named(recipe.name or around.method)
         for method in named or methods_of(recipe.source, keys, api):

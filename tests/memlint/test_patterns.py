@@ -59,6 +59,8 @@ OF_TABLES = {
         "re.search(_SETUP_VERSION if name == 'setup.py' else _PROJECT_VERSION, text)",
     ),
     "memlint.proof.stand_ins.tiny_models": ("re.search(pattern, name.lower())",),
+    # Of names of imports; each of its repetitions is bounded.
+    "memlint.engine.project": ("re.search(_HANDS % (bound, bound, settings), module.text)",),
     # Of names, which are escaped.
     "memlint.run.parsings": ("re.finditer(word, data)",),
     "memlint.fix.untouched": (

@@ -679,3 +679,65 @@ def test_memlint_itself_is_no_reader(capsys: pytest.CaptureFixture[str]) -> None
         makefile.write("lint:\n\tpython -m memlint check run.yaml\n")
     run(["check", "--no-cache", "run.yaml"])
     assert capsys.readouterr().out == alone
+
+
+GENERATES = """\
+from filters import kept
+from strange import score
+from trl import GRPOConfig, ModelConfig, ScriptArguments, TrlParser
+from vllm import LLM, SamplingParams
+
+parser = TrlParser((ScriptArguments, GRPOConfig, ModelConfig))
+script, args, model = parser.parse_args_and_config()
+llm = LLM(model=model.model_name_or_path)
+answers = llm.generate(["a"], SamplingParams(n=args.num_generations))
+print(kept(answers, args), score("a"))
+"""
+FILTERS = "def kept(answers, args):\n    return answers[: args.num_generations]\n"
+GENERATED = {
+    "generate.py": GENERATES,
+    "filters.py": FILTERS,
+    "grpo.yaml": (
+        "model_name_or_path: Qwen/Qwen3-8B\nnum_generations: 8\nmax_completion_length: 32000\n"
+        "output_dir: out\ndtype: float32\nlearning_rate: 1.0e-6\n"
+    ),
+    "run.sh": "python generate.py --config grpo.yaml\n",
+}
+MAY_TRAIN = {
+    "what it calls": {"filters.py": f"from training import run\n{FILTERS}    run(args)\n"}
+    | {"training.py": "from trl import GRPOTrainer\ndef run(a): GRPOTrainer('m', a).train()\n"},
+    "a name of training": {"generate.py": GENERATES + "train(args)\n"},
+    "a loop": {"generate.py": GENERATES + "loss.backward()\n"},
+    "a package that is not known": {"generate.py": GENERATES.replace('score("a")', "score(args)")},
+    "a package, of what it calls": {
+        "filters.py": f"from strange import score\n{FILTERS}    return score(args)\n"
+    },
+    "another program": {"generate.py": GENERATES + "import subprocess\nsubprocess.run(['a'])\n"},
+    "another script, by a command": {"b.sh": "python sft.py --config grpo.yaml\n"}
+    | {"sft.py": GENERATES + "GRPOTrainer(args=args)\n"},
+    "a script that imports it": {"sft.py": "from generate import args\nGRPOTrainer(args=args)\n"},
+    "the program itself": {"run.sh": ""},
+}
+
+
+def test_nothing_is_said_of_training_where_the_reader_trains_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write(GENERATED)
+    assert of_documents(found(capsys)) == set()
+    write({"grpo.yaml": f"{GENERATED['grpo.yaml']}max_prompt_length: 512\n"})
+    assert of_documents(found(capsys)) == {"grpo.yaml:7 MEM901"}
+    # A key of the project's own is no program's.
+    write({"run.sh": "", "grpo.yaml": GENERATED["grpo.yaml"] + "rate: 0.5\n"})
+    own = "@dataclass\nclass Own(ScriptArguments):\n    rate: float = 0.1\n\nparser"
+    changed = GENERATES.replace("\nparser", own, 1).replace("((ScriptArguments", "((Own")
+    write({"generate.py": f"from dataclasses import dataclass\n{changed}"})
+    assert of_documents(found(capsys)) == set()
+
+
+@pytest.mark.parametrize("name", MAY_TRAIN)
+def test_a_reader_that_may_train_keeps_what_is_said(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write({**GENERATED, **MAY_TRAIN[name]})
+    assert of_documents(found(capsys))
