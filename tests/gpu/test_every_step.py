@@ -79,7 +79,11 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(trl, "GRPOConfig", partial(trl.GRPOConfig, use_cpu=True))
     configs = {name: correctness_shared_prompt.CONFIGS[name] for name in ("llama", "gemma2")}
     monkeypatch.setattr(correctness_shared_prompt, "CONFIGS", configs)
-    monkeypatch.setattr(correctness_memory, "on_gpu", lambda cell: (cell.predicted(), 2**30))
+    # ``predicted`` leaves out the workspaces of cuBLAS, one in each of two threads.
+    workspaces = 2 * 8519680
+    monkeypatch.setattr(
+        correctness_memory, "on_gpu", lambda cell: (cell.predicted() + workspaces, 2**30)
+    )
     # In tiles, as logits of real sizes are.
     monkeypatch.setattr(planning, "WHOLE_BYTES", 0)
     with cuda_on_the_cpu():
@@ -140,8 +144,7 @@ def test_correctness_of_losses_and_shared_prompts(
 def test_the_memory_models_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     found = correctness_memory.compare_all()
     assert int(str(found["runs"])) >= 60
-    # Less the workspaces of cuBLAS, which ``predicted`` leaves out.
-    assert abs(float(str(found["worst_allocated_error"]))) < 0.02
+    assert abs(float(str(found["worst_allocated_error"]))) < 0.01
     monkeypatch.setattr(correctness_memory, "on_gpu", lambda cell: (2**30, 2**30))
     with pytest.raises(harness.MissedError, match="off by more than 8%"):
         correctness_memory.compare_all()
