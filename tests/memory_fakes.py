@@ -236,6 +236,14 @@ def cells() -> Iterator[Cell]:
         yield Cell(model, micro_batch=2, seq_len=1024, method="lora", lora=wide)
         yield Cell(model, micro_batch=1, seq_len=1024, attention="eager")
         yield Cell(model, micro_batch=1, seq_len=2048, weights_dtype="float32", autocast=True)
+    yield Cell(
+        "microsoft/Phi-3-mini-4k-instruct",
+        micro_batch=2,
+        seq_len=1024,
+        method="lora",
+        lora={**lora, "target_modules": ["qkv_proj", "o_proj"]},
+        checkpointing="full",
+    )
     for model in ("EleutherAI/pythia-1b", "openai-community/gpt2", "microsoft/phi-2"):
         yield Cell(model, micro_batch=2, seq_len=1024)
         yield Cell(model, micro_batch=4, seq_len=1024, checkpointing="full")

@@ -111,10 +111,10 @@ def uses_litgpt(versions: Mapping[str, str]) -> bool:
 def holds_output(versions: Mapping[str, str], loss: str | None) -> bool:
     """True if a loop's name for its logits lives until the next forward pass is over.
 
-    One that takes its loss in pieces knows what logits cost, and deletes them (torchtune's
-    recipes); litgpt's scripts keep their list of pieces.
+    One that takes its loss in pieces knows what logits cost, and deletes them, as torchtune's
+    recipes always do; litgpt's scripts keep their list of pieces.
     """
-    return loss != "chunked" or uses_litgpt(versions)
+    return (loss != "chunked" and "torchtune" not in versions) or uses_litgpt(versions)
 
 
 def defers_reduction(versions: Mapping[str, str], trainer: str) -> bool:
@@ -134,9 +134,11 @@ def widens_outputs(versions: Mapping[str, str], trainer: str) -> bool:
 
 
 def upcast(versions: Mapping[str, str], family: str, *, own: bool, pure: bool) -> str:
-    """How the causal loss upcasts: ``padded``, ``shifted``, ``model`` or ``none``."""
+    """How the causal loss upcasts: ``padded``, ``shifted``, ``model`` or ``none``.
+
+    torchtune's own decoder hands its logits out in float32 (``unembed``)."""
     if own:
-        return "none" if pure else "padded"
+        return "none" if pure and "torchtune" not in versions else "padded"
     own_loss = model_type(family).loss_dtype
     if own_loss == "own" or (own_loss and not reaches(versions, OWN_LOSS)):
         return "own"

@@ -12,12 +12,19 @@ _UNFUSED = {"gelu_new": 3, "gelu_fast": 3, "quick_gelu": 1, "relu2": 1, "xielu":
 def mlp(tape: Tape, x: Value, spec: Mlp, weights: Weights, work: Work) -> Value:
     """The feed-forward part, dense or with experts; x [T, D] -> [T, D]."""
     if spec.experts:
-        if not work.grouped_experts:
-            return _looped_mixture(tape, x, spec, weights, work)
-        return _mixture(tape, x, spec, weights, work)
-    if work.tiled:
-        return _tiled(tape, x, spec, weights, work)
-    return _dense(tape, x, spec.projections, spec, weights, work)
+        scores = tape.op("router", (x,), work.tokens * spec.experts, x.width)
+        tape.op("router softmax", (scores,), scores.elements, 4, saves_output=True)
+        mixture = _mixture if work.grouped_experts else _looped_mixture
+        result = mixture(tape, x, spec, weights, work)
+        if spec.shared:
+            beside = _dense(tape, x, spec.shared, spec, weights, work)
+            result = tape.add("with the shared expert", result, beside)
+    elif work.tiled:
+        result = _tiled(tape, x, spec, weights, work)
+    else:
+        result = _dense(tape, x, spec.projections, spec, weights, work)
+    tape.touch(x)
+    return result
 
 
 def _tiled(tape: Tape, x: Value, spec: Mlp, weights: Weights, work: Work) -> Value:
@@ -44,22 +51,14 @@ def _dense(
     tape: Tape, x: Value, maps: tuple[Linear, ...], spec: Mlp, weights: Weights, work: Work
 ) -> Value:
     down = maps[-1]
-    if len(maps) == 3:
-        gate = linear(tape, x, maps[0], weights.of(maps[0]), work)
+    first = linear(tape, x, maps[0], weights.of(maps[0]), work)
+    if len(maps) == 3 or spec.fused_gate:
+        gate, half = tape.halves(first) if spec.fused_gate else (first, None)
         active = gate if work.gated_kernel else _activation(tape, gate, spec.activation, work)
-        up = linear(tape, x, maps[1], weights.of(maps[1]), work)
+        up = half or linear(tape, x, maps[1], weights.of(maps[1]), work)
         product = tape.op("gated product", (active, up), up.elements, up.width, saves=(active, up))
-    elif spec.fused_gate:
-        both = linear(tape, x, maps[0], weights.of(maps[0]), work)
-        half = both.elements // 2
-        gate = tape.view(both, half)
-        active = tape.op("activation", (gate,), half, both.width, saves=(gate,))
-        product = tape.op("gated product", (active, both), half, both.width, saves=(active, both))
-        tape.touch(both)
     else:
-        inner = linear(tape, x, maps[0], weights.of(maps[0]), work)
-        product = _activation(tape, inner, spec.activation, work)
-    tape.touch(x)
+        product = _activation(tape, first, spec.activation, work)
     if work.relative and weights.of(down).stored > product.width:  # as T5's code does
         product = cast(tape, product, weights.of(down).stored, "activation in the weight's dtype")
     return linear(tape, product, down, weights.of(down), work)
@@ -80,12 +79,9 @@ def _mixture(tape: Tape, x: Value, spec: Mlp, weights: Weights, work: Work) -> V
     """Routed experts: k copies of every token through the gate, up and down maps of experts."""
     routed = work.tokens * spec.experts_per_token
     hidden = x.elements // work.tokens
-    scores = tape.op("router", (x,), work.tokens * spec.experts, x.width)
-    tape.op("router softmax", (scores,), scores.elements, 4, saves_output=True)
     gathered = tape.op("tokens by expert", (x,), routed * hidden, x.width)
     weighted = _weighted(tape, gathered, spec, weights, work, routed)
-    result = tape.op("combined outputs", (weighted,), x.elements, x.width)
-    return _shared_expert(tape, x, result, spec, weights, work)
+    return tape.op("combined outputs", (weighted,), x.elements, x.width)
 
 
 def _looped_mixture(tape: Tape, x: Value, spec: Mlp, weights: Weights, work: Work) -> Value:
@@ -95,16 +91,13 @@ def _looped_mixture(tape: Tape, x: Value, spec: Mlp, weights: Weights, work: Wor
     """
     routed = -(-work.tokens * spec.experts_per_token // spec.experts)
     hidden = x.elements // work.tokens
-    scores = tape.op("router", (x,), work.tokens * spec.experts, x.width)
-    tape.op("router softmax", (scores,), scores.elements, 4, saves_output=True)
     result = tape.op("combined outputs", (x,), x.elements, x.width)
     tape.start_repeat()
     gathered = tape.op("tokens of an expert", (x,), routed * hidden, x.width)
     weighted = _weighted(tape, gathered, spec, weights, work, routed)
     tape.touch(gathered)
     tape.repeat(spec.experts)
-    result = tape.add("sum of experts", result, tape.view(weighted, x.elements), fresh=False)
-    return _shared_expert(tape, x, result, spec, weights, work)
+    return tape.add("sum of experts", result, tape.view(weighted, x.elements), fresh=False)
 
 
 def _weighted(
@@ -118,16 +111,6 @@ def _weighted(
     product = tape.op("gated product", (active, up), up.elements, up.width, saves=(active, up))
     down = _expert(tape, product, down_map, weights, work, routed)
     return tape.op("weighted outputs", (down,), down.elements, down.width, saves=(down,))
-
-
-def _shared_expert(
-    tape: Tape, x: Value, result: Value, spec: Mlp, weights: Weights, work: Work
-) -> Value:
-    if spec.shared:
-        beside = _dense(tape, x, spec.shared, spec, weights, work)
-        result = tape.add("with the shared expert", result, beside)
-    tape.touch(x)
-    return result
 
 
 def _expert(

@@ -298,6 +298,8 @@ def _flow_back(
                 gradients[id(value)] = mine
                 mine.owners += 1
             continue
+        if operation.name == "joined" and id(value) in gradients:
+            continue  # its gradient went into that of the whole with the other half's
         fresh = Gradient(f"gradient of {value.storage.name}", value.bytes)
         made.append(fresh)
         if id(value) in gradients:

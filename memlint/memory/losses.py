@@ -173,20 +173,23 @@ def _log_probabilities(tape: Tape, logits: Value, head: Head) -> Value:
 
 
 def _pieces(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Value:
-    """Output matrix and loss by chunks of tokens, in a list: all logits and their log-softmax
-    exist until backward has used them, gradients of one chunk at a time."""
+    """Output matrix and loss by chunks of tokens: the log-softmax of all (in float32, or in the
+    logits' dtype beside them) exists until backward, gradients of one chunk at a time."""
     matrix = head.vocabulary * head.hidden
     numbers = head.tokens * head.vocabulary
+    piece = max(head.tokens // _CHUNKS, 1) * head.vocabulary
+    widens = head.upcast == "padded" and not head.widened
     copy = matrix * weight.dequantized
     width = work.compute if work.autocast or weight.quantized else x.width
-    logits = tape.op("lm_head", (x,), numbers, width, scratch=copy, kind="logits", grad=False)
+    size = piece if widens else numbers
+    logits = tape.op("lm_head", (x,), size, width, scratch=copy, kind="logits", grad=False)
     if head.widened:
         logits = tape.op("logits in float32", (logits,), numbers, 4, kind="logits", grad=False)
-    chances = tape.op("log-softmax", (logits,), numbers, logits.width, kind="logits", grad=False)
-    tape.hold(logits, chances)
+    wide = 4 if widens else logits.width
+    chances = tape.op("log-softmax", (logits,), numbers, wide, kind="logits", grad=False)
+    tape.hold(*((chances,) if widens else (logits, chances)))
     if head.held:
         tape.name(logits)
-    piece = max(head.tokens // _CHUNKS, 1) * head.vocabulary * logits.width
     return tape.op(
         "loss",
         (x,),
@@ -194,7 +197,7 @@ def _pieces(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Val
         logits.width,
         saves=(x,) if weight.trainable else (),
         keeps=int(x.bytes * 1.5) if weight.rank else 0,
-        backward_scratch=2 * piece + copy,
+        backward_scratch=2 * piece * wide + copy,
         weight_bytes=matrix * weight.gradient if weight.trainable else 0,
     )
 

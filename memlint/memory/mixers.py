@@ -75,8 +75,7 @@ def _projections(
         return (*_joined(tape, x, spec, weights, work), None)
     query = linear(tape, x, query_map, weights.of(query_map), work)
     if spec.output_gate:
-        gate = tape.view(query, query.elements // 2)
-        query = tape.view(query, query.elements // 2)
+        query, gate = tape.halves(query)
     if spec.query_norm:
         query = norm(tape, query, "rms", work, "query norm")
     key = linear(tape, source, key_map, weights.of(key_map), work)

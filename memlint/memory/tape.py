@@ -108,6 +108,12 @@ class Tape:
         self._operations.append(Operation("view", (value,), output, (), 0, 0, True, 0))
         return output
 
+    def halves(self, value: Value) -> tuple[Value, Value]:
+        """Both halves of a storage; their gradients are joined into one of the whole."""
+        parts = self.view(value, value.elements // 2), self.view(value, value.elements // 2)
+        self._operations[-2].name = "joined"
+        return parts
+
     def keep(self, name: str, size: int, kind: str) -> None:
         """The last operation also makes and keeps this much for backward."""
         operation = self._operations[-1]

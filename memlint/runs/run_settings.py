@@ -66,7 +66,10 @@ _RUNTIME: dict[str, Options] = {
     "stream_frozen_weights": {"streamed": True},
     "tile_mlp": {"tiled_mlp": True},
 }
-_LOSSES = {Owner.LIGER: "liger", Owner.CUT_CROSS_ENTROPY: "liger", Owner.TORCH: "chunked"}
+# Torch's own makes its gradients in the forward pass, as Liger's does.
+_LOSSES = {Owner.TORCHTUNE: "chunked"} | dict.fromkeys(
+    (Owner.LIGER, Owner.CUT_CROSS_ENTROPY, Owner.TORCH), "liger"
+)
 # Contexts under which saved activations wait in the host's memory.
 _HOSTS = (".save_on_cpu", ".OffloadActivations", ".get_act_offloading_ctx_manager")
 _GROWING = lazy_pattern(r"expandable_segments\s*:\s*True")

@@ -31,6 +31,7 @@ class Owner(StrEnum):
     LIGER = "liger"
     CUT_CROSS_ENTROPY = "cut cross entropy"
     TORCH = "torch"
+    TORCHTUNE = "torchtune"
     RUNTIME = "memlint_runtime"
     UNSLOTH = "unsloth"
     REMOTE_CODE = "remote code"
@@ -178,7 +179,7 @@ def _patched(script: Host, facts: ModelFacts, trainer: Trainer | None) -> LossOw
         elif call.name in _CHUNKED:
             return LossOwner(Owner.TORCH, call.setting("options").given is False, call)
         elif call.name == _TORCHTUNE:
-            return LossOwner(Owner.TORCH, False, call)
+            return LossOwner(Owner.TORCHTUNE, False, call)
         elif short in _CUT:
             return LossOwner(Owner.CUT_CROSS_ENTROPY, False, call)
         elif call.setting("fused_linear_cross_entropy").value is not False:

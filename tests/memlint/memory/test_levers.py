@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from memlint.api.lookup import Api
 from memlint.api.target_versions import newest
 from memlint.memory import estimate
+from memlint.memory.linear_maps import Weight, Work
+from memlint.memory.losses import Head, record
+from memlint.memory.tape import Tape
 from memlint.recipes.launch import read_commands
 from memlint.run.launchers import launcher_of
 from memlint.runs.devices import by_sizes
@@ -16,6 +21,7 @@ from memlint.runs.run_settings import settings_of
 from memlint.script.launcher import Launcher
 from memlint.script.model import build_script
 from memlint.source import Source
+from tests.fake_steps import LiveBytes
 
 HEAD = """\
 import copy
@@ -59,7 +65,7 @@ def loop(
     ("top", "call", "wanted"),
     [
         ("", "F.linear_cross_entropy(hidden, w, y, options=torch.nn.LinearCrossEntropyOptions())",
-         "chunked"),
+         "liger"),
         ("", "F.linear_cross_entropy(hidden, w, y)", None),
         ("from torchtune.modules.loss import LinearCrossEntropyLoss as Loss\nloss_fn = Loss()",
          "loss_fn(hidden, y)", "chunked"),
@@ -71,6 +77,31 @@ def loop(
 )  # fmt: skip
 def test_a_loop_has_the_loss_that_it_computes(top: str, call: str, wanted: str | None) -> None:
     assert loop(top, f"{HIDDEN}loss = {call}").get("loss") == wanted
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_torchs_own_loss_makes_gradients_in_forward_and_zeros_in_backward(trains: bool) -> None:
+    """Faked, for 4,096 tokens: in backward the gradients that forward made stand beside zeros as
+    large as they, for the operation's outputs have gradients too."""
+    tokens, hidden, vocabulary = 4096, 896, 32000
+    with FakeTensorMode(), LiveBytes() as live:
+        states = torch.empty(tokens, hidden, dtype=torch.bfloat16, requires_grad=True)
+        head = torch.empty(vocabulary, hidden, dtype=torch.bfloat16, requires_grad=trains)
+        wanted = torch.zeros(tokens, dtype=torch.long)
+        before = live.current
+        options = torch.nn.LinearCrossEntropyOptions()
+        loss = torch.nn.functional.linear_cross_entropy(states, head, wanted, options=options)
+        torch.autograd.backward(loss)
+        found = live.peak - before
+    tape = Tape()
+    x = tape.input("x", tokens * hidden, 2)
+    shape = Head(vocabulary=vocabulary, hidden=hidden, tokens=tokens, norm_kind="absent",
+                 path="liger")  # fmt: skip
+    weight = Weight(trainable=trains)
+    work = Work(batch=1, length=tokens, compute=2, autocast=False, attention="sdpa")
+    replay = tape.replay(record(tape, x, shape, weight, work))
+    assert replay.backward.bytes == pytest.approx(found, rel=0.01)
+    assert found == pytest.approx(2 * 2 * hidden * (tokens + vocabulary * trains), rel=0.01)
 
 
 @pytest.mark.parametrize(

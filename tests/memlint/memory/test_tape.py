@@ -39,6 +39,20 @@ def test_a_second_gradient_is_added_into_the_first() -> None:
     assert replay.backward.bytes == 3 * 2 * KIB
 
 
+def test_gradients_of_halves_are_joined_into_one_of_the_whole() -> None:
+    peaks = []
+    for halves in (True, False):
+        tape = Tape()
+        x = tape.input("x", 1024, 2)
+        whole = tape.op("whole", (x,), 2048, 2)
+        cut = (tape.view(whole, 1024), tape.view(whole, 1024))
+        left, right = tape.halves(whole) if halves else cut
+        replay = tape.replay(tape.op("product", (left, right), 1024, 2))
+        peaks.append(replay.backward.bytes)
+    # The halves' gradients and the whole's; slices make one of the whole each, added together.
+    assert peaks == [(2 + 2 + 4) * KIB, (2 + 4 + 4) * KIB]
+
+
 def test_frozen_inputs_get_no_gradient_and_save_nothing() -> None:
     tape = Tape()
     x = tape.input("x", 1024, 2, grad=False)
