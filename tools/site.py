@@ -57,6 +57,7 @@ nav:
   - Memory:
       - Prices: prices.md
       - The memory model: memory-model.md
+      - Levers: levers.md
       - Settings of a run: settings.md
       - Accuracy: accuracy.md
       - Model types: model-types.md

@@ -102,7 +102,7 @@ class Recording(OfRun):
             repeat_keys=litgpt or not facts.reaches(versions, facts.SDPA_GROUPS),
             joined_projections=litgpt,
             norm_trainable=self.holding.full,
-            norm_width=self.holding.other_width,
+            norm_width=max(self.holding.working, 4 * self.holding.prepared),
             grouped_experts=facts.reaches(versions, facts.GROUPED_EXPERTS),
             fused_activations=compiled or run.own_loop,
             softmax_width=max(run.compute, 2) if narrow and not settings.autocast else 4,
@@ -124,12 +124,10 @@ class Recording(OfRun):
 
     def hidden_width(self) -> int:
         """Bytes of one number of the residual stream."""
-        if self.holding.prepared:
-            return 4
-        quantized = self.holding.quantization is not None
-        if self.architecture.norm == "layer" and self.settings.autocast and quantized:
-            # Autocast runs layer norms in float32, and quantized maps answer in their input's
-            # dtype, so that the residual sum is float32.
+        layer = self.architecture.norm == "layer" and self.holding.quantization is not None
+        if self.holding.prepared or (layer and self.settings.autocast):
+            # Preparation casts embeddings; autocast runs layer norms in float32, and quantized maps
+            # answer in their input's dtype: the residual sum is float32.
             return 4
         sharded = self.sharding.name in ("fsdp", "fsdp2", "zero1", "zero2", "zero3")
         return max(self.run.compute if sharded else self.holding.other_width, 2)

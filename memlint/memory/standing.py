@@ -52,10 +52,12 @@ class Standing(OfRun):
         """What this GPU holds of the weights, experts apart."""
         return self.sharding.weights / self.sharding.split / self.sharding.tensor
 
-    def _experts_share(self) -> float:
-        """What it holds of a model of experts."""
-        experts = any(stack.layer.mlp.experts for stack in self.recording.stacks)
-        return 1.0 / self.sharding.experts if experts else 1.0
+    def _experts_share(self, whole: float = 0) -> float:
+        """What it holds of so many weights (of all), where it has its part of the experts."""
+        held = [(one, each.count) for each in self.recording.stacks for one in each.layer.linears]
+        experts = sum(one.weights * count for one, count in held if one.experts > 1)
+        part = min(experts / (whole or self.architecture.parameters), 1)
+        return 1 - part * (1 - 1 / self.sharding.experts)
 
     def _weights(self) -> list[Tensor]:
         if self.streams():
@@ -67,11 +69,12 @@ class Standing(OfRun):
         codes = sum(stack.stock.quantized * stack.count for stack in stacks)
         head, (_, towers) = self.holding.head().base, self._towers()
         share = scale = self._share()
+        shared = self._experts_share(layers / self.holding.width)
         if self.holding.full:
             scale = share * self._master_width() / self.holding.width
         sizes = {
             "quantized layers": codes * share,
-            "layers": (layers - codes) * scale * self._experts_share(),
+            "layers": (layers - codes) * scale * shared,
             "embeddings": self.holding.embedding().base * scale,
             "output matrix": head * scale,
             "encoder or vision tower": towers * scale,

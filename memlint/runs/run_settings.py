@@ -63,7 +63,7 @@ _RUNTIME: dict[str, Options] = {
     "fuse_trl_losses": {"loss": "liger"},
     "checkpoint_activations": {"checkpointing": "full"},
     "offload_activations": {"offload": "activations"},
-    "stream_frozen_weights": {"streamed": True},
+    **{one: {"streamed": True} for one in ("load_streamed", "stream_frozen_weights")},
     "tile_mlp": {"tiled_mlp": True},
 }
 # Torch's own makes its gradients in the forward pass, as Liger's does.

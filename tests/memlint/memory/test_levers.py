@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+from collections import OrderedDict
 from typing import Any
 
 import pytest
 import torch
+from peft import LoraConfig, VBLoRAConfig, get_peft_model
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from memlint.api.lookup import Api
@@ -263,6 +266,24 @@ def test_an_adapter_with_a_fixed_first_matrix_keeps_no_input() -> None:
     assert phases[0]["optimizer states"] - phases[1]["optimizer states"] == states
 
 
+def test_banks_of_vectors_are_counted_as_the_matrices_that_they_make() -> None:
+    """VB-LoRA: as many numbers are trained as LoRA has, and a bank."""
+    base = torch.nn.Sequential(OrderedDict(q_proj=torch.nn.Linear(512, 1024, bias=False)))
+    plain = LoraConfig(r=4, target_modules=["q_proj"])
+    bank = VBLoRAConfig(r=4, target_modules=["q_proj"], num_vectors=64, vector_length=64)
+    trained = []
+    for config in (plain, bank):
+        model = get_peft_model(copy.deepcopy(base), config)
+        trained.append(sum(one.numel() for one in model.parameters() if one.requires_grad))
+    assert trained == [4 * (512 + 1024), 4 * (512 + 1024) + 64 * 64]
+    top = "from peft import LoraConfig, VBLoRAConfig, get_peft_model"
+    found = [
+        loop(top, after=f"model = get_peft_model(model, {kind}(r=8, target_modules='all-linear'))")
+        for kind in ("LoraConfig", "VBLoRAConfig")
+    ]
+    assert found[0]["lora"] == found[1]["lora"]
+
+
 def test_unsloth_decides_format_checkpoints_and_lengths() -> None:
     text = """\
 from unsloth import FastLanguageModel
@@ -307,6 +328,12 @@ def test_sharded_weights_compute_in_the_dtype_of_their_policy() -> None:
     peak = estimate({**found, "seq_len": 256, "checkpointing": "full"}).peak
     states = sum(one.bytes for one in peak.tensors if one.kind == "optimizer states")
     assert states == pytest.approx(8 * 3.086e9 / 8, rel=0.01)
+    # Norms are gathered in that dtype as well: what layers keep is as wide as in bf16 weights.
+    kept = [
+        estimate({**run, "seq_len": 256, "checkpointing": "none"}).phases[2].bytes_by_kind
+        for run in (found, {**found, "weights_dtype": "bfloat16"})
+    ]
+    assert kept[0]["activations"] == kept[1]["activations"]
 
 
 @pytest.mark.parametrize(
@@ -341,6 +368,19 @@ def test_experts_are_shared_by_the_processes_of_a_launcher(
     launcher = Launcher("ddp", processes=8) if command else Launcher()
     script = build_script(Source("a.py", text), Api(newest()), launcher=launcher)
     assert ((settings_of(script) or {}).get("sharding_options") or {}).get("ep_size") == experts
+
+
+def test_experts_alone_are_divided_over_those_that_share_them() -> None:
+    """48 layers with 128 experts of three maps of 2,048 by 768; attention stays whole."""
+    run = {"model": "Qwen/Qwen3-30B-A3B", "seq_len": 256, "checkpointing": "full"}
+    run |= {"optimizer": "adamw_torch_fused", "autocast": False, "world_size": 8}
+    experts = 48 * 128 * 3 * 2048 * 768
+    whole, shared = (
+        estimate({**run, "sharding_options": {"ep_size": size}}).phases[-1] for size in (1, 8)
+    )
+    for kind, width in (("weights", 2), ("gradients", 2), ("optimizer states", 4)):
+        fallen = whole.bytes_by_kind[kind] - shared.bytes_by_kind[kind]
+        assert fallen == pytest.approx(width * experts * 7 / 8, rel=0.001), kind
 
 
 @pytest.mark.parametrize("name", ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "OTHER"])
