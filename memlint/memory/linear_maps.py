@@ -187,7 +187,14 @@ def _adapter(
         weight_bytes=layer.outputs * rank * weight.adapter_width,
     )
     if weight.dora:
-        scaled = _by_magnitude(tape, base, second, layer, weight)
+        seen = base
+        if weight.adapter_dropout > 0 and work.training:
+            # The base's map comes again, over what dropout left and a copy of its weight.
+            seen = tape.op(f"{name} after dropout", (low,), base.elements, width)
+            copied = weight.quantized or {own.width, weight.stored} != {width}
+            size = layer.inputs * layer.outputs * width * copied
+            tape.keep(f"{name} weight again", size, "weight copies")
+        scaled = _by_magnitude(tape, seen, second, layer, weight)
     else:
         scaled = tape.op(f"{name} adapter scaled", (second,), second.elements, width)
     total = tape.add(f"{name} output", base, scaled)

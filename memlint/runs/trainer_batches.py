@@ -28,7 +28,6 @@ _PINNED = "dataloader_pin_memory"
 _PACKING = ("packing", "padding_free")
 # What a plain trainer pads its rows with.
 _PADS = ("data_collator", "processing_class", "tokenizer")
-_SORTED = ("group_by_length", "train_sampling_strategy")
 # What compiles, or is compiled already; trainers that sample from their model.
 _COMPILERS = ("torch_compile", "torchdynamo", "bettertransformer")
 _ONLINE = ("GRPOTrainer", "RLOOTrainer", "PPOTrainer", "OnlineDPOTrainer")
@@ -103,10 +102,14 @@ class FedTrainer(ConfigRun):
         given = {name for name in (*_PADS, "packing") if self.trainer.setting(name).given}
         if "packing" in given or not (given or self.trainer.kind.startswith("trl.")):
             return False  # its rows are stacked as they are, or were meant to be packed
-        sorted_ = any(config.setting(name).given is not False for name in _SORTED)
         engine = config.effective("use_vllm")
         beside = engine.given is not False and not engine.is_value(False)
-        return not (sorted_ or beside) and self.script.lengths_may_differ(self.trainer)
+        return self._mixes_lengths and not beside
+
+    @property
+    def _mixes_lengths(self) -> bool:
+        """True if a batch may have rows of lengths that are far apart."""
+        return self.script.lengths_may_differ(self.trainer) and not self.trainer.may_sort_rows
 
     @property
     def _packs_by(self) -> Trainer | Config:
@@ -126,7 +129,7 @@ class FedTrainer(ConfigRun):
             return Field()
         off = all(_is_off(trainer, name) and _is_off(config, name) for name in _PACKING)
         prepared = trainer.skips_preparation is False
-        if not (off and prepared and self.script.lengths_may_differ(trainer)):
+        if not (off and prepared and self._mixes_lengths):
             return Field()
         packing = holder.setting("packing")
         node = packing.node if packing.given and packing.node is not None else holder.node.func

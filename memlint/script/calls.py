@@ -195,6 +195,9 @@ def _declared(cls: Class) -> set[str]:
     return names.union(*(_declared(base) for base in cls.bases if isinstance(base, Class)))
 
 
+_UNSORTED = (False, "random", "sequential")
+
+
 class Trainer(Call):
     """A trainer of transformers or TRL, with the configuration and the model that it gets."""
 
@@ -213,6 +216,13 @@ class Trainer(Call):
     def shares_prompts(self) -> bool:
         """True if it is the runtime's, which forwards every prompt once."""
         return any(stands_in(invocation.name) for invocation in self.invocations)
+
+    @property
+    def may_sort_rows(self) -> bool:
+        """True if rows of like lengths may come together, so that hardly any of them is padded."""
+        names = ("group_by_length", "train_sampling_strategy")
+        given = [self.config.setting(name) for name in names] if self.config is not None else []
+        return any(one.given is not False and one.value not in _UNSORTED for one in given)
 
     @property
     def skips_preparation(self) -> bool | None:

@@ -14,7 +14,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from memlint.api.lookup import Api
 from memlint.api.target_versions import newest
 from memlint.memory import estimate
-from memlint.memory.linear_maps import Weight, Work
+from memlint.memory.architecture import Linear
+from memlint.memory.linear_maps import Weight, Work, linear
 from memlint.memory.losses import Head, record
 from memlint.memory.tape import Tape
 from memlint.recipes.launch import read_commands
@@ -24,7 +25,7 @@ from memlint.runs.run_settings import settings_of
 from memlint.script.launcher import Launcher
 from memlint.script.model import build_script
 from memlint.source import Source
-from tests.fake_steps import LiveBytes
+from tests.fake_steps import LiveBytes, give_storage
 
 HEAD = """\
 import copy
@@ -500,6 +501,35 @@ def test_magnitudes_of_dora_keep_both_results() -> None:
         estimate({**run, "lora": {**found["lora"], "dora": on}}).peak.total for on in (True, False)
     ]
     assert (peaks[0] - peaks[1]) / 2**30 == pytest.approx(8.33 - 4.72, rel=0.03)
+
+
+def test_magnitudes_after_dropout_keep_a_copy_of_each_weight() -> None:
+    """PEFT multiplies by the base's weight again, in the dtype of what dropout left."""
+    inputs, outputs, tokens = 512, 2048, 64
+    kept, counted = [], []
+    for dropout in (0.0, 0.5):
+        config = LoraConfig(r=8, target_modules=["up_proj"], lora_dropout=dropout, use_dora=True)
+        with torch.device("meta"):
+            base = torch.nn.Linear(inputs, outputs, bias=False, dtype=torch.bfloat16)
+            model = get_peft_model(torch.nn.Sequential(OrderedDict(up_proj=base)), config)
+        with FakeTensorMode(allow_non_fake_inputs=True), LiveBytes() as live:
+            give_storage(model)
+            x = torch.empty(tokens, inputs, dtype=torch.bfloat16, requires_grad=True)
+            before = live.current
+            with torch.autocast("cpu", torch.bfloat16):
+                result = model(x)
+            kept.append(live.current - before)
+            del result
+        weight = Weight(trainable=False, rank=8, adapter_dropout=dropout, dora=True)
+        work = Work(batch=1, length=tokens, compute=2, autocast=True, attention="sdpa")
+        tape = Tape()
+        hidden = tape.input("x", tokens * inputs, 2)
+        counted.append(
+            tape.replay(linear(tape, hidden, Linear("up_proj", inputs, outputs), weight, work))
+        )
+    size = 2 * inputs * outputs
+    assert kept[1] - kept[0] == pytest.approx(size, rel=0.15)
+    assert counted[1].saved - counted[0].saved == pytest.approx(size, rel=0.15)
 
 
 def test_segments_that_grow_reserve_little_more_than_is_allocated() -> None:
