@@ -294,11 +294,12 @@ def _roots_of(
 
 
 def _root(run: ForwardRun) -> int | None:
-    """The module that a run calls, where it certainly is one and the same."""
+    """The module that a run calls, where it certainly is one and the same, however wrapped."""
     found = options(run.module)
-    if len(found) != 1 or not isinstance(found[0], Object):
+    roots = {id(module_root(one)) for one in found}
+    if len(roots) != 1 or not isinstance(found[0], Object):
         return None
-    return id(module_root(found[0])) if run.certainty is Certainty.DEFINITE else None
+    return roots.pop() if run.certainty is Certainty.DEFINITE else None
 
 
 def _is_frozen(run: ForwardRun, touched: set[int]) -> bool:

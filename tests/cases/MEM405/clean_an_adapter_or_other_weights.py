@@ -1,0 +1,21 @@
+# about: The adapter may sit on other weights than the reference has.
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+
+
+def tune(loader, saved=None):
+    policy = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype=torch.bfloat16)
+    before = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype=torch.bfloat16)
+    if saved:
+        policy = AutoModelForCausalLM.from_pretrained(saved, dtype=torch.bfloat16)
+    else:
+        policy = get_peft_model(policy, LoraConfig(target_modules="all-linear"))
+    optimizer = torch.optim.AdamW([one for one in policy.parameters() if one.requires_grad])
+    for batch in loader:
+        with torch.no_grad():
+            target = before(**batch).logits.softmax(-1)
+        told = policy(**batch).logits.log_softmax(-1)
+        torch.nn.functional.kl_div(told, target).backward()
+        optimizer.step()
+        optimizer.zero_grad()
