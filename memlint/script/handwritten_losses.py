@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from memlint.engine.growth import contents_of
-from memlint.engine.nodes import CallNode, Expression, Node, call_itself, key_of
+from memlint.engine.nodes import CallNode, Definition, Expression, Node, call_itself, key_of
 from memlint.engine.operations import MEASURES, PICKS, TOKEN_LOGPROBS
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Positions, Role, Tensor, Use, Width
@@ -22,7 +22,7 @@ from memlint.flow.callables import PASSES_NUMBERS
 from memlint.flow.evaluated import query
 from memlint.script.called import Call
 from memlint.script.calls import Host
-from memlint.script.forward_passes import all_steps_of
+from memlint.script.forward_passes import all_steps_of, steps_of
 from memlint.script.gradients import without_gradients
 from memlint.script.loaded_models import loads_classifier
 from memlint.script.reads import is_vocabulary_wide
@@ -69,11 +69,14 @@ class TokenLoss(Record):
     @cached_property
     def is_idle(self) -> bool:
         """True if only functions that nothing names compute it, in a script that trains without
-        them: by a trainer, or in steps of its own."""
+        them: by a trainer, or in steps of other functions."""
         script = self.script
         trains = bool(all_training_of(script)) or bool(all_steps_of(script))
         led = any(span.contains(self.span) for span, _ in script.led_by)
-        return trains and not led and _is_unnamed(script, self.node)
+        around = _unnamed_around(script, self.node) if trains and not led else set()
+        return bool(around) and not any(
+            around.intersection(script.functions_around(step.node)) for step in steps_of(script)
+        )
 
     @property
     def shifted(self) -> bool:
@@ -258,21 +261,22 @@ _ROW_AND_TOKEN = 2
 _TURNS = frozenset({"transpose", "permute", "swapaxes", "movedim", "clone"})
 
 
-def _is_unnamed(script: Host, node: Node) -> bool:
-    """True if a function around a node is named nowhere, or in such functions alone."""
-    names: set[str] = set()
+def _unnamed_around(script: Host, node: Node) -> set[Definition]:
+    """The outermost functions around a node and around what names them, where nothing else names
+    them; none where a module, a method or a decorator may run them."""
+    found: set[Definition] = set()
     pending = [node]
     while pending:
         functions = [*script.functions_around(pending.pop())]
         outermost = script.definition(functions[-1]) if functions else None
         # Whoever has an object of a class may call its methods.
         if outermost is None or script.class_of(outermost) is not None or outermost.decorator_list:
-            return False
-        if outermost.name not in names:
-            names.add(outermost.name)
+            return set()
+        if outermost not in found:
+            found.add(outermost)
             pending += script.mentions(outermost.name)
             pending += script.places_of_string(outermost.name)
-    return True
+    return found
 
 
 def _call(script: Host, node: Expression) -> CallNode | None:
