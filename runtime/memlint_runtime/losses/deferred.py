@@ -90,6 +90,13 @@ class DeferredLogits:
     def __getitem__(self, index: Any) -> Any:
         if self._leaves_vocabulary(index):
             return replace(self, hidden=self.hidden[index])
+        match index:
+            case (*others, slice(start=None, stop=int(words), step=None)) if (
+                0 < words <= self.shape[-1]
+                and self.head.low_rank is None
+                and self._leaves_vocabulary(whole := (*others, slice(None)))
+            ):  # the padding of a vocabulary is cut off
+                return replace(self, head=self.head.first(words))[whole]
         return self.materialize()[index]
 
     def _leaves_vocabulary(self, index: Any) -> bool:

@@ -42,6 +42,11 @@ class HeadTensors:
         low_rank = None if self.low_rank is None else self.low_rank(hidden)
         return {"linear_bias": self.bias, "low_rank": low_rank}
 
+    def first(self, words: int) -> HeadTensors:
+        """Of the first `words` of the vocabulary alone, without an adapter."""
+        bias = None if self.bias is None else self.bias[:words]
+        return HeadTensors(self.weight[:words], bias, None)
+
 
 def check_head(module: nn.Module) -> None:
     """Raise ValueError unless the head's forward is known to be `hidden @ weight.T + bias`.
