@@ -6,6 +6,9 @@ from memlint.engine.nodes import literal_of
 from memlint.engine.tensors import ROW, Positions, Tensor, Width
 from memlint.source.record import NamedTuple
 
+# The smallest vocabulary of a language model; fewer are choices, or classes.
+_WORDS = 16_384
+
 
 class _Index(NamedTuple):
     """The index of each dimension of (rows, positions, width); None where there is none."""
@@ -55,6 +58,13 @@ def _is_whole(part: ast.expr) -> bool:
     return isinstance(part, ast.Slice) and part.lower is None and part.upper is None
 
 
+def _is_vocabulary(part: ast.expr) -> bool:
+    """True if the padding of a vocabulary is cut off: ``[..., :151643]``."""
+    upper = part.upper if isinstance(part, ast.Slice) and part.lower is None else None
+    kept = upper.value if isinstance(upper, ast.Constant) else 0
+    return type(kept) is int and kept >= _WORDS
+
+
 def is_number(part: ast.expr) -> bool:
     if isinstance(part, ast.UnaryOp):
         part = part.operand
@@ -67,7 +77,7 @@ def _is_row(part: ast.expr) -> bool:
 
 
 def _width(before: Width, part: ast.expr | None) -> Width:
-    if part is None or _is_whole(part):
+    if part is None or _is_whole(part) or _is_vocabulary(part):
         return before
     return Width.ONE if is_number(part) or not isinstance(part, ast.Slice) else Width.UNKNOWN
 
