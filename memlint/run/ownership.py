@@ -256,9 +256,12 @@ class Readers:
 
     # -- others ----------------------------------------------------------------------------------
 
-    def elsewhere(self, place: str, root: MappingNode, keys: Collection[str]) -> dict[str, str]:
+    def elsewhere(
+        self, place: str, root: MappingNode, keys: Collection[str], gone: Collection[str]
+    ) -> dict[str, str]:
         """Those of ``keys``, which a fix changes, that something beside the reader of the file at
-        ``place`` may ask it for, each with where that stands. root: the file's mapping."""
+        ``place`` may ask it for, each with where that stands. root: the file's mapping. gone:
+        classes that have none of the keys: who asks their objects stops at the target anyway."""
         all_keys = frozenset(key for key in merged(root) if isinstance(key, str))
         asked: dict[str, str] = {}
         for path in self._scripts:
@@ -266,8 +269,9 @@ class Readers:
             if parser is not None:
                 asked.update(self._asked_by(parser, place, all_keys, keys))
         self._asking.read(keys)
-        for key in keys:
-            for path in self._asking.asked[key]:
+        for name, paths in self._asking.asked.items():
+            owner, _, key = name.rpartition(".")
+            for path in paths if key in keys and owner not in gone else ():
                 if path != place and not self._is_apart(path, place):
                     asked.setdefault(key, path)
         return {key: relative(path, self._root) for key, path in asked.items()}

@@ -33,7 +33,7 @@ from memlint.run.trl_recipes import check_trl_recipe, edits_of
 from memlint.runs.changes import is_explained_key
 from memlint.source import Source, Span
 from memlint.source.diagnostics import FileError, ReadError
-from memlint.source.edits import Edit, ReplaceExpression, SetItem
+from memlint.source.edits import Edit, RemoveItem, RenameItem, ReplaceExpression, SetItem
 from memlint.source.reading import read_source
 
 if TYPE_CHECKING:
@@ -354,7 +354,12 @@ def beside_others(recipe: Recipe, findings: Sequence[Finding], runs: Runs) -> It
         if fix is None or fix.applicability is not Applicability.SAFE or not keys:
             yield finding
             continue
-        for key, where in runs.asked_elsewhere(recipe.document.root, keys).items():
+        # An option that is renamed or left out for an error is none at the target.
+        named = all(isinstance(each, RenameItem | RemoveItem) for each in edits_of(finding))
+        stops = named and finding.level is Level.ERROR
+        without = recipe.reader.classes if stops and recipe.reader else ()
+        gone = {each.rpartition(".")[2] for each in without}
+        for key, where in runs.asked_elsewhere(recipe.document.root, keys, gone).items():
             message = f"{fix.message}; `{where}` may ask for `{key}` too"
             fix = fix._replace(message=message, applicability=Applicability.UNSAFE)
             break

@@ -126,10 +126,12 @@ class Runs:
         shown = self._naming(self._project.shown)
         return self._project.readers.of(self.place, root, self._naming(), shown)
 
-    def asked_elsewhere(self, root: MappingNode, keys: Collection[str]) -> dict[str, str]:
+    def asked_elsewhere(
+        self, root: MappingNode, keys: Collection[str], gone: Collection[str]
+    ) -> dict[str, str]:
         """Those of ``keys`` that something beside the reader of the file at the place may ask it
-        for, each with where that stands. root: the file's mapping."""
-        return self._project.readers.elsewhere(self.place, root, keys)
+        for, each with where that stands. root: the file's mapping. gone: classes without them."""
+        return self._project.readers.elsewhere(self.place, root, keys, gone)
 
     def trains_nothing(self, reader: Reader | None, root: MappingNode) -> bool:
         """True if scripts that certainly train nothing read the file at the place, and nothing

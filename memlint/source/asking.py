@@ -41,6 +41,8 @@ class Asking:
     """The files below ``root`` that may ask for keys; they are read when the first is named.
 
     is_apart: whether a file asks for none of them, whatever is in it.
+    asked: the files of each key; under ``Class.key`` those that only read the attribute of
+        a parameter that is annotated so.
     """
 
     def __init__(self, root: str, is_apart: Callable[[str], bool]) -> None:
@@ -65,7 +67,7 @@ class Asking:
                 continue
             words = [key for key, word in new.items() if word in data]
             for key in _asked_in(path, data, words) if words and b"\0" not in data else ():
-                asked[key].append(path)
+                asked.setdefault(key, []).append(path)
         self.asked |= {key: tuple(paths) for key, paths in asked.items()}
 
 
@@ -85,7 +87,7 @@ def _files(root: str) -> Iterator[str]:
 
 
 def _asked_in(path: str, data: bytes, keys: Collection[str]) -> set[str]:
-    """Return those of ``keys`` that the file at ``path`` may ask for."""
+    """Return those of ``keys`` that the file at ``path`` may ask for, named as in ``asked``."""
     if path.endswith((".py", ".ipynb", ".pyi")) or re.match(rb"#![^\n]*python", data):
         try:
             tree = parsed(read_source(path, data).text)
@@ -131,8 +133,10 @@ def _asked_of_python(tree: ast.Module, keys: Collection[str]) -> set[str]:
     and those that are attributes of what the script does not define itself."""
     docs: set[ast.AST] = set()
     read: set[str] = set()
+    of_classes: dict[str, str] = {}
     defined: set[str] = set()
     texts: list[str] = []
+    classes = _annotated(tree)
     for node in ast.walk(tree):
         match node:
             case ast.Expr(value=value):
@@ -141,13 +145,32 @@ def _asked_of_python(tree: ast.Module, keys: Collection[str]) -> set[str]:
                 texts.append(text)
             case ast.AnnAssign(target=ast.Name(id=name)):
                 texts.append(name)
+            case ast.Attribute(attr=name, ctx=ast.Load()) if node in classes:
+                of_classes[f"{classes[node]}.{name}"] = name
             case ast.Attribute(attr=name, ctx=context):
                 (read if isinstance(context, ast.Load) else defined).add(name)
     defined.update(text.lstrip("-").replace("-", "_") for text in texts)
     asked = {
         key for key in keys for text in texts if any(starmap(_is_word, pairwise(text.split(key))))
     }
-    return asked.union(read - defined - _MIRRORED).intersection(keys)
+    read = (read - defined - _MIRRORED).intersection(keys)
+    silent = asked | read | defined | _MIRRORED
+    named = {name for name, key in of_classes.items() if key in keys and key not in silent}
+    return asked | read | named
+
+
+def _annotated(tree: ast.Module) -> dict[ast.AST, str]:
+    """Return the attributes that functions read of annotated parameters, with the class's name."""
+    found: dict[ast.AST, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            of = {one.arg: ast.unparse(one.annotation) for one in given if one.annotation}
+            for each in ast.walk(node):
+                if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
+                    name = of.get(each.value.id, "").rpartition(".")[2]
+                    found |= {each: name} if name else {}
+    return found
 
 
 def _is_word(before: str, after: str) -> bool:

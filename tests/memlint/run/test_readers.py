@@ -542,6 +542,10 @@ BESIDE = {
     "a loader of another package": {
         "size.py": "from house.loading import read\nprint(read('sft').max_seq_length)\n"
     },
+    "a reader of whatever is read elsewhere": {
+        "size.py": "from omegaconf import DictConfig\nfrom house.loading import read\n"
+        "def show(settings: DictConfig):\n    print(settings.max_seq_length)\nshow(read('sft'))\n"
+    },
     "a schema in another module": {
         "shape.py": "from pydantic import BaseModel\nclass Shape(BaseModel):\n"
         "    max_seq_length: int = 8\n",
@@ -610,6 +614,41 @@ def test_keys_that_nothing_else_asks_for_are_renamed(name: str) -> None:
     write({"sft.yaml": KEYS, "run.sh": "trl sft --config sft.yaml\n", **APART[name]})
     run(["fix", "--no-cache", "."])
     assert RENAMED in Path("sft.yaml").read_text()
+
+
+TYPED = {
+    "train.py": """\
+from trl import ModelConfig, ScriptArguments, SFTConfig, SFTTrainer, TrlParser
+
+from loading import load
+
+parser = TrlParser((ScriptArguments, SFTConfig, ModelConfig))
+script_args, args, model_args = parser.parse_args_and_config()
+SFTTrainer(load(model_args), args=args, train_dataset=rows).train()
+""",
+    "loading.py": """\
+from transformers import AutoModelForCausalLM
+from trl import ModelConfig
+
+
+def load(chosen: ModelConfig):
+    name = chosen.model_name_or_path
+    return AutoModelForCausalLM.from_pretrained(name, dtype=chosen.torch_dtype)
+""",
+    "run.sh": "accelerate launch train.py --config sft.yaml\n",
+    "sft.yaml": KEYS,
+}
+
+
+def test_a_recipe_and_what_reads_its_class_are_renamed_together() -> None:
+    """An object of a class that has lost an option is asked for it in vain anyway."""
+    write(TYPED)
+    run(["fix", "--no-cache", "."])
+    assert "\ndtype: bfloat16" in Path("sft.yaml").read_text()
+    assert "dtype=chosen.dtype" in Path("loading.py").read_text()
+    before = {path: path.read_text() for path in map(Path, TYPED)}
+    run(["fix", "--no-cache", "."])
+    assert {path: path.read_text() for path in before} == before
 
 
 STRICT = """\
