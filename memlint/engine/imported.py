@@ -173,7 +173,7 @@ def _run_module(run: Interpreter, module: Module) -> int:
     run.homes[scope] = module.path
     run.contexts, run.loop_nest = (), ()
     run.branches = run.loops = 0
-    run.function, run.returns, run.stars = None, [], []
+    run.function, run.returns, run.stars = None, [], {}
     run.trees.append(module.tree)
     run.texts.append(module.text)
     is_script = module.path in run.scripts

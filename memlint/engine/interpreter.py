@@ -145,7 +145,7 @@ class Interpreter:
         self.extents: dict[ast.AST, list[tuple[int, int]]] = {}
         self.generators: set[ast.AST] = set()
         # Modules whose names were all imported (``from trl import *``).
-        self.stars: list[str] = []
+        self.stars: dict[str, None] = {}
         # Those of the files that have run, by their scope.
         self.stars_of: dict[int, tuple[str, ...]] = {}
         # The instance that methods which nothing calls are run on.

@@ -124,8 +124,7 @@ def _import_from(run: Interpreter, node: ast.ImportFrom) -> None:
         name = f"{module}.{alias.name}" if node.module else f"{module}{alias.name}"
         _note_import(run, node, alias, name)
         if alias.name == "*":
-            if module not in run.stars:
-                run.stars.append(module)
+            run.stars.setdefault(module)
         else:
             run.bind(alias.asname or alias.name, Symbol(name), node)
 

@@ -11,11 +11,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 # Large enough that sending costs nothing, small enough that the last ones end together.
 _CHUNK = 8
+_CHUNKS = 50
 _DIED = "could not be checked: the process that did so died (out of memory?)"
 
 Item = TypeVar("Item")
@@ -34,19 +35,35 @@ def in_processes(
     processes: int,
     lost: Callable[[Item, str], Result],
 ) -> Iterator[Result]:
-    """The results of chunks of ``items``, in their order; all items are taken before the first.
+    """The results of chunks of ``items``, in their order.
+
+    A worker remembers the files of the projects that it sees, and ends after some hundreds.
 
     make: called in each process, gives what it does with a chunk.
     lost: the result for an item whose process died, with a message that says so.
     """
+    remaining = iter(items)
+    while first := list(islice(remaining, _CHUNK)):
+        yield from _of_pool(make, chain(first, remaining), processes, lost)
+
+
+def _of_pool(
+    make: Callable[[], Work[Item, Result]],
+    items: Iterator[Item],
+    processes: int,
+    lost: Callable[[Item, str], Result],
+) -> Iterator[Result]:
+    """The results of as many items as workers see before others take their place."""
     others = set(multiprocessing.active_children())
     pool = _executor(processes, make)
     done = False
     try:
-        remaining = iter(items)
         futures = []
-        while chunk := list(islice(remaining, _CHUNK)):
+        for _ in range(processes * _CHUNKS):
+            chunk = list(islice(items, _CHUNK))
             futures.append((chunk, _submitted(pool, chunk)))
+            if len(chunk) < _CHUNK:
+                break
         for chunk, future in futures:
             try:
                 if future is None:

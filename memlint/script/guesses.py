@@ -52,7 +52,10 @@ def matches(script: Called, pattern: re.Pattern[str]) -> bool:
 
     The guess: what people write of their GPU is true (``# a T4``).
     """
-    return any(pattern.search(text) for text in (script.source.text, *script._run.texts))
+    if pattern not in script.answers:
+        texts = (script.source.text, *script._run.texts)
+        script.answers[pattern] = any(map(pattern.search, texts))
+    return bool(script.answers[pattern])
 
 
 def may_be_refused(script: Called, node: Node, *words: str) -> bool:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from memlint.project.config import Settings
 from memlint.project.discover import Found
 from memlint.rule.registry import Choice
+from memlint.run import pool
 from memlint.run.cache import (
     FOLDER,
     INSTALLATIONS,
@@ -156,6 +158,20 @@ def test_whoever_is_interrupted_leaves_no_process_behind() -> None:
         check=False,
     )
     assert done.stdout.split() == ["0", "True"], done.stderr
+
+
+def _pid_of_each() -> Callable[[Sequence[int]], list[tuple[int, int]]]:
+    return lambda chunk: [(number, os.getpid()) for number in chunk]
+
+
+def test_workers_end_before_they_remember_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_CHUNKS", 2)
+    monkeypatch.setattr(pool, "_CHUNK", 3)
+    for count in (0, 5, 12, 31):
+        done = list(pool.in_processes(_pid_of_each, range(count), 2, lambda *_: (-1, 0)))
+        assert [number for number, _ in done] == list(range(count))
+    first = {pid for number, pid in done if number < 12}
+    assert not first & {pid for number, pid in done if number >= 12}
 
 
 def test_unreadable_file_among_others() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from unittest.mock import Mock
 
 import pytest
 
-from memlint.script.guesses import is_held_out_name, may_ask_for_a_version, may_use
+from memlint.script.guesses import is_held_out_name, matches, may_ask_for_a_version, may_use
 from tests.memlint.script.scripts import read
 from tests.rules.fixing import found
 
@@ -68,6 +69,13 @@ def test_names_of_held_out_data(name: str) -> None:
 )
 def test_words_within_other_words_mean_nothing(name: str) -> None:
     assert not is_held_out_name(name)
+
+
+def test_a_pattern_is_looked_for_once() -> None:
+    """Each finding may ask, and all texts of a long notebook are read for it."""
+    script, pattern = read(LOOP), Mock(**{"search.return_value": None})
+    assert not any(matches(script, pattern) for _ in range(3))
+    assert pattern.search.call_count == 1 + len(script._run.texts)
 
 
 MAPPED = """
