@@ -209,7 +209,7 @@ def _tiled(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Valu
     """
     rows, columns = min(head.tokens, TILE_TOKENS), min(head.vocabulary, TILE_VOCABULARY)
     part = columns * head.hidden * work.compute * (weight.stored > work.compute)
-    tile = rows * columns * work.compute + part
+    tile = rows * TILE_VOCABULARY * work.compute + part  # as wide for fewer words
     tile += rows * head.hidden * work.compute * (x.width > work.compute)
     matrix = head.vocabulary * head.hidden
     gradients = 4 * head.tokens * head.hidden

@@ -182,6 +182,19 @@ def test_liger_and_trls_tiles_hold_no_logits() -> None:
         assert phase(lean, "loss") < 0.6 * phase(full, "loss")
 
 
+def test_a_tile_of_trls_loss_is_as_wide_for_fewer_words() -> None:
+    """TRL makes it before it looks at the vocabulary."""
+    settings = {"micro_batch": 2, "seq_len": 1024, "loss": "chunked", "trainer": "trl.SFTTrainer"}
+    config = {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512,
+              "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 8000}  # fmt: skip
+    loss = next(
+        each
+        for each in estimate({"model": {"config": config}, **settings, "versions": {}}).phases
+        if each.name == "loss"
+    )
+    assert loss.bytes_by_kind["temporaries"] >= 2 * 1024 * 32768 * 2
+
+
 def test_json_has_the_keys_that_tools_read() -> None:
     result = estimate({"model": "gpt2", "micro_batch": 1, "seq_len": 128, "gpu": "t4"}).to_json()
     for name in ("allocated", "reserved", "nvidia_smi"):
