@@ -9,13 +9,13 @@ anywhere. Torch's CPU build traces no fake of device "cuda" through autograd: fa
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor
+from torch._guards import active_fake_mode
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -25,6 +25,7 @@ from memlint.proof.watching import line_in
 
 _MOST_KNOWN = 1 << 22  # elements of a twin
 _MOST_FLOATS = 1 << 12
+_HALF = (torch.bfloat16, torch.float16)
 _aten = torch.ops.aten
 _READS = (_aten._local_scalar_dense.default, _aten.item.default)
 # What CUDA's autocast computes in float32 and the CPU's does not.
@@ -37,7 +38,7 @@ _IN_FLOAT32 = frozenset(
 
 class FakeGpu(FakeTensorMode):
     """The fakes. folder: the script's, whose lines are named. assumed: gets what is taken for a
-    number, with its line."""
+    number, with its line. makes_all, to_host: what is made is a fake, and waits on the host."""
 
     def __init__(self, folder: str, assumed: list[str]) -> None:
         super().__init__(allow_non_fake_inputs=True)
@@ -45,36 +46,37 @@ class FakeGpu(FakeTensorMode):
         self._assumed = assumed
         self.on_host: Any = WeakIdKeyDictionary()
         self._twins: Any = WeakIdKeyDictionary()
-        self._loading = self._inside = 0
+        self.storages: dict[int, Tensor] = {}  # of the file that is read
+        self.makes_all = self.to_host = False
+        self._inside = 0
 
-    @contextlib.contextmanager
-    def loading(self) -> Iterator[None]:
-        """Make everything a fake."""
-        self._loading += 1
-        try:
-            yield
-        finally:
-            self._loading -= 1
+    def is_elsewhere(self, value: Tensor) -> bool:
+        """True of what takes no memory of the GPU."""
+        is_fake = isinstance(value, FakeTensor)
+        return not is_fake or self.to_host or value.untyped_storage() in self.on_host
 
-    def put(self, value: Tensor) -> Tensor:
-        """Return a tensor of the host as a fake on the GPU."""
-        if isinstance(value, FakeTensor):
+    def put(self, value: Any) -> Any:
+        """Return a tensor of the host as a fake on the GPU, and what is none as it is."""
+        if isinstance(value, FakeTensor) or not isinstance(value, Tensor):
             return value
         fake = self.from_tensor(value.detach(), static_shapes=True)
         if _is_small(value):
             self._twins[fake] = value.detach().clone()
         return fake.requires_grad_(value.requires_grad and value.is_leaf)
 
-    def fetch(self, value: Tensor) -> Tensor:
-        """Return a fake as it comes to the host."""
+    def fetch(self, value: Any) -> Any:
+        """Return a fake as it comes to the host, and what is none as it is."""
+        if not isinstance(value, FakeTensor):
+            return value
         twin = self._twins.get(value)
         if twin is not None:
             return torch.clone(twin)
         if value.numel() <= _MOST_KNOWN:
             self._assume("values that come to the host are 1")
             return torch.ones((), dtype=value.dtype).expand(value.shape).clone()
-        moved = value.detach().clone()
-        self.on_host[moved] = True
+        with mock.patch.object(self, "to_host", True):
+            moved = value.detach().clone()
+        self.on_host[moved.untyped_storage()] = True
         return moved
 
     def read(self, value: Tensor) -> Any:
@@ -94,16 +96,15 @@ class FakeGpu(FakeTensorMode):
         kwargs = kwargs or {}
         # What a backward pass makes is on the GPU, where its gradients are.
         made = "device" in kwargs and torch._C._current_graph_task_id() != -1
-        if not (made or self._loading or self._inside or _has_fake((args, kwargs))):
+        has_fake = any(isinstance(each, FakeTensor) for each in tree_leaves((args, kwargs)))
+        if not (made or self.makes_all or self._inside or has_fake):
             return func(*args, **kwargs)
         if func in _READS:
             return self.read(args[0])
         changed = args[0] if func._schema.is_mutable and "out" not in kwargs else None
         if isinstance(changed, Tensor) and not isinstance(changed, FakeTensor):
             return changed  # a tensor of the host keeps its values
-        args, kwargs = tree_map(
-            lambda each: self.put(each) if isinstance(each, Tensor) else each, (args, kwargs)
-        )
+        args, kwargs = tree_map(self.put, (args, kwargs))
         return self._on_gpu(func, types, args, kwargs)
 
     def _on_gpu(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -143,7 +144,8 @@ class FakeGpu(FakeTensorMode):
         given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, FakeTensor)]
         if any(each not in self._twins for each in given):
             return None
-        if not given and not _small_factory(args, kwargs):
+        sizes = [max(abs(each), 1) for each in tree_leaves(args) if isinstance(each, int)]
+        if not given and math.prod(sizes) > _MOST_KNOWN:
             return None
 
         def twin(each: Any) -> Any:
@@ -174,18 +176,9 @@ class FakeGpu(FakeTensorMode):
                 )
 
 
-def _has_fake(tree: Any) -> bool:
-    return any(isinstance(each, FakeTensor) for each in tree_leaves(tree))
-
-
 def _is_small(value: Tensor) -> bool:
     most = _MOST_FLOATS if value.is_floating_point() else _MOST_KNOWN
     return value.numel() <= most and value.layout == torch.strided
-
-
-def _small_factory(args: Any, kwargs: Any) -> bool:
-    numbers = (max(abs(each), 1) for each in tree_leaves(args) if isinstance(each, int))
-    return math.prod(numbers) <= _MOST_KNOWN
 
 
 def _usual(func: Any, args: Any) -> int:
@@ -225,19 +218,20 @@ class GpuCalls(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if isinstance(first, Tensor):
             if name in ("cuda", "pin_memory"):
-                return self._gpu.put(first) if name == "cuda" else first
+                return self._to(Tensor.to, (first, "cuda"), {}) if name == "cuda" else first
             special = getattr(self, f"_{name}", None)
             if special is not None:
                 return special(func, args, kwargs)
             if name in _IN_FLOAT32 and torch.is_autocast_enabled("cpu"):
-                args = tuple(_widened(each) for each in args)
+                args = tuple(
+                    each.float() if getattr(each, "dtype", None) in _HALF else each for each in args
+                )
                 with torch.autocast("cpu", enabled=False):
                     return func(*args, **kwargs)
         elif _is_gpu(kwargs.get("device")) or isinstance(kwargs.get("device"), torch.device):
             kwargs["device"] = "cpu"
-            with self._gpu.loading():
-                made = func(*args, **kwargs)
-            return self._gpu.put(made) if isinstance(made, Tensor) else made
+            with mock.patch.object(self._gpu, "makes_all", True):
+                return self._gpu.put(func(*args, **kwargs))
         return func(*args, **kwargs)
 
     def _to(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -249,11 +243,12 @@ class GpuCalls(TorchFunctionMode):
         if _is_gpu(kwargs.get("device")):
             kwargs["device"] = torch.device("cpu")
         kept = self._gpu.put(args[0]) if moves else args[0]
+        if moves and self._gpu.is_elsewhere(kept):
+            kept = kept.clone()
         return func(kept, *rest, **kwargs)
 
     def _cpu(self, func: Any, args: Any, kwargs: Any) -> Any:
-        value = args[0]
-        return self._gpu.fetch(value) if isinstance(value, FakeTensor) else value
+        return self._gpu.fetch(args[0])
 
     def _numpy(self, func: Any, args: Any, kwargs: Any) -> Any:
         value = self._cpu(func, args, kwargs)
@@ -290,12 +285,40 @@ class GpuCalls(TorchFunctionMode):
             return torch._scaled_dot_product_attention_math(*parts, **options)[0]
 
 
+def keep_files(gpu: FakeGpu) -> None:
+    """Let torch's files hold fakes: how large each storage is, and what is seen of it."""
+    real_load = torch.load
+
+    def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+        to_host = map_location == "cpu" or callable(map_location)
+        with (
+            # It would leave numbers out where it sees a mode of fakes.
+            mock.patch.object(torch._guards, "detect_fake_mode", return_value=None),
+            mock.patch.object(gpu, "storages", {}),
+            torch._C.DisableTorchFunction(),
+        ):
+            read = real_load(f, "cpu", *args, **kwargs)
+        return read if map_location is None else tree_map(gpu.fetch if to_host else gpu.put, read)
+
+    def reduce(fake: Any, protocol: Any) -> Any:
+        storage = fake.untyped_storage()
+        view = tuple(fake.shape), fake.stride(), fake.storage_offset()
+        return _loaded, (storage._cdata, storage.nbytes(), fake.dtype, view, fake.requires_grad)
+
+    torch.load = load
+    FakeTensor.__reduce_ex__ = reduce
+    torch.serialization.add_safe_globals([_loaded])
+
+
+def _loaded(key: int, size: int, dtype: torch.dtype, view: Any, requires_grad: bool) -> Tensor:
+    """Return a fake as it was saved; those of one storage share one again."""
+    gpu: Any = active_fake_mode()
+    with mock.patch.object(gpu, "makes_all", True):
+        if key not in gpu.storages:
+            gpu.storages[key] = torch.empty(size, dtype=torch.uint8)
+        made: Tensor = gpu.storages[key].view(dtype).as_strided(*view).detach()
+    return made.requires_grad_(requires_grad)
+
+
 def _is_gpu(device: Any) -> bool:
-    if isinstance(device, bool):
-        return False
-    return str(device).startswith(("cuda", "mps")) or isinstance(device, int)
-
-
-def _widened(value: Any) -> Any:
-    half = isinstance(value, Tensor) and value.dtype in (torch.bfloat16, torch.float16)
-    return value.float() if half else value
+    return str(device).startswith(("cuda", "mps")) or type(device) is int

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
+
+import torch
 
 from memlint.api.knowledge.model_types import model_type
 from memlint.proof.stand_ins import sample_rows
@@ -58,7 +61,6 @@ def _read_masks() -> None:
 
 
 def _load_models(gpu: FakeGpu, assumed: list[str]) -> None:
-    import torch
     import transformers
 
     def config_of(name: str, loader: str, config_class: Any) -> Any:
@@ -82,14 +84,13 @@ def _load_models(gpu: FakeGpu, assumed: list[str]) -> None:
             wanted = getattr(config, "dtype", None)
         if isinstance(wanted, str):
             wanted = getattr(torch, wanted)
-        with gpu.loading():
+        with mock.patch.object(gpu, "makes_all", True):
             return make(config, dtype=wanted or torch.float32)
 
     replace_loaders(config_of, build, is_tiny=False)
 
 
 def _generate_nothing(assumed: list[str]) -> None:
-    import torch
     import transformers
 
     def generate(self: Any, inputs: Any = None, *args: Any, **kw: Any) -> Any:

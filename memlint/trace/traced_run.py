@@ -53,7 +53,6 @@ def _with_real_tensors(
 def _under_fakes(job: dict[str, Any], folder: str, assumed: list[str]) -> tuple[str, Any, Any]:
     os.environ |= stand_ins.OFFLINE
     from memlint_runtime.fake_memory import _convertible_fakes
-    from torch._subclasses.fake_tensor import FakeTensor
 
     from memlint.trace.fake_gpu import FakeGpu, GpuCalls
     from memlint.trace.live_bytes import LiveBytes
@@ -72,10 +71,7 @@ def _under_fakes(job: dict[str, Any], folder: str, assumed: list[str]) -> tuple[
         with calls, gpu, _convertible_fakes():
             yield
 
-    def is_elsewhere(tensor: Any) -> bool:
-        return not isinstance(tensor, FakeTensor) or tensor in gpu.on_host
-
-    counted = LiveBytes(folder, "cpu", is_elsewhere=is_elsewhere)
+    counted = LiveBytes(folder, "cpu", is_elsewhere=gpu.is_elsewhere)
     return "traced under fake tensors, nothing allocated", counted, modes()
 
 
@@ -83,13 +79,14 @@ def _replace(gpu: Any, job: dict[str, Any], assumed: list[str]) -> None:
     """Replace GPU, models, tokenizers, data and hub."""
     import torch
 
-    from memlint.trace import full_models
+    from memlint.trace import fake_gpu, full_models
 
     _replace_cuda(gpu)
+    fake_gpu.keep_files(gpu)
     real_new = torch.nn.Parameter.__new__
 
     def new(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
-        kept = data if data is None or not torch.is_tensor(data) else gpu.put(data.detach())
+        kept = gpu.put(data.detach()) if torch.is_tensor(data) else data
         return real_new(cls, kept, requires_grad)
 
     torch.nn.Parameter.__new__ = new
@@ -130,9 +127,9 @@ def _replace_cuda(gpu: Any) -> None:
     import torch
 
     def asked_by_script() -> bool:
-        return sys._getframe(2).f_code.co_filename.startswith(gpu.folder)
+        return sys._getframe(1).f_code.co_filename.startswith(gpu.folder)
 
-    torch.cuda.is_available = lambda: asked_by_script()
+    torch.cuda.is_available = asked_by_script
     real_autocast = torch.autocast.__init__
 
     def autocast(self: Any, device_type: Any, dtype: Any = None, *a: Any, **k: Any) -> None:

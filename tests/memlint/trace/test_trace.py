@@ -430,3 +430,65 @@ def test_prompts_are_as_long_as_the_script_is_read(monkeypatch: pytest.MonkeyPat
     assert [len(row["text"].split()) for row in sample_rows.rows("text", 3)] == [100] * 3
     assert [len(row["prompt"].split()) for row in sample_rows.rows("prompt", 3)] == [40] * 3
     assert len(sample_rows.rows("prompt-conversation", 1)[0]["prompt"][0]["content"].split()) == 40
+
+
+SAVED = (
+    NET.replace("words=1200", "words=40_000")
+    + """\
+import copy
+tied = nn.Linear(96, 40_000, bias=False).to(device)
+tied.weight = net.table.weight
+torch.save({"net": net.state_dict(), "tied": tied.state_dict(), "turn": torch.tensor(3)}, "kept.pt")
+kept = torch.load("kept.pt", WHERE)
+assert int(kept["turn"]) == 3
+net.load_state_dict(kept["net"])
+again = copy.deepcopy(net)
+del again
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+for turn in range(9):
+    net(torch.randint(0, 1200, (4, 8), device=device)).logsumexp(-1).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+)
+
+
+@pytest.mark.parametrize(("where", "times"), [("device", 3), ("None", 3), ("'cpu'", 2)])
+def test_what_is_saved_and_loaded_takes_its_memory(
+    where: str, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once on the GPU, with what it shares; nothing of it where it stays on the host."""
+    monkeypatch.chdir(tmp_path)
+    told = traced(tmp_path, SAVED.replace("WHERE", where))
+    assert (told.error, told.steps) == ("", 2)
+    last = {phase.name: phase.total for phase in told.phases}["optimizer step"]
+    weights = 4 * (40_000 * 96 * 2 + 40_000)
+    assert last == pytest.approx(times * weights, rel=0.05)
+
+
+def test_a_whole_model_is_saved_and_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = OWN_OPTIMIZER.replace(
+        "optimizer = ",
+        "torch.save(net, 'net.pt')\nnet = torch.load('net.pt', weights_only=False)\noptimizer = ",
+    )
+    told, plain = traced(tmp_path, text), traced(tmp_path, OWN_OPTIMIZER)
+    assert (told.error, told.steps) == ("", 2)
+    assert told.peak.total == pytest.approx(plain.peak.total, rel=0.001)
+
+
+def test_what_waits_on_the_host_takes_no_memory_until_it_is_back(tmp_path: Path) -> None:
+    text = NET.replace("words=1200", "words=60_000") + (
+        "held = torch.ones(60_000, 100, device=device).cpu()\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)\n"
+        "for turn in range(9):\n"
+        "    COME\n"
+        "    net(torch.randint(0, 99, (2, 2), device=device)).sum().backward()\n"
+        "    optimizer.step()\n"
+        "    optimizer.zero_grad()\n"
+    )
+    sizes = [
+        traced(tmp_path, text.replace("COME", come)).peak.total
+        for come in ("pass", "back = held.to(device)", "back = held.cuda()")
+    ]
+    assert [size - sizes[0] for size in sizes[1:]] == [60_000 * 100 * 4] * 2
