@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 from unittest import mock
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from memlint.api.knowledge.model_types import model_type
 from memlint.proof.stand_ins import sample_rows
@@ -98,6 +100,10 @@ def _generate_nothing(assumed: list[str]) -> None:
         options = kw.get("generation_config")
         new = kw.get("max_new_tokens") or getattr(options, "max_new_tokens", None) or 20
         assumed.append(f"completions of {new} tokens; the cache of generation is not counted")
-        return torch.cat([ids, ids.new_ones((len(ids), new))], 1)
+        # Trainers cut completions at the tokens that end or pad them.
+        settings, names = (options, self.generation_config, self.config), ("eos", "pad", "bos")
+        ends = [getattr(one, f"{name}_token_id", None) for one in settings for name in names]
+        word = next(token for token in count(3) if token not in tree_leaves(ends))
+        return torch.cat([ids, ids.new_full((len(ids), new), word)], 1)
 
     transformers.GenerationMixin.generate = generate

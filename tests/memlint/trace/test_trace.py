@@ -492,3 +492,25 @@ def test_what_waits_on_the_host_takes_no_memory_until_it_is_back(tmp_path: Path)
         for come in ("pass", "back = held.to(device)", "back = held.cuda()")
     ]
     assert [size - sizes[0] for size in sizes[1:]] == [60_000 * 100 * 4] * 2
+
+
+def test_completions_are_as_long_as_they_may_be(tmp_path: Path) -> None:
+    """A token that ends them would have trainers cut them after the first."""
+    text = (
+        "import torch\n"
+        "from transformers import AutoModelForCausalLM, LlamaConfig\n"
+        "small = LlamaConfig(hidden_size=32, intermediate_size=64, num_hidden_layers=1,\n"
+        "    num_attention_heads=2, vocab_size=2000, pad_token_id=4, eos_token_id=[1, 3],\n"
+        "    bos_token_id=5)\n"
+        "model = AutoModelForCausalLM.from_config(small).cuda()\n"
+        "options = type(model.generation_config)(max_new_tokens=8, eos_token_id=6)\n"
+        "made = model.generate(torch.full((2, 4), 9).cuda(), generation_config=options)\n"
+        "assert made.shape == (2, 12)\n"
+        "assert set(made[:, 4:].flatten().tolist()).isdisjoint(range(7))\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)\n"
+        "for turn in range(2):\n"
+        "    model(input_ids=made, labels=made).loss.backward()\n"
+        "    optimizer.step()\n"
+    )
+    told = traced(tmp_path, text)
+    assert (told.error, told.steps) == ("", 2)
