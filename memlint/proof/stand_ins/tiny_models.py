@@ -136,8 +136,9 @@ def replace_loaders(
     def load(make: Any, name: Any, loader: str, config_class: Any, kw: dict[str, Any]) -> Any:
         name = str(kw.pop("pretrained_model_name_or_path", name))
         config = None if is_tiny else kw.get("config")
-        if config is None and config_class is None and Path(name, "config.json").is_file():
-            config = real_config(name)
+        is_read = Path(name, "config.json").is_file() and (config_class is None or not is_tiny)
+        if config is None and is_read:
+            config = (real_config if config_class is None else config_class.from_pretrained)(name)
         config = config or config_of(name, loader, config_class)
         for key in kw:
             if key not in known and not hasattr(config, key):

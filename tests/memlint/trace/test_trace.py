@@ -514,3 +514,24 @@ def test_completions_are_as_long_as_they_may_be(tmp_path: Path) -> None:
     )
     told = traced(tmp_path, text)
     assert (told.error, told.steps) == ("", 2)
+
+
+def test_a_saved_model_has_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its own class, too, as trainers load a reference model."""
+    monkeypatch.chdir(tmp_path)
+    text = (
+        "import torch\n"
+        "from transformers import LlamaConfig, LlamaForCausalLM\n"
+        "small = LlamaConfig(hidden_size=32, intermediate_size=64, num_hidden_layers=1,\n"
+        "    num_attention_heads=2, vocab_size=2000)\n"
+        "small.save_pretrained('start')\n"
+        "model = LlamaForCausalLM.from_pretrained('start').cuda()\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)\n"
+        "ids = torch.ones(1, 8).long().cuda()\n"
+        "for turn in range(2):\n"
+        "    model(input_ids=ids, labels=ids).loss.backward()\n"
+        "    optimizer.step()\n"
+    )
+    told = traced(tmp_path, text)
+    assert (told.error, told.steps) == ("", 2)
+    assert told.peak.total < 4 * 2**20
