@@ -568,7 +568,7 @@ def test_a_recipe_is_made_to_fit(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     # One row at once: fewer are none.
-    alone = TORCHTUNE.replace("batch_size: 5", "batch_size: 1").replace("1280", "6400")
+    alone = TORCHTUNE.replace("batch_size: 5", "batch_size: 1").replace("1280", "5632")
     write(tmp_path, own__yaml=alone)
     assert run(["estimate", "own.yaml", "--gpu", "rtx3060-12gb", "--fit"]) == 0
     said = capsys.readouterr().out
