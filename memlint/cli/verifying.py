@@ -120,7 +120,7 @@ def _of_script(
     script: str, job: Job, fixing: _Fixing, tiny: bool, columns: str | None
 ) -> tuple[str, Job, Job]:
     """Return what is shown of a script's run, the run, and the run of its fixed version."""
-    if not script.endswith(".py"):
+    if not script.endswith((".py", ".ipynb")):
         raise Usage(f"{script}: give a Python script that trains, or a command with --recipe")
     text, fixed = fixing.texts(script)
     rows = {"*": columns or sample_columns(text)} if tiny else None

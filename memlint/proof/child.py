@@ -24,8 +24,17 @@ from typing import Any, NoReturn
 from memlint.proof import stand_ins
 from memlint.proof.overlay import Overlay
 from memlint.proof.stand_ins.cpu_only import keep_from_hub
+from memlint.proof.stand_ins.missing_packages import Anything
 from memlint.proof.watching import Watch
 
+# What a user can do, by what a script stops with.
+_ADVICE = {
+    "SystemExit": "its arguments follow `--`",
+    "FileNotFoundError": "put it there, or name another after `--`",
+    "KeyError": "with --tiny, --columns says which columns the data has",
+    "ModuleNotFoundError": "install it, or verify the script where it trains",
+    "ImportError": "verify it with the releases that it is written for",
+}
 _RANK = int(os.environ.get("RANK", 0))
 
 
@@ -42,7 +51,7 @@ def carry_out(path: str, run: Callable[[dict[str, Any], dict[str, Any]], None]) 
         run(job, told)
     except SystemExit as asked:
         if asked.code not in (None, 0):
-            told["error"] = f"SystemExit: {asked.code}"
+            told["error"] = _said(asked, job["copy"])
     except BaseException as error:
         traceback.print_exception(error)
         told["error"] = _said(error, job["copy"])
@@ -104,7 +113,8 @@ def execute(text: str, module: str = "") -> None:
     package = module.rpartition(".")[0] or None
     vars(main_module).update(__file__=sys.argv[0], __builtins__=__builtins__, __package__=package)
     sys.modules["__main__"] = main_module
-    exec(compile(text, sys.argv[0], "exec"), vars(main_module))
+    # Not with the features that this module takes from the future.
+    exec(compile(text, sys.argv[0], "exec", dont_inherit=True), vars(main_module))
 
 
 def _compared(job: dict[str, Any], told: dict[str, Any]) -> None:
@@ -138,7 +148,10 @@ def _said(error: BaseException, folder: str) -> str:
         beside = "" if inside[-1].filename == sys.argv[0] else f"{name}, "
         where = f" ({beside}line {inside[-1].lineno})"
     text = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"{text[:400]}{where}"
+    text = f"{text.replace(os.path.join(folder, ''), '')[:400]}{where}"
+    said = [text, *filter(None, [_ADVICE.get(type(error).__name__)])]
+    mocks = [name for name, one in sys.modules.items() if type(one) is Anything and "." not in name]
+    return "; ".join(said + ["not installed, so mocks here: " + ", ".join(mocks)] * bool(mocks))
 
 
 if __name__ == "__main__":

@@ -12,16 +12,15 @@ import glob
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from memlint.engine.nodes import holder_of_item, key_of, last_name, literal_of, walk
-from memlint.engine.values import FunctionNode
 from memlint.source.bounded import read_regular
 from memlint.source.parsing import parse_python
 from memlint.source.record import NamedTuple
@@ -33,6 +32,11 @@ _LEAST = 1e-6
 # Where one rounding moves a script further than this, or it does not repeat itself, nothing can be
 # said of what a fix moves.
 _UNSTEADY = 0.02
+_TRIES = 12  # to learn which columns and files of data a script takes
+# What is said of columns that are not there, and of files.
+_LACKED = re.compile(r"KeyError: |.*[Cc]olumn.* (?:not (?:in|found) |doesn't exist)|.*'DataFrame' ")
+_NAMES = re.compile(r"'(?!DataFrame')(\w+)'|column names? (\w+)")
+_FILE = re.compile(r"FileNotFound.*?((?<![\w./-])\w[\w./-]*\.(?:jsonl?|[ct]sv|txt|parquet))\b")
 _MOST_BYTES = 10 << 20  # of what a run says of its steps
 _OF_LAUNCHERS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 _PATIENCE = 5.0  # seconds: a launcher ends its own processes in them
@@ -108,7 +112,7 @@ class Verified(NamedTuple):
     @property
     def verdict(self) -> str:
         """Return ``same``, ``moved``, ``stops``, ``no answer``: what the exit status follows."""
-        if self.before.error or not self.before.losses:
+        if self.before.error or not any((*self.before.losses, *self.before.norms)):
             return "no answer"
         if self.after.error or self.after.steps < self.before.steps:
             return "stops"
@@ -123,12 +127,31 @@ def verify(before: Job, after: Job) -> Verified:
     """Run ``before``, and ``after``, which is the same but for what is fixed. Leaves nothing
     behind."""
     with tempfile.TemporaryDirectory(prefix="memlint-verify-") as scratch:
-        first = _run(before, os.path.join(scratch, "before"))
+        for number in range(_TRIES):
+            first = _run(before, os.path.join(scratch, f"before-{number}"))
+            data = _learned(first.error, before.tiny)
+            third = Run() if data else _run(after, os.path.join(scratch, f"after-{number}"))
+            data = data or _learned(third.error, before.tiny)
+            if data is None:
+                break
+            before, after = before._replace(tiny=data), after._replace(tiny=data)
         second = Run()  # nothing to measure noise by
         if not first.error:
             second = _run(before, os.path.join(scratch, "nudged"), nudge=True)
-        third = _run(after, os.path.join(scratch, "after"))
     return Verified(first, second, third, _distance(first, second), _distance(first, third))
+
+
+def _learned(error: str, data: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """Return the made data with the columns or the file that a run stopped for; None for none."""
+    if data is None:
+        return None
+    had = {each.partition(":")[0] for each in data["*"].split(",")}
+    names = _NAMES.findall(re.split(r"\. Current|, dtype| \(", error)[0])
+    words = [one or other for one, other in names if _LACKED.match(error)]
+    if new := [f"{word}:{_COLUMNS.get(word, 'text')}" for word in words if word not in had]:
+        return dict.fromkeys(data, ",".join([data["*"], *new]))
+    file = _FILE.match(error)
+    return {**data, file[1]: data["*"]} if file and file[1] not in data else None
 
 
 def _distance(one: Run, other: Run) -> float:
@@ -236,15 +259,18 @@ def _tail(path: str, most: int = 2000) -> str:
         return file.read().decode("utf-8", "replace")
 
 
-# Columns of public data sets, and what they hold where that is not text.
-_COLUMNS = {
-    "question": "", "answer": "number", "instruction": "", "input": "", "output": "",
-    "response": "", "context": "", "query": "", "article": "", "highlights": "", "summary": "",
-    "document": "", "dialogue": "", "title": "", "content": "", "source": "", "target": "",
-    "conversations": "conversations", "messages": "messages", "label": "int", "text": "",
-    "prompt": "", "completion": "", "score": "float", "reward": "float",
+# Columns of public data sets, and what they hold.
+_TEXTS = (
+    "question", "instruction", "input", "output", "response", "context", "query", "article",
+    "highlights", "summary", "document", "dialogue", "title", "content", "source", "target", "text",
+    "prompt", "completion",
+)  # fmt: skip
+_COLUMNS = dict.fromkeys(_TEXTS, "text") | {
+    "answer": "number", "label": "int", "score": "float", "reward": "float",
+    "conversations": "conversations", "messages": "messages",
 }  # fmt: skip
 _TOKENIZED = frozenset({"input_ids", "attention_mask", "token_type_ids", "labels", "pixel_values"})
+_SETTINGS = frozenset({"args", "cfg", "config", "kwargs", "logs", "metrics", "options", "params"})
 _BY_TRAINER = {
     "DPO": "preference", "CPO": "preference", "ORPO": "preference", "Reward": "preference",
     "KTO": "kto", "GRPO": "prompt", "RLOO": "prompt", "OnlineDPO": "prompt", "PPO": "prompt",
@@ -252,32 +278,22 @@ _BY_TRAINER = {
 }  # fmt: skip
 
 
-def _read_columns(text: str) -> Iterator[str]:
-    """Yield the keys that functions read of their parameters (``row["quote"]``), but of settings,
-    and but those that a tokenizer makes."""
-    for function in walk([parse_python(text)]):
-        if isinstance(function, FunctionNode):
-            parameters = {each.arg for each in function.args.args} - {"args", "cfg", "config"}
-            for node in walk([function]):
-                key = key_of(node)
-                held = key is not None and last_name(holder_of_item(node)) in parameters
-                name = literal_of(key) if held else None
-                if isinstance(name, str) and name not in _TOKENIZED:
-                    yield name
-
-
 def sample_columns(text: str) -> str:
-    """Return the rows that a script is likely to take: the columns that its functions read of what
-    they are given, else those that it names, else by its trainer.
-
-    In the words of ``memlint.proof.stand_ins.sample_rows``.
+    """Return the rows that a script is likely to take: the columns that its functions read of their
+    parameters (``row["quote"]``), and loops of what they go through, but of settings, and but those
+    that a tokenizer makes; else those that it names, else by its trainer. As ``sample_rows`` says.
     """
-    named = [name for name in _COLUMNS if f'"{name}"' in text or f"'{name}'" in text]
-    named = list(dict.fromkeys(_read_columns(text))) or named
+    parse_python(text)  # whose errors are told before anything runs
+    heads = re.findall(r"\b(?:def \w+|lambda)\b([^):]*)|\bfor ([\w, ]{1,60}) in\b", text)
+    holders = {*re.findall(r"\w+", " ".join(map(" ".join, heads)))} - _SETTINGS
+    read = re.findall(r"\b(\w+)(?:\.get\(|\[)[\"'](\w+)[\"']", text)
+    named = [name for holder, name in read if holder in holders and name not in _TOKENIZED]
+    quoted = dict.fromkeys(re.findall(r"[\"'](\w+)[\"']", text))
+    named = [*dict.fromkeys(named)] or [name for name in quoted if name in _COLUMNS]
     if named == ["text"] and "ForSequenceClassification" in text:
         return "classes"
-    if named and not any(f"{quote}chosen{quote}" in text for quote in "\"'"):
-        return ",".join(f"{name}:{_COLUMNS.get(name, '') or 'text'}" for name in named)
+    if named and "chosen" not in quoted:
+        return ",".join(f"{name}:{_COLUMNS.get(name, 'text')}" for name in named)
     for word, rows in _BY_TRAINER.items():
         if f"{word}Trainer" in text or f"For{word}" in text:
             return rows

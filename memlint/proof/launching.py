@@ -31,14 +31,13 @@ _PROGRAMS = {
     "trl": ("trl/scripts/{}.py", "accelerate"), "axolotl": ("axolotl/cli/train.py", "accelerate"),
     "tune": ("recipes/{}.py", "torchrun"), "llamafactory": ("llamafactory/launcher.py", "torchrun"),
 }  # fmt: skip
-_COUNTS = {"accelerate": "--num_processes", "torchrun": "--nproc_per_node"}
 _RUN = (
     "python, torchrun, accelerate launch, deepspeed, trl, tune run, axolotl train and "
     "llamafactory-cli train are run"
 )
 _PORTS = ("--main_process_port", "--master", "--rdzv", "--nnodes", "--standalone")
 _GPUS = ("/dev/nvidiactl", "/dev/kfd")
-_ON_CPU = {True: {"ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": ""}, False: {}}
+_ON_CPU = {"ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": ""}
 
 
 class LaunchError(ValueError):
@@ -113,7 +112,7 @@ def _as_run(source: Source, command: Command, on_cpu: bool, job: Job) -> Job:
         arguments=_arguments(source, command),
         module=_module(command, command.target.text or ""),
         launcher=(sys.executable, *start, *options, "--module" if program == "deepspeed" else "-m"),
-        environment=said | _ON_CPU[on_cpu],
+        environment=said | (_ON_CPU if on_cpu else {}),
     )
 
 
@@ -144,7 +143,7 @@ def _launcher(command: Command, words: list[str], processes: int) -> tuple[str, 
         own = 2 if program == "accelerate" else 1
         return program, words[words.index("-m") + 2 if by_python else own :]
     launcher = _PROGRAMS[command.starts][1]
-    options = [f"{_COUNTS[launcher]}={processes}"]
+    options = [f"--{'num_processes' if launcher == 'accelerate' else 'nproc_per_node'}={processes}"]
     if launcher == "torchrun":
         is_tune = program == "tune"
         options = words[words.index("run") + 1 :] if is_tune else options * (processes > 1)

@@ -9,6 +9,7 @@ own writers are guarded besides.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -141,17 +142,16 @@ class Overlay:
         """Watch the writers of torch and safetensors, which open files on their own."""
         import torch
 
-        torch.save = self._guarded(torch.save, 1)
-        try:
+        torch.save = self._guarded(torch.save)
+        with contextlib.suppress(ImportError):
             import safetensors.torch
-        except ImportError:
-            return
-        safetensors.torch.save_file = self._guarded(safetensors.torch.save_file, 1)
-        safetensors.torch.save_model = self._guarded(safetensors.torch.save_model, 1)
 
-    def _guarded(self, write: Callable[..., Any], position: int) -> Callable[..., Any]:
+            safetensors.torch.save_file = self._guarded(safetensors.torch.save_file)
+            safetensors.torch.save_model = self._guarded(safetensors.torch.save_model)
+
+    def _guarded(self, write: Callable[..., Any]) -> Callable[..., Any]:
         def guarded(*arguments: Any, **keywords: Any) -> Any:
-            path = arguments[position] if len(arguments) > position else None
+            path = arguments[1] if len(arguments) > 1 else None
             path = keywords.get("f", keywords.get("filename", path))
             if isinstance(path, str | bytes | os.PathLike):
                 self.before_change(path)

@@ -10,10 +10,12 @@ import sys
 import tempfile
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Never
 
 from memlint.proof import stand_ins
+from memlint.proof.stand_ins.tiny_models import build_model
 from tests.two_steps.jobs import Job
 from tests.two_steps.progress import Progress
 
@@ -59,8 +61,8 @@ def _run(job: Job, script: Path, checkout: Path, fp32: bool) -> dict[str, Any]:
     ended: dict[str, Any] = {"ok": True}
     try:
         stand_ins.install(
-            str(checkout), job.data, job.rows, fp32=fp32, exact=job.exact,
-            chat_template=job.chat_template,
+            str(checkout), job.data, job.rows, exact=job.exact, chat_template=job.chat_template,
+            build=_builder(exact=job.exact, fp32=fp32),
         )  # fmt: skip
         os.environ |= job.environment
         progress.watch()
@@ -73,6 +75,35 @@ def _run(job: Job, script: Path, checkout: Path, fp32: bool) -> dict[str, Any]:
     except BaseException as error:
         ended = _failure(error, str(script))
     return {**ended, **progress.seen()}
+
+
+def _builder(*, exact: bool, fp32: bool) -> Callable[[Any, Any, dict[str, Any]], Any]:
+    """Return what makes models, in fp32 whatever the script says, or really quantized."""
+    import torch
+    import transformers
+
+    real_load = transformers.PreTrainedModel.from_pretrained.__func__
+
+    def build(make: Any, config: Any, kw: dict[str, Any]) -> Any:
+        quantize = exact and kw.get("quantization_config") is not None
+        if quantize:
+            config.hidden_size, config.intermediate_size, config.head_dim = 64, 128, 16
+        dtype = "dtype" if "dtype" in kw else "torch_dtype"
+        is_bf16 = kw.get(dtype) in (torch.bfloat16, "bfloat16")
+        left_out = {"quantization_config"} if quantize else set()
+        left_out |= {dtype} if is_bf16 and fp32 else set()
+        model = build_model(make, config, {n: kw[n] for n in kw if n not in left_out})
+        return _quantized(model, real_load, kw) if quantize else model
+
+    return build
+
+
+def _quantized(made: Any, real_load: Any, kw: dict[str, Any]) -> Any:
+    """``made`` as bitsandbytes loads it from a file: its kernels for the CPU are real."""
+    with tempfile.TemporaryDirectory(prefix="memlint-verify-") as folder:
+        made.save_pretrained(folder)
+        options = {name: kw[name] for name in ("quantization_config", "dtype") if name in kw}
+        return real_load(type(made), folder, config=made.config, device_map="cpu", **options)
 
 
 def _failure(error: BaseException, script: str) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from memlint.proof.stand_ins.cpu_only import (
-    add_notebook_names,
+    answer_what_is_asked,
     move_to_cpu,
     replace_hub,
     replace_process_groups,
@@ -21,7 +22,7 @@ from memlint.proof.stand_ins.missing_packages import Missing
 from memlint.proof.stand_ins.sample_data import replace_data_sets
 from memlint.proof.stand_ins.short_trainers import shorten_trainers
 from memlint.proof.stand_ins.tiny_adapters import replace_adapters
-from memlint.proof.stand_ins.tiny_models import replace_models
+from memlint.proof.stand_ins.tiny_models import build_model, replace_models
 from memlint.proof.stand_ins.tiny_tokens import replace_tokenizers
 
 # No hub and no tracker: what a run must not write or ask.
@@ -45,19 +46,19 @@ def install(
     data: Mapping[str, str],
     rows: int = 16,
     *,
-    fp32: bool = False,
     exact: bool = False,
     chat_template: bool = True,
+    build: Callable[[Any, Any, dict[str, Any]], Any] = build_model,
 ) -> None:
     """Replace what scripts load.
 
     data: the shape of rows by data set name or file; ``*`` for all others. A name with a suffix is
-    a file that is written below the working directory. folder: that of the script's project. fp32:
-    load every model in fp32, whatever the script says. exact: batches, precision and optimizer stay
-    what the script says.
+    a file that is written below the working directory. folder: that of the script's project.
+    exact: batches, precision and optimizer stay what the script says. build: makes a model, of what
+    makes it, its configuration and the loader's keywords.
     """
     os.environ |= {**QUIET, **OFFLINE}
-    replace_models(fp32, quantize=exact)
+    replace_models(build)
     replace_tokenizers(has_chat_template=chat_template)
     replace_the_rest(folder, data, rows, exact=exact)
     move_to_cpu()
@@ -71,4 +72,4 @@ def replace_the_rest(folder: str, data: Mapping[str, str], rows: int, *, exact: 
     shorten_trainers(exact=exact)
     replace_hub()
     replace_process_groups()
-    add_notebook_names()
+    answer_what_is_asked()

@@ -1,7 +1,9 @@
-"""No hub, no GPU: what asks for them is answered or moved to the CPU."""
+"""No hub, no GPU, no command line: what asks for them is answered or moved to the CPU."""
 
 from __future__ import annotations
 
+import argparse
+import builtins
 import sys
 from typing import Any
 from unittest.mock import MagicMock
@@ -22,7 +24,6 @@ def keep_from_hub(*names: str) -> None:
 
 
 def replace_hub() -> None:
-    import datasets
     import peft
     import transformers
 
@@ -32,8 +33,6 @@ def replace_hub() -> None:
         transformers.PreTrainedModel,
         transformers.PreTrainedTokenizerBase,
         peft.PeftModel,
-        datasets.Dataset,
-        datasets.DatasetDict,
     ):
         cls.push_to_hub = lambda self, *a, **k: None
     transformers.set_seed(42)
@@ -97,8 +96,20 @@ def replace_process_groups() -> None:
     torch.cuda.set_device = lambda *a: None
 
 
-def add_notebook_names() -> None:
-    import builtins
-
+def answer_what_is_asked() -> None:
+    """Answer names of notebooks, and what a parser of options requires, but for recipes."""
     builtins.display = lambda *values, **keywords: None
     builtins.get_ipython = MagicMock
+    real_add = argparse._ActionsContainer.add_argument
+
+    def add(self: Any, *names: str, **kw: Any) -> Any:
+        name = "".join(names[-1:])
+        positional = not name.startswith("-") and "nargs" not in kw
+        if name and (kw.get("required") or positional) and "config" not in name:
+            file = f"sample.{'csv' if 'csv' in name else 'json'}"
+            first = next(iter(kw.get("choices") or ()), file)
+            kw |= {"nargs": "?"} if positional else {"required": False}
+            kw["default"] = {int: 1, float: 0.5}.get(kw.get("type"), first)
+        return real_add(self, *names, **kw)
+
+    argparse._ActionsContainer.add_argument = add

@@ -7,6 +7,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -14,11 +15,11 @@ from typing import Any, ClassVar
 from unittest.mock import MagicMock
 
 
-class _Anything(ModuleType):
+class Anything(ModuleType):
     """A module of which every attribute is a mock, classes that can be inherited from included."""
 
     __path__: ClassVar[list[str]] = []
-    __version__ = "1.0.0"
+    __version__ = "9.0.0"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
@@ -26,7 +27,7 @@ class _Anything(ModuleType):
         if self.__name__ == "modelscope" and name.startswith("Auto"):
             return getattr(importlib.import_module("transformers"), name)
         if name[0].isupper():
-            value: Any = type(name, (_Mock,), {})
+            value: Any = _MockClass(name, (_Mock,), {})
         else:
             value = _Mock(name=f"{self.__name__}.{name}")
         setattr(self, name, value)
@@ -44,11 +45,21 @@ class _Mock(MagicMock):
         return 0.5
 
 
+class _MockClass(type):
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return _Mock(name=name)
+
+    def __getitem__(cls, item: Any) -> Any:
+        return cls  # of a type with parameters
+
+
 class Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds stand-ins for packages that a script imports and that are not installed.
 
-    What it does without (an import that it guards by ``try``) and what is of its own project, in
-    ``folder``, stays missing; libraries see what is really installed.
+    What it does without (an import that it guards by ``try``) stays missing, modules of its own
+    project are found anywhere in ``folder``; libraries see what is really installed.
     """
 
     def __init__(self, folder: str) -> None:
@@ -56,24 +67,28 @@ class Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         top, _, inner = name.partition(".")
-        known = isinstance(sys.modules.get(top), _Anything)
-        if not known and (inner or not self._is_needed(top)):
+        known = isinstance(sys.modules.get(top), Anything)
+        if not known and (inner or not self._is_needed()):
             return None
+        near = sorted(Path(self._folder).rglob(f"{top}*"), key=lambda path: len(path.parts))
+        for each in () if known else near:
+            if each.name == f"{top}.py" or (each.name == top and any(each.rglob("*.py"))):
+                sys.path.append(str(each.parent))
+                return importlib.machinery.PathFinder.find_spec(name)
+        if top == "unsloth":
+            raise ModuleNotFoundError("unsloth is not installed, and needs a GPU: verify it there")
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
-    def _is_needed(self, top: str) -> bool:
-        frame = sys._getframe(2)
-        while "importlib" in frame.f_code.co_filename and frame.f_back is not None:
+    def _is_needed(self) -> bool:
+        frame: Any = sys._getframe(2)
+        while re.search("importlib|torch/utils/tensorboard", frame.f_code.co_filename):
             frame = frame.f_back
-        if not frame.f_code.co_filename.startswith(self._folder):
-            return False
-        guards: Any = dis.Bytecode(frame.f_code)
-        if any(each.start <= frame.f_lasti < each.end for each in guards.exception_entries):
-            return False
-        return not any(each.stem == top for each in Path(self._folder).rglob(f"{top}*"))
+        guards: Any = dis.Bytecode(frame.f_code).exception_entries
+        is_guarded = any(each.start <= frame.f_lasti < each.end for each in guards)
+        return frame.f_code.co_filename.startswith(self._folder) and not is_guarded
 
     def create_module(self, spec: Any) -> ModuleType:
-        return _Anything(spec.name)
+        return Anything(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         pass

@@ -2,61 +2,63 @@
 
 from __future__ import annotations
 
-import json
+import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from memlint.proof.stand_ins.sample_rows import rows, text
+from memlint.proof.stand_ins.sample_rows import rows
+
+_SPLITS = ("train", "test", "validation")
+# How pandas writes a file, by its suffix.
+_WRITERS: dict[str, tuple[str, dict[str, Any]]] = {
+    ".json": ("to_json", {"orient": "records"}), ".csv": ("to_csv", {"index": False}),
+    ".jsonl": ("to_json", {"orient": "records", "lines": True}), ".parquet": ("to_parquet", {}),
+    ".tsv": ("to_csv", {"index": False, "sep": "\t"}),
+    ".txt": ("to_csv", {"index": False, "header": False}),
+}  # fmt: skip
 
 
 def replace_data_sets(data: dict[str, str], count: int) -> None:
     import datasets
 
     for name, kind in data.items():
-        suffix = Path(name).suffix
-        if suffix in (".json", ".jsonl", ".csv", ".txt", ".parquet"):
+        if Path(name).suffix in _WRITERS:
             _write(Path(name), rows(kind, count))
+    if not hasattr(datasets, "load_dataset"):
+        return  # a module of the project has the library's name
 
-    def kind_of(name: str) -> str:
-        return data.get(name) or data.get(name.rpartition("/")[2]) or data.get("*", "text")
-
-    def made(name: str, split: Any) -> Any:
-        one = datasets.Dataset.from_list(rows(kind_of(name), count))
+    def made(name: str, split: Any, splits: Iterable[str] = _SPLITS) -> Any:
+        kind = data.get(name) or data.get(name.rpartition("/")[2]) or data.get("*", "text")
+        one = datasets.Dataset.from_list(rows(kind, count))
         if split is None:
-            parts = data.get("splits", "train,test,validation").split(",")
-            return datasets.DatasetDict(dict.fromkeys(parts, one))
+            return datasets.DatasetDict(dict.fromkeys(splits, one))
         return [one for _ in split] if isinstance(split, list) else one
 
     def load_dataset(path: str, name: Any = None, *args: Any, split: Any = None, **kw: Any) -> Any:
-        files = kw.get("data_files")
-        if isinstance(files, dict):
-            files = next(iter(files.values()))
-        if isinstance(files, list):
-            files = files[0]
-        loaded = made(str(files) if files is not None else str(path), split)
-        if kw.get("streaming"):
-            return (
-                loaded.to_iterable_dataset() if hasattr(loaded, "to_iterable_dataset") else loaded
-            )
-        if files is not None and split is None:
-            wanted = kw["data_files"] if isinstance(kw["data_files"], dict) else ("train",)
-            return datasets.DatasetDict(dict.fromkeys(wanted, loaded["train"]))
-        return loaded
+        files: Any = kw.get("data_files")
+        parts = _SPLITS if files is None else files if isinstance(files, dict) else ("train",)
+        while isinstance(files, dict | list | tuple):
+            files = next(iter(files.values() if isinstance(files, dict) else files))
+        loaded = made(str(path if files is None else files), split, parts)
+        streams = kw.get("streaming") and hasattr(loaded, "to_iterable_dataset")
+        return loaded.to_iterable_dataset() if streams else loaded
 
-    def load_from_disk(path: str, *args: Any, **kw: Any) -> Any:
-        return made(str(path), None if data.get("disk") == "dict" else "train")
+    whole, parts = datasets.Dataset, datasets.DatasetDict
+    real_select, real_split, real_item = whole.select, whole.train_test_split, whole.__getitem__
 
-    real_map, real_select = datasets.Dataset.map, datasets.Dataset.select
-    real_split = datasets.Dataset.train_test_split
+    def in_one_process(real: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda self, *args, **kw: real(self, *args, **{**kw, "num_proc": None}) or self
 
-    def map_(self: Any, *args: Any, **kw: Any) -> Any:
-        kw.pop("num_proc", None)
-        return real_map(self, *args, **kw)
-
-    # Scripts count on more rows than these.
+    # Scripts count on more rows than these, a filter too, and on splits that others have.
     def select(self: Any, indices: Any, *args: Any, **kw: Any) -> Any:
         kept = [each for each in indices if each < len(self)]
         return real_select(self, kept or [0], *args, **kw)
+
+    def item(self: Any, key: Any) -> Any:
+        if isinstance(key, str) and key in _SPLITS and key not in self.column_names:
+            return self  # one on disk may be one of several
+        return real_item(self, key % len(self) if isinstance(key, int) else key)
 
     def split(self: Any, *sizes: Any, **kw: Any) -> Any:
         kw |= dict(zip(("test_size", "train_size"), sizes, strict=False))
@@ -65,23 +67,21 @@ def replace_data_sets(data: dict[str, str], count: int) -> None:
 
     for module in (datasets, datasets.load):
         module.load_dataset = load_dataset
-        module.load_from_disk = load_from_disk
-    datasets.Dataset.load_from_disk = staticmethod(lambda path, *a, **k: made(str(path), "train"))
-    datasets.DatasetDict.load_from_disk = staticmethod(lambda path, *a, **k: made(str(path), None))
-    datasets.Dataset.map, datasets.Dataset.select = map_, select
-    datasets.Dataset.train_test_split = split
+    for module in (datasets, datasets.load, whole):
+        module.load_from_disk = staticmethod(lambda path, *a, **k: made(str(path), "train"))
+    parts.load_from_disk = staticmethod(lambda path, *a, **k: made(str(path), None))
+    parts.__missing__ = lambda self, name: next(iter(self.values()))
+    whole.map, whole.filter = in_one_process(whole.map), in_one_process(whole.filter)
+    whole.select, whole.train_test_split, whole.__getitem__ = select, split, item
+    whole.push_to_hub = parts.push_to_hub = lambda self, *a, **k: None
     datasets.disable_progress_bars()
 
 
 def _write(path: Path, values: list[dict[str, Any]]) -> None:
-    import datasets
+    import pandas  # type: ignore[import-untyped]
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = datasets.Dataset.from_list(values)
-    if path.suffix == ".json":
-        path.write_text(json.dumps(values))
-    elif path.suffix == ".txt":
-        path.write_text("\n".join(text(index) for index in range(len(values))))
-    else:
-        writers = {".jsonl": made.to_json, ".csv": made.to_csv, ".parquet": made.to_parquet}
-        writers[path.suffix](str(path))
+    script = Path(sys.argv[0]).read_text() if Path(sys.argv[0]).is_file() else ""
+    by_line = path.suffix == ".json" and "json.loads(" in script and "json.load(" not in script
+    writer, options = _WRITERS[".jsonl" if by_line else path.suffix]
+    getattr(pandas.DataFrame(values), writer)(path, **options)

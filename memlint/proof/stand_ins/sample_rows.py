@@ -64,15 +64,13 @@ _SHAPES = {
 
 
 def rows(kind: str, count: int = COUNT) -> list[dict[str, Any]]:
-    """``count`` rows of a named shape, or of columns: ``question,answer,label:int``.
+    """``count`` rows of named shapes, or of columns: ``question,answer,label:int``.
 
     A column is text unless it says more: ``:int``, ``:float``, ``:bool``, ``:number``
     (a text that ends in one), ``:list`` (of text), ``:ids``, ``:messages`` or ``:conversations``.
     """
-    shape = kind if "," in kind or ":" in kind else _SHAPES.get(kind)
-    if shape is None:
-        raise ValueError(f"no rows are called {kind!r}")
-    columns = [column.strip().partition(":") for column in shape.split(",")]
+    shape = ",".join(_SHAPES.get(part.strip(), part.strip()) for part in kind.split(","))
+    columns = [column.partition(":") for column in shape.split(",")]
     unknown = [of for _, _, of in columns if of not in _VALUES]
     if unknown:
         raise ValueError(f"no column is of kind {unknown[0]!r}")

@@ -43,6 +43,12 @@ def shorten_trainers(*, exact: bool) -> None:
     real_train = transformers.Trainer.train
 
     def train(self: Any, resume_from_checkpoint: Any = None, *args: Any, **kw: Any) -> Any:
+        if hasattr(self, "_calculate_rewards") and not exact:
+            rewards = self._calculate_rewards
+            # A model that knows nothing earns the same for all it says, and would learn nothing.
+            self._calculate_rewards = lambda *a: (
+                (each := rewards(*a)) + each.new_tensor(range(len(each)))[:, None] / 10
+            )
         return real_train(self, None, *args, **kw)  # no checkpoint is of a tiny model
 
     arguments.__post_init__ = post_init

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,22 +65,18 @@ def _shrunk(config_class: Any) -> Any:
     }
     if hasattr(config, "layer_types"):
         takes["layer_types"] = None
-    try:
+    with contextlib.suppress(Exception):
         return config_class(**takes)
-    except Exception:
-        takes.pop("layer_types", None)
-        return config_class(**takes)
+    takes.pop("layer_types", None)
+    return config_class(**takes)
 
 
 def _config_class(name: str, loader: str) -> Any:
     import transformers
 
-    for pattern, found in _FAMILIES:
-        if re.search(pattern, name.lower()):
-            return getattr(transformers, found)
-    if "Seq2Seq" in loader or "ConditionalGeneration" in loader:
-        return transformers.T5Config
-    return transformers.LlamaConfig
+    is_seq2seq = "Seq2Seq" in loader or "ConditionalGeneration" in loader
+    of_name = (found for pattern, found in _FAMILIES if re.search(pattern, name.lower()))
+    return getattr(transformers, next(of_name, "T5Config" if is_seq2seq else "LlamaConfig"))
 
 
 def _loaders_take() -> frozenset[str]:
@@ -91,28 +87,8 @@ def _loaders_take() -> frozenset[str]:
     load = transformers.PreTrainedModel.from_pretrained
     text = inspect.getsource(load) + inspect.getsource(auto_factory)
     return frozenset(
-        [*re.findall(r'"(\w+)"', text), *inspect.signature(load).parameters, *_IGNORED]
+        {*re.findall(r'"(\w+)"', text), *inspect.signature(load).parameters, *_IGNORED}
     )
-
-
-def _auto_classes() -> list[Any]:
-    """Every ``AutoModelFor...``: each has a copy of its own of the loader."""
-    from transformers.models.auto import modeling_auto
-    from transformers.models.auto.auto_factory import _BaseAutoModelClass
-
-    return [
-        value
-        for value in vars(modeling_auto).values()
-        if isinstance(value, type) and issubclass(value, _BaseAutoModelClass)
-    ]
-
-
-def _quantize(made: Any, real_load: Any, kw: dict[str, Any]) -> Any:
-    """``made`` as bitsandbytes loads it from a file: its kernels for the CPU are real."""
-    with tempfile.TemporaryDirectory(prefix="memlint-verify-") as folder:
-        made.save_pretrained(folder)
-        options = {name: kw[name] for name in ("quantization_config", "dtype") if name in kw}
-        return real_load(type(made), folder, config=made.config, device_map="cpu", **options)
 
 
 def replace_loaders(
@@ -128,7 +104,7 @@ def replace_loaders(
     of a configuration, the configuration and the loader's keywords. is_tiny: no script makes it
     larger.
     """
-    import transformers
+    import transformers.models.auto.modeling_auto
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
     real_config, known = transformers.AutoConfig.from_pretrained, _loaders_take()
@@ -160,7 +136,8 @@ def replace_loaders(
     def concrete(cls: Any, name: Any = None, *args: Any, **kw: Any) -> Any:
         return load(cls._from_config, name, cls.__name__, cls.config_class, kw)
 
-    for cls in (_BaseAutoModelClass, *_auto_classes()):
+    # Each ``AutoModelFor...`` has a copy of its own of the loader.
+    for cls in (_BaseAutoModelClass, *_BaseAutoModelClass.__subclasses__()):
         cls.from_pretrained = classmethod(auto)
     transformers.PreTrainedModel.from_pretrained = classmethod(concrete)
 
@@ -178,30 +155,22 @@ def replace_loaders(
     transformers.GenerationConfig.from_pretrained = classmethod(lambda cls, *a, **k: cls())
 
 
-def replace_models(fp32: bool, *, quantize: bool) -> None:
-    """quantize: really quantize what is loaded so; else its weights are only frozen."""
+def build_model(make: Any, config: Any, kw: dict[str, Any]) -> Any:
+    """Return a model in the dtype that a script says, frozen where it says to quantize it."""
     import torch
-    import transformers
 
-    real_load = transformers.PreTrainedModel.from_pretrained.__func__
+    torch.manual_seed(0)
+    model = make(config)
+    if kw.get("dtype", kw.get("torch_dtype")) in (torch.bfloat16, "bfloat16"):
+        model = model.to(torch.bfloat16)
+    return model.requires_grad_(False) if kw.get("quantization_config") else model
+
+
+def replace_models(build: Callable[[Any, Any, dict[str, Any]], Any]) -> None:
+    import transformers
 
     def config_of(name: str, loader: str, config_class: Any) -> Any:
         return with_architecture(_shrunk(config_class or _config_class(name, loader)))
-
-    def build(make: Any, config: Any, kw: dict[str, Any]) -> Any:
-        quantized = kw.get("quantization_config") is not None
-        if quantized and quantize:
-            config.hidden_size, config.intermediate_size, config.head_dim = 64, 128, 16
-        torch.manual_seed(0)
-        model = make(config)
-        if kw.get("dtype", kw.get("torch_dtype")) in (torch.bfloat16, "bfloat16") and not fp32:
-            model = model.to(torch.bfloat16)
-        if quantized and quantize:
-            model = _quantize(model, real_load, kw)
-        elif quantized:
-            for parameter in model.parameters():
-                parameter.requires_grad_(False)
-        return model
 
     replace_loaders(config_of, build, is_tiny=True)
     real_generate = transformers.GenerationMixin.generate

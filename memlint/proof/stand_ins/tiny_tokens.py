@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 from memlint.proof.stand_ins.sample_rows import text
@@ -27,19 +28,16 @@ def replace_tokenizers(
     vocabulary that a name says; else it is as small as it is."""
     import transformers
 
-    made: list[Any] = []
-
     def tokenizer(cls: Any, name: Any = None, *args: Any, **kw: Any) -> Any:
         import tokenizers
 
-        if not made:
-            made.append(_of_words(words) if words else _trained())
+        core = _of_words(words) if words else _trained()
         kind: Any = transformers.PreTrainedTokenizerFast
         if size_of is not None:
             size = size_of(str(name))
             kind = type(kind.__name__, (kind,), {"__len__": lambda self: size})
         fast = kind(
-            tokenizer_object=tokenizers.Tokenizer.from_str(made[0].to_str()),
+            tokenizer_object=tokenizers.Tokenizer.from_str(core.to_str()),
             pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>",
             model_max_length=1 << 20 if words else 512,
         )  # fmt: skip
@@ -62,6 +60,7 @@ def replace_tokenizers(
         cls.from_pretrained = classmethod(tokenizer)
 
 
+@cache
 def _trained() -> Any:
     """A tokenizer of the parts of sample texts."""
     import tokenizers

@@ -14,8 +14,17 @@ import pytest
 import torch
 
 from memlint.cli.main import run as main
-from memlint.cli.verifying import _lines
-from memlint.proof.comparing import Job, Run, Verified, sample_columns, verify
+from memlint.cli.verifying import _STATUS, _lines
+from memlint.proof.comparing import (
+    Job,
+    Run,
+    Verified,
+    _distance,
+    _learned,
+    _run,
+    sample_columns,
+    verify,
+)
 from memlint.proof.overlay import Overlay
 from memlint.proof.watching import _PART, _square
 
@@ -86,20 +95,32 @@ def test_a_frozen_base_in_sixteen_bits_rounds_as_it_does(tmp_path: Path) -> None
     assert verified.verdict == "same"
 
 
-@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("lr=1e-2", "lr=2e-2"),
-        (") / 2\n", ")\n"),
-        ("(set_to_none=True)", "() if step % 2 else None"),
-        ("AdamW", "SGD"),
-        ("rows = torch.randn(64, 8)", "rows = torch.randn(64, 8).bfloat16().float()"),
+        pytest.param("lr=1e-2", "lr=1.1e-2", id="learning rate"),
+        pytest.param("rows[step * 4", "rows[2 + step * 4", id="dropped rows"),
+        pytest.param("model(part), part", "model(part[:1]), part[:1]", id="truncation"),
+        pytest.param(") / 2\n", ", label_smoothing=1e-3) / 2\n", id="loss"),
+        pytest.param("manual_seed(1)", "manual_seed(2)", id="seed"),
+        pytest.param("8)\nfor", "8).flip(0)\nfor", id="order"),
+        pytest.param("8)\nfor", "8).bfloat16().float()\nfor", id="dtype"),
+        pytest.param("(set_to_none=True)", "() if step % 2 else None", id="gradients"),
+        pytest.param("AdamW", "SGD", id="optimizer"),
     ],
 )
-def test_a_rewrite_that_learns_something_else_is_caught(old: str, new: str, tmp_path: Path) -> None:
-    verified = run(tmp_path, LOOP, LOOP.replace(old, new))
-    assert verified.verdict == "moved"
+def test_a_rewrite_that_learns_something_else_is_caught(
+    old: str, new: str, same: Verified, tmp_path: Path
+) -> None:
+    text = LOOP.replace(old, new)
+    assert text != LOOP
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").write_text(text)
+    job = Job(str(project / "train.py"), str(project), str(project), text)
+    after = _run(job, str(tmp_path / "run"))
+    verified = same._replace(after=after, moved=_distance(same.before, after))
+    assert (after.error, verified.verdict, _STATUS[verified.verdict]) == ("", "moved", 1)
     assert verified.moved > 10 * verified.noise
 
 
@@ -332,6 +353,8 @@ def _wait_for_child(parent: int) -> int:
         ('def f(a, b):\n    a["input_ids"] = a["poem"]\n    c["d"]\n    b["score"]',
          "poem:text,score:float"),
         ('def f(config, row):\n    config["lr"]\n    row["poem"]', "poem:text"),
+        ('for row in data:\n    row["poem"]; c["d"]\n[r.get("by") for r in data]; c.get("e")',
+         "poem:text,by:text"),
         ("DPOTrainer(model)", "preference"),
         ("row['prompt'], row['chosen']; DPOTrainer", "preference"),
         ("AutoModelForSequenceClassification.from_pretrained(n)", "classes"),
@@ -366,13 +389,13 @@ def test_what_cannot_be_verified_is_said(
     [
         ("import gone.deep as d\nfrom gone import Base\nclass A(Base): ...\nd.x(1)", ""),
         ("try:\n    import gone\nexcept ImportError:\n    pass\nelse:\n    1 / 0", ""),
-        ("import here", "No module named 'here'"),
+        ("import here", ""),
         ("import json.notthere", "No module named 'json.notthere'"),
         ("import logging.config as real\nreal.dictConfig({'version': 1})", ""),
     ],
 )  # fmt: skip
 def test_packages_that_are_not_installed(text: str, error: str, tmp_path: Path) -> None:
-    """They are mocks, but where the script can do without them or they are its own modules."""
+    """They are mocks, but where the script can do without them; its own modules are found."""
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "here.py").write_text("")
     (tmp_path / "train.py").write_text(text)
@@ -387,18 +410,142 @@ def test_packages_that_are_not_installed(text: str, error: str, tmp_path: Path) 
     assert (error in done.stderr) if error else not done.stderr, done.stderr
 
 
-def test_scripts_count_on_more_rows_than_there_are() -> None:
-    code = (
-        "import datasets\n"
-        "from memlint.proof.stand_ins.sample_data import replace_data_sets\n"
-        "replace_data_sets({'*': 'text'}, 16)\n"
-        "rows = datasets.load_dataset('any/rows', split='train')\n"
-        "parts = rows.train_test_split(test_size=2000, seed=1)\n"
-        "print(len(rows.select(range(500))), len(rows.select(range(90, 99))), len(parts['test']))\n"
-        "print(len(rows.select([3, 4])), len(rows.train_test_split(0.25)['test']))"
+# What scripts ask for that is not here, each with a line that prints a word where they have it.
+ASKS = {
+    "few rows": "d = datasets.load_dataset('any/rows', split='train')\n"
+    "p = d.train_test_split(test_size=2000, seed=1)\n"
+    "ok = [len(d.select(range(500))), len(d.select(range(90, 99))), len(p['test'])] == [16, 1, 8]\n"
+    "ok &= [len(d.select([3, 4])), len(d.train_test_split(0.25)['test'])] == [2, 4]\n"
+    "ok &= d[200] == d[8] and d[-1] == d[15] and len(d[5:]['text']) == 11",
+    "a filter that leaves none": "d = datasets.load_dataset('any/rows', split='train[:1%]')\n"
+    "ok = len(d.filter(lambda row: len(row['text']) > 10**6, num_proc=4)) == 16",
+    "splits of other names": "d = datasets.load_dataset('any/rows')\n"
+    "ok = len(d.map(lambda row: {'n': 1})['train_sft']) == 16",
+    "a data set on disk": "d = datasets.load_from_disk('none')\n"
+    "ok = len(d) == len(d['train']) == len(datasets.DatasetDict.load_from_disk('none')['dev'])",
+    "files by datasets": "d = datasets.load_dataset('json', data_files={'dev': 'none.json'})\n"
+    "ok = len(d['dev']) == 16",
+    "options": "p = argparse.ArgumentParser()\n"
+    "p.add_argument('rows'), p.add_argument('--n', type=int, required=True)\n"
+    "p.add_argument('--kind', required=True, choices=['a']), p.add_argument('--csv-file')\n"
+    "ok = vars(p.parse_args([])) == dict(rows='sample.json', n=1, kind='a', csv_file=None)\n"
+    "given = p.parse_args(['x', '--n=2', '--kind', 'a'])\n"
+    "ok &= vars(given) == dict(rows='x', n=2, kind='a', csv_file=None)",
+    # A recipe is the script's own: nothing stands in for it.
+    "a recipe": "p = argparse.ArgumentParser()\np.add_argument('--config', required=True)\n"
+    "try: p.parse_args([])\nexcept SystemExit as e: ok = e.code == 2",
+    "a package that torch imports": "from torch.utils.tensorboard import SummaryWriter\n"
+    "SummaryWriter().add_scalar('loss', 1.0)\nok = True",
+    "a class of a package": "from gone import Colour, Tensor\n"
+    "ok = Colour.RED is not None and Tensor['rows', 'words'] is Tensor",
+    "a module elsewhere in the project": "from deep.here import X\nimport other\n"
+    "ok = (X, other.Y) == (1, 2)",
+}
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What becomes of each, in one process."""
+    folder = tmp_path_factory.mktemp("asks")
+    (folder / "src" / "deep").mkdir(parents=True)
+    (folder / "src" / "deep" / "here.py").write_text("X = 1")
+    (folder / "lib").mkdir()
+    (folder / "lib" / "other.py").write_text("Y = 2")
+    (folder / "out" / "gone").mkdir(parents=True)  # no code: a folder of results
+    (folder / "asks.txt").write_text(json.dumps(ASKS))
+    code = f"""\
+import argparse, json, sys
+from pathlib import Path
+from memlint.proof import stand_ins
+
+asks = json.loads(Path("asks.txt").read_text())
+stand_ins.install({str(folder)!r}, {{"*": "text"}})
+import datasets
+for name, text in asks.items():
+    names = {{**globals(), "ok": False}}
+    try:
+        exec(compile(text, {str(folder / "train.py")!r}, "exec"), names)
+    except BaseException as error:
+        names["ok"] = repr(error)
+    asks[name] = str(names["ok"])
+try:
+    exec(compile("import unsloth", {str(folder / "train.py")!r}, "exec"), {{}})
+except ModuleNotFoundError as error:
+    asks["unsloth"] = str(error)
+print(json.dumps(asks))
+"""
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder,
+        env=environment,
+    )  # fmt: skip
+    answers: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    return answers
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_what_a_script_asks_for_is_made(name: str, answered: dict[str, str]) -> None:
+    assert answered[name] == "True"
+
+
+def test_a_package_that_needs_a_gpu_is_named(answered: dict[str, str]) -> None:
+    assert "unsloth is not installed, and needs a GPU" in answered["unsloth"]
+
+
+def test_columns_are_learned_from_what_stops_the_script(tmp_path: Path) -> None:
+    """What is read of the data is made, whichever library says that it is not there."""
+    text = LOOP.replace(
+        "rows = torch.randn(64, 8)\n",
+        "from dataclasses import dataclass, fields\n"
+        "import datasets, pandas\n"
+        "@dataclass\nclass Options:\n    lr: float = 1.0\n"
+        "assert fields(Options)[0].type is float\n"  # no feature of ours from the future
+        "d = datasets.load_dataset('any/rows')['train_sft'].remove_columns(['poem', 'verse'])\n"
+        "NAME = 'author'\n"
+        "d = pandas.read_csv('none.csv')[[NAME, 'text']]\n"
+        "rows = torch.randn(64, 8) + len(d[NAME][0])\n",
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["16", "1", "8", "2", "4"], done.stderr
+    verified = run(tmp_path, text, f"{text}\n", tiny={"*": "text"})
+    assert verified.before.error == ""
+    assert (verified.verdict, verified.moved) == ("same", 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "columns"),
+    [
+        ("KeyError: 'poem' (line 3)", "text,poem:text"),
+        ("ValueError: Column to remove ['a', 'b'] not in the dataset. Current columns in the "
+         "dataset: ['text'] (line 3)", "text,a:text,b:text"),
+        ("ValueError: Original column name score not in the dataset. Current", "text,score:float"),
+        ("ValueError: Column 'label' doesn't exist. (line 3)", "text,label:int"),
+        ("KeyError: \"None of [Index(['a', 'b'], dtype='str')] are in the [columns]\"",
+         "text,a:text,b:text"),
+        ("AttributeError: 'DataFrame' object has no attribute 'poem'", "text,poem:text"),
+        ("KeyError: 'text' (line 3)", None),  # it is there: something else has no such key
+        ("ValueError: no 'poem' (line 3)", None),
+        ("TypeError: f() got an unexpected keyword argument 'poem'", None),
+    ],
+)  # fmt: skip
+def test_what_a_run_lacked(error: str, columns: str | None) -> None:
+    learned = _learned(error, {"*": "text"})
+    assert (learned and learned["*"]) == columns
+    assert _learned(error, None) is None
+
+
+def test_a_file_that_a_script_looks_for_is_made() -> None:
+    error = "FileNotFoundError: no data in data/rows.jsonl: see README.md (line 3)"
+    learned = _learned(error, {"*": "text"})
+    assert learned == {"*": "text", "data/rows.jsonl": "text"}
+    assert _learned(error, learned) is None
+    assert _learned("FileNotFoundError: '/mnt/rows.jsonl'", {"*": "text"}) is None
+    assert _learned("FileNotFoundError: 'weights.pt'", {"*": "text"}) is None
+
+
+def test_losses_of_nothing_are_no_answer() -> None:
+    nothing = Run(steps=1, losses=(0.0,), norms=(0.0,))
+    assert Verified(nothing, nothing, nothing, 0.0, 0.0).verdict == "no answer"
+    some = nothing._replace(norms=(1.0,))
+    assert Verified(some, some, some, 0.0, 0.0).verdict == "same"
 
 
 TRAINERS = """\
