@@ -7,6 +7,7 @@ the file that it names.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import json
 import os
 import random
@@ -35,6 +36,7 @@ _ADVICE = {
     "ModuleNotFoundError": "install it, or verify the script where it trains",
     "ImportError": "verify it with the releases that it is written for",
 }
+_STUCK = 600.0  # seconds in which no thread of Python's could run
 _RANK = int(os.environ.get("RANK", 0))
 
 
@@ -63,6 +65,7 @@ def _end_with(owner: int, result: str) -> None:
     with contextlib.suppress(OSError):
         while True:
             os.getpgid(owner)
+            faulthandler.dump_traceback_later(_STUCK, exit=True)
             time.sleep(0.5)
     scratch = Path(result).parents[1]
     if scratch.name.startswith("memlint-"):  # the owner's, and nobody else's

@@ -333,6 +333,25 @@ def test_an_interrupt_leaves_no_process_and_no_file(number: signal.Signals, tmp_
     assert not left
 
 
+def test_a_run_ends_that_lets_no_thread_run() -> None:
+    """A lock of torch's that is taken twice is waited for with the interpreter's own lock held."""
+    code = (
+        "import ctypes, os, threading, time\n"
+        "from memlint.proof import child\n"
+        "child._STUCK = 1.0\n"
+        "watched = os.getpid(), '/a/b/c'\n"
+        "threading.Thread(target=child._end_with, args=watched, daemon=True).start()\n"
+        "time.sleep(1.5)\n"
+        "print('held', flush=True)\n"
+        "ctypes.PyDLL(None).sleep(300)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "held\n")
+    assert "Timeout" in done.stderr
+
+
 def _wait_for_child(parent: int) -> int:
     for _ in range(600):
         children = Path(f"/proc/{parent}/task/{parent}/children")
