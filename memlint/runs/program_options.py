@@ -26,8 +26,8 @@ PAGED = "bitsandbytes.optim.PagedAdamW8bit"
 WHOLE_LOSS = "torch.nn.CrossEntropyLoss"
 CHUNKED_LOSS = "torchtune.modules.loss.CEWithChunkedOutputLoss"
 ON_OUTPUT = (
-    "an adapter of the output layer keeps the loss from taking the logits in chunks cheaply, and "
-    "its activations are as wide as the vocabulary"
+    "an adapter of the output layer makes, beside the logits of the tokens that the loss takes at "
+    "once, a product as wide as they are"
 )
 KEPT_BASE = "`{}` keeps the frozen base in 2 bytes a weight, where NF4 takes half a byte"
 _SWITCH: Mapping[Any, object] = {True: True, False: False}
