@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from memlint.proof.stand_ins.sample_rows import rows
+from memlint.source.bounded import read_regular_text
 
 _SPLITS = ("train", "test", "validation")
 # How pandas writes a file, by its suffix.
@@ -81,7 +82,7 @@ def _write(path: Path, values: list[dict[str, Any]]) -> None:
     import pandas  # type: ignore[import-untyped]
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    script = Path(sys.argv[0]).read_text() if Path(sys.argv[0]).is_file() else ""
+    script = read_regular_text(sys.argv[0]) if Path(sys.argv[0]).is_file() else ""
     by_line = path.suffix == ".json" and "json.loads(" in script and "json.load(" not in script
     writer, options = _WRITERS[".jsonl" if by_line else path.suffix]
     getattr(pandas.DataFrame(values), writer)(path, **options)
