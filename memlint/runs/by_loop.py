@@ -5,7 +5,7 @@ from functools import cached_property
 
 from memlint.engine.guards import conditions_of_calls
 from memlint.engine.project import are_of_one_file, is_elsewhere
-from memlint.engine.values import Object
+from memlint.engine.values import UNKNOWN, Object, options
 from memlint.runs.batches import batches_of_loop
 from memlint.runs.by_script import ScriptRun, offload_of_rows
 from memlint.runs.changes import add_option, set_option, together
@@ -226,7 +226,8 @@ class LoopRun(StepRun):
         """The one optimizer of the script, over all weights of the one model that it trains."""
         made = self.script.calls_anywhere(*_EIGHT_BIT)
         alone = len(self.script.trained) == 1 and len(made) == 1 and made[0].optimizes_all
-        return made[0] if alone and self.trains_all_weights else None
+        known = alone and self.trains_all_weights and not _may_be_another(self.script, made[0])
+        return made[0] if known else None
 
     def read_optimizer(self) -> Field:
         """Adam with float32 states."""
@@ -470,3 +471,14 @@ def offloading(script: Script, optimizer: Call) -> Field:
     if option.value is not True or option.is_overridable_default:
         return Field()
     return Field(True, span_in(script, option.node or optimizer.node.func))
+
+
+def _may_be_another(script: Script, made: Call) -> bool:
+    """True if what steps is the optimizer on some path, and something else on another: one that
+    steps a share of the weights."""
+    for call in script.method_calls_anywhere("step"):
+        found = options(call.receiver or UNKNOWN)
+        known = [isinstance(one, Object) and one.root.node is made.node for one in found]
+        if any(known) and not all(known):
+            return True
+    return False
