@@ -13,6 +13,7 @@ from memlint.cli.inputs import Usage, check_targets, gather
 from memlint.cli.interrupts import end_cleanly
 from memlint.cli.options import Common
 from memlint.proof.comparing import Job, Run, Verified, sample_columns, verify
+from memlint.proof.stand_ins import sample_rows
 from memlint.reports.readable import finding_place, plural, saving_words
 from memlint.reports.style import shown_path, visible
 from memlint.rule.file_rules import BROKEN_FILE
@@ -49,6 +50,11 @@ def verify_command(
     if os.name == "nt":
         raise Usage("verify needs Linux or macOS: its runs are ended by their process group")
     end_cleanly()
+    if columns:
+        try:
+            sample_rows.rows(columns, 1)
+        except ValueError as error:
+            raise Usage(f"--columns {columns}: {error}") from None
     fixing = _Fixing(codes, unsafe, target or _installed())
     here = os.path.realpath(os.getcwd())
     job = Job("", here, here, "", arguments, steps=steps, seed=seed, seconds=timeout)
@@ -121,7 +127,9 @@ def _of_script(
 ) -> tuple[str, Job, Job]:
     """Return what is shown of a script's run, the run, and the run of its fixed version."""
     if not script.endswith((".py", ".ipynb")):
-        raise Usage(f"{script}: give a Python script that trains, or a command with --recipe")
+        raise Usage(
+            f"{script}: give a script or a notebook that trains, or a command with --recipe"
+        )
     text, fixed = fixing.texts(script)
     rows = {"*": columns or sample_columns(text)} if tiny else None
     absolute = os.path.realpath(script)

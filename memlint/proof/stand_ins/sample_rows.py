@@ -73,5 +73,6 @@ def rows(kind: str, count: int = COUNT) -> list[dict[str, Any]]:
     columns = [column.partition(":") for column in shape.split(",")]
     unknown = [of for _, _, of in columns if of not in _VALUES]
     if unknown:
-        raise ValueError(f"no column is of kind {unknown[0]!r}")
+        kinds = ", ".join(filter(None, _VALUES))
+        raise ValueError(f"no column is of kind {unknown[0]!r}; kinds: {kinds}")
     return [{name: _VALUES[of](index) for name, _, of in columns} for index in range(count)]

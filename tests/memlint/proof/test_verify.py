@@ -388,7 +388,7 @@ def test_rows_are_guessed(text: str, rows: str) -> None:
     ("name", "text", "words"),
     [
         ("a.py", "from trl import SFTTrainer\ndef (", "a.py:2:5"),
-        ("a.sh", "trl sft", "give a Python script"),
+        ("a.sh", "trl sft", "give a script or a notebook"),
         ("none.py", None, "does not exist"),
     ],
 )
@@ -401,6 +401,15 @@ def test_what_cannot_be_verified_is_said(
         Path(name).write_text(text)
     assert main(["verify", name]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_columns_of_no_kind_are_refused_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.py").write_text(LOOP)
+    path = str(tmp_path / "train.py")
+    assert main(["verify", "--tiny", "--columns", "answer:words", path]) == 2
+    assert "no column is of kind 'words'; kinds: text, short, int" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
