@@ -29,6 +29,9 @@ from pathlib import Path
 
 import click
 
+from memlint.source import Span
+from memlint.source.edits import Edit, WrapStatements
+
 _SKIPPED = shutil.ignore_patterns(".git", ".venv", "venv", "node_modules", "*.bin", "*.pt", "*.csv")
 
 
@@ -149,6 +152,15 @@ def fix(folder: Path, counts: Counts) -> None:
     counts.failures += [line for line in announced.splitlines() if "please report this" in line]
 
 
+def named_spans(edit: Edit) -> list[Span]:
+    """What ``edit`` names: each of its spans; statements that it wraps from first to last."""
+    if isinstance(edit, WrapStatements):
+        return [Span(edit.first.start, edit.last.end)]
+    return [
+        each for each in (getattr(edit, name) for name in edit._fields) if isinstance(each, Span)
+    ]
+
+
 def lines_outside_edits(folder: Path) -> list[str]:
     """Places where a pass over a script changed a line that none of its edits names."""
     from memlint.api.lookup import Api
@@ -156,7 +168,6 @@ def lines_outside_edits(folder: Path) -> list[str]:
     from memlint.rule.findings import Applicability
     from memlint.rule.registry import known_rules, load
     from memlint.run.engine import check_source
-    from memlint.source import Span
     from memlint.source.diagnostics import ReadError
     from memlint.source.parsing import parsed
     from memlint.source.reading import read_source
@@ -191,8 +202,7 @@ def lines_outside_edits(folder: Path) -> list[str]:
             (source.line(span.start), source.line(span.end))
             for number in applied.applied
             for edit in fixes[number]
-            for span in (getattr(edit, name) for name in edit._fields)
-            if isinstance(span, Span)
+            for span in named_spans(edit)
         ]
         # Imports are named by what they import, not by their place.
         imports = [
