@@ -27,8 +27,17 @@ settings.register_profile("first tier", max_examples=10, deadline=None)
 settings.register_profile("everything", max_examples=100, deadline=None, derandomize=True)
 
 HERE = Path(__file__).parent
-# Tests of code whose branches nobody counts: counting doubles their time.
-UNCOUNTED = tuple(HERE / name for name in ("bench", "gpu", "runtime"))
+# Tests of code whose branches nobody counts, and tests that repeat the cases of rules in another
+# shape: counting doubles their time.
+UNCOUNTED = tuple(
+    HERE / name
+    for name in (
+        "bench", "gpu", "memlint/api", "memlint/memory", "memlint/parallel", "memlint/profile",
+        "memlint/proof", "memlint/trace", "rules/test_all_targets.py", "rules/test_old_targets.py",
+        "rules/test_previews.py", "rules/test_two_files.py", "runtime", "test_hostile.py",
+        "test_two_steps.py",
+    )
+)  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from memlint.engine.guards import conditions_of_calls
+from memlint.engine.name_uses import parameters
 from memlint.engine.project import are_of_one_file, is_elsewhere
 from memlint.engine.values import UNKNOWN, Object, options
 from memlint.runs.batches import batches_of_loop
@@ -474,11 +475,19 @@ def offloading(script: Script, optimizer: Call) -> Field:
 
 
 def _may_be_another(script: Script, made: Call) -> bool:
-    """True if what steps is the optimizer on some path, and something else on another: one that
-    steps a share of the weights."""
+    """True if what steps is the optimizer on some path, and something else on another, or code of
+    the project's that is called as an optimizer is: both may step a share of the weights."""
     for call in script.method_calls_anywhere("step"):
         found = options(call.receiver or UNKNOWN)
         known = [isinstance(one, Object) and one.root.node is made.node for one in found]
-        if any(known) and not all(known):
+        if any(known) and (not all(known) or _stands_for_optimizer(script, call)):
             return True
     return False
+
+
+def _stands_for_optimizer(script: Script, step: Call) -> bool:
+    """True if a call of ``step`` stands in a method that takes what an optimizer's does."""
+    around = script.function(step.node)
+    if around is None or around.name != "step":
+        return False
+    return any(one.arg == "closure" for one in parameters(around))
