@@ -186,12 +186,12 @@ class Runs:
         """The files that were looked for, and read where they are there."""
         return tuple(dict.fromkeys(self._used))
 
-    def launches(self) -> tuple[Launch, ...]:
+    def launches(self, said: Said | None = None) -> tuple[Launch, ...]:
         """The commands that are given the recipe, or start the script, at the place."""
         root = self._project.root
         return tuple(
             launch
-            for launch, texts in self._said_of_place()
+            for launch, texts in self._said_of_place(said)
             if any(
                 text in texts and means(text, self.place, launch.path, launch.command, root)
                 for text in (launch.command.recipe, *launch.command.scripts)
@@ -205,7 +205,12 @@ class Runs:
             return Around()
         if recipe.command is not None:
             return self.around_command(recipe, recipe.command)
-        return self._around(recipe, self.launches())
+        if launches := self.launches():
+            return self._around(recipe, launches)
+        found = self._around(recipe, self.launches(self._project.shown))
+        # An example on a page leaves the allocator's variable to whoever reads it.
+        grows = found.launcher.expandable or None
+        return found._replace(launcher=found.launcher._replace(expandable=grows))
 
     def around_command(self, recipe: Recipe, command: Command) -> Around:
         """What a command in the file at the place decides for a recipe."""

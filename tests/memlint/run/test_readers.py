@@ -358,6 +358,20 @@ def test_a_command_that_a_page_shows_says_who_reads_a_file(
     assert "read by TRL: README.md:" in debugged(capsys, "conf/sft.yaml")
 
 
+def test_a_page_says_how_a_recipe_is_sharded(capsys: pytest.CaptureFixture[str]) -> None:
+    files = {"train.py": TRL, "conf/z3.yaml": "distributed_type: DEEPSPEED\nnum_processes: 8\n"}
+    write({**files, "conf/sft.yaml": KEYS.replace("0.6B", "8B")})
+    started = "train.py --config conf/sft.yaml"
+    write({"README.md": f"```bash\naccelerate launch --num_processes 1 {started}\n```\n"})
+    alone = found(capsys, "--select", "MEM109")
+    assert alone == {"conf/sft.yaml:1 MEM109"}
+    # The page is an example: who reads it sets the variable, or not.
+    assert not alone & found(capsys)
+    command = "accelerate launch --config_file conf/z3.yaml --zero_stage 3"
+    write({"README.md": f"```bash\n{command} {started}\n```\n"})
+    assert not found(capsys, "--select", "MEM109")
+
+
 @pytest.mark.parametrize(
     "files",
     [
