@@ -23,7 +23,7 @@ from memlint.rule import (
 _LEAST = 1.0
 _PACKAGE, _NAME = "memlint_runtime", "stream_frozen_weights"
 _CALL = f"{_PACKAGE}.{_NAME}"
-# They generate in every step, which reads the base for each token.
+# They generate in every step.
 _ONLINE = (
     *("GRPOTrainer", "RLOOTrainer", "OnlineDPOTrainer", "PPOTrainer", "XPOTrainer"),
     *("NashMDTrainer", "AsyncGRPOTrainer", "GKDTrainer", "MiniLLMTrainer"),
@@ -46,7 +46,7 @@ def check(script: Script) -> Iterator[Finding]:
         billions, stored = one.facts.billions, one.facts.family.has("stored_quantized")
         if one.peft is not True or billions is None or billions <= _LEAST:
             continue
-        if stored or (one.trainer and one.trainer.is_kind(*_ONLINE)):
+        if stored or (one.trainer is not None and _generates(one.trainer)):
             continue
         yield Finding(
             script.span(one.load.node.func if one.load is not None else one.place),
@@ -54,6 +54,12 @@ def check(script: Script) -> Iterator[Finding]:
             "two of its layers at a time",
             _fix(script, one),
         )
+
+
+def _generates(trainer: Trainer) -> bool:
+    """True if it generates as it trains, or as it evaluates: each token reads the whole base."""
+    evaluated = trainer.config.setting("predict_with_generate") if trainer.config else None
+    return trainer.is_kind(*_ONLINE) or (evaluated is not None and evaluated.value is True)
 
 
 def _fix(script: Script, one: facts.Trained) -> Fix:
