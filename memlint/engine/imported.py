@@ -128,7 +128,9 @@ def _scope_of(run: Interpreter, module: Module) -> int | None:
     path = module.path
     if path in run.module_scopes:
         return run.module_scopes[path]
-    if len(run.module_scopes) >= MAX_MODULES or run.module_depth >= MAX_DEPTH:
+    # Each script that leads to the file may import as many.
+    most = MAX_MODULES * (1 + len(run.led_by))
+    if len(run.module_scopes) >= most or run.module_depth >= MAX_DEPTH:
         return None
     run.module_scopes[path] = None
     scope = run.module_scopes[path] = _run_module(run, module)

@@ -80,17 +80,21 @@ class Importers:
         # What is named of the module on the way to each file.
         named: dict[str, set[str]] = {}
         for _ in range(_MAX_HOPS):
-            above = {one: target for target in level for one in self._importers.get(target, ())}
+            above: dict[str, set[str]] = defaultdict(set)
+            for target in level:
+                for one in self._importers.get(target, ()):
+                    above[one] |= named.get(target, set())
             level = [one for one in above if one not in seen]
-            seen.update(level)
             for one in level:
                 if one not in self._words:
                     # A package only hands on what its modules define.
                     text = "" if one.endswith("__init__.py") else text_of(one)
                     self._words[one] = frozenset(_WORD.findall(text))
-                named[one] = named.get(above[one], set()) | (defined & self._words[one])
+                named[one] = above[one] | (defined & self._words[one])
                 if self._is_script(one):
                     leading[one] = named[one]
+            # Another way may name what this one does not.
+            seen.update(one for one in level if named[one])
             level = [one for one in level if one not in self._scripts]
         return self._in_turn(leading)
 

@@ -260,6 +260,45 @@ def test_a_script_that_nobody_imports(tmp_path: Path) -> None:
     assert not reported(tmp_path, {"scores.py": text})["scores.py"]
 
 
+FAR = {
+    "pyproject.toml": "",
+    "tools/__init__.py": "from .scores import of_tokens\nfrom .seeds import sow\n",
+    "tools/seeds.py": "def sow():\n    pass\n",
+    "tools/scores.py": SCORES.format(end=""),
+    "school/__init__.py": "from .coach import teach\n",
+    "school/coach.py": """
+        from tools.scores import learn, of_tokens
+        def teach(net, optimizer, batches):
+            for ids, wanted in batches:
+                learn(of_tokens(net, ids, wanted))
+                optimizer.step()
+                optimizer.zero_grad()
+    """,
+    "start.py": """
+        import torch
+        from school import teach
+        from tools import sow
+        from transformers import AutoModelForCausalLM
+        net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
+        teach(net, torch.optim.AdamW(net.parameters(), fused=True), batches)
+    """,
+}
+
+
+def test_a_script_that_is_near_by_a_way_that_hands_on_nothing(tmp_path: Path) -> None:
+    """The package that exports a module is one import away, what runs it are two."""
+    assert codes(reported(tmp_path, FAR)["tools/scores.py"]) == {"MEM204"}
+
+
+def test_a_script_behind_one_that_imports_much(tmp_path: Path) -> None:
+    """What one script imports takes nothing from the next."""
+    much = {f"part_{number}.py": "def part():\n    pass\n" for number in range(20)}
+    parts = "".join(f"import part_{number}\npart_{number}.part()\n" for number in range(20))
+    first = {"a_first.py": f"{parts}from tools.scores import learn\nlearn(train(1))\n"}
+    found = reported(tmp_path, FAR | much | first)["tools/scores.py"]
+    assert codes(found) == {"MEM204"}
+
+
 LIGHT = """
     import lightning as L
     import torch
