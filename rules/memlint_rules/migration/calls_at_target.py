@@ -98,6 +98,10 @@ def _as_at_target(script: Script, call: Call) -> Call:
     name, method = call.name, ""
     if name.rpartition(".")[2] == "from_pretrained":
         name, _, method = name.rpartition(".")
+        base = name.replace("peft.AutoPeftModel", "transformers.AutoModel")
+        if base != name and script.api.exists(base):
+            # It loads the base with the keywords that it is given.
+            return call.as_call_of(f"{base}.{method}")
     if script.api.exists(name) is not False:
         return call
     replacement = script.api.successor(name)
