@@ -12,7 +12,7 @@ from functools import cached_property
 from memlint.engine.answers import agreed, any_of
 from memlint.engine.forwards import Certainty, ForwardRun, has_small_head
 from memlint.engine.growth import target_named
-from memlint.engine.name_uses import Turn, is_loop
+from memlint.engine.name_uses import Turn, is_loop, parameters
 from memlint.engine.nodes import CallNode, Definition, Node, Statement
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Output, Positions, Tensor
@@ -24,6 +24,7 @@ from memlint.flow.events import EventKind, events_of, loops_of
 from memlint.script.called import Call
 from memlint.script.calls import Host
 from memlint.script.loaded_models import (
+    LANGUAGE_MODELS,
     ModelFacts,
     is_language_model,
     loads_language_models_only,
@@ -179,7 +180,19 @@ class Forward:
             return answer
         if self.own or made:
             return None
-        return True if loads_language_models_only(self.script) else None
+        known = self._is_annotated or loads_language_models_only(self.script)
+        return True if known else None
+
+    @property
+    def _is_annotated(self) -> bool:
+        """True if it is a parameter that is said to be a language model of transformers."""
+        script = self.script
+        if self.elsewhere or not script.imports_package("transformers"):
+            return False
+        functions, name = script.functions_around(self.node), self.called_as
+        given = [one for function in functions for one in parameters(function) if one.arg == name]
+        notes = [script.text(one.annotation) for one in given[:1] if one.annotation is not None]
+        return any(part in note for note in notes for part in LANGUAGE_MODELS)
 
     @cached_property
     def _loads(self) -> tuple[Call, ...]:

@@ -113,7 +113,7 @@ class ModelFacts(NamedTuple):
         return self.causal_lm is True or seeing
 
 
-_LANGUAGE_MODELS = (
+LANGUAGE_MODELS = (
     *("CausalLM", "LMHead", "Seq2SeqLM", "ConditionalGeneration"),
     *("ImageTextToText", "Vision2Seq", "SpeechSeq2Seq"),
 )
@@ -126,7 +126,7 @@ _SEEING = lazy_pattern(
 
 def is_language_model(load: Call) -> bool:
     """True if a ``from_pretrained`` loads a decoder or encoder-decoder with logits over words."""
-    return any(part in load.name for part in _LANGUAGE_MODELS)
+    return any(part in load.name for part in LANGUAGE_MODELS)
 
 
 def _loader(load: Call) -> str:
