@@ -5,6 +5,7 @@ from functools import cached_property
 
 from memlint.engine.guards import conditions_of_calls
 from memlint.engine.name_uses import parameters
+from memlint.engine.nodes import CallNode
 from memlint.engine.project import are_of_one_file, is_elsewhere
 from memlint.engine.values import UNKNOWN, Object, options
 from memlint.runs.batches import batches_of_loop
@@ -49,7 +50,7 @@ _POLICIES = (
     "Float8",
     "float8",
 )
-_SHORT = {"bfloat16": "bf16", "float16": "fp16"}
+SHORT = {"bfloat16": "bf16", "float16": "fp16"}
 
 
 _EIGHT_BIT = {
@@ -370,7 +371,7 @@ class LoopRun(StepRun):
         if not model.without_autocast:
             return Field()
         if script.imports_package(*LIGHTNING):
-            return self._compute_dtype_of_lightning()
+            return in_full_precision(script, self.model.load.node)
         accelerators = [one.setting("mixed_precision") for one in self._accelerators]
         decided = zip(self._accelerators[:1], accelerators, strict=False)
         places = [one.node or call.node for call, one in decided if one.given]
@@ -382,25 +383,6 @@ class LoopRun(StepRun):
             span_in(script, place),
             "trains in float32, without autocast",
         )
-
-    def _compute_dtype_of_lightning(self) -> Field:
-        """float32 where all its trainers are left at that, or told so."""
-        runners = self._runners
-        settings = [one.setting("precision") for one in runners]
-        # What a strategy or a plugin may decide is not known.
-        kept = all(one.setting("plugins").given is False for one in runners)
-        full = all(one.given is False or one.is_value(*_FULL) for one in settings)
-        if not runners or not kept or not full or any(one.has_unknown_keywords for one in runners):
-            return Field()
-        written = next((one.node for one in settings if one.given), None)
-        place = written if written is not None else runners[0].node.func
-        place = self.model.load.node.func if is_elsewhere(place) else place
-        return Field("float32", span_in(self.script, place), "trains in float32, without autocast")
-
-    @property
-    def _runners(self) -> tuple[Call, ...]:
-        calls = self.script.method_calls_anywhere(*_RUNNERS)
-        return tuple(one for one in calls if one.name.partition(".")[0] in LIGHTNING)
 
     @property
     def _accelerators(self) -> tuple[Call, ...]:
@@ -423,12 +405,12 @@ class LoopRun(StepRun):
         dtype = "float16" if may_lack_bf16(script) else value
         message = f"Run the forward pass under `torch.autocast(..., dtype=torch.{dtype})`"
         edits = None
-        if self._runners:
-            written = f'"{_SHORT[dtype]}-mixed"'
+        if runners := _runners(script):
+            written = f'"{SHORT[dtype]}-mixed"'
             message = f"Set `precision={written}`"
-            edits = together(*(set_option(script, o, "precision", written) for o in self._runners))
+            edits = together(*(set_option(script, o, "precision", written) for o in runners))
         elif self._accelerators:
-            written = f'"{_SHORT[dtype]}"'
+            written = f'"{SHORT[dtype]}"'
             message = f"Set `mixed_precision={written}`"
             made = (set_option(script, o, "mixed_precision", written) for o in self._accelerators)
             edits = together(*made)
@@ -436,6 +418,26 @@ class LoopRun(StepRun):
             # float16 wants its losses scaled, which is more than a statement.
             edits = under_autocast(script, self.model.forwards, dtype)
         return Change({"compute_dtype": dtype, "autocast": True}, message, edits, True)
+
+
+def in_full_precision(script: Script, model: CallNode) -> Field:
+    """float32 where all trainers of Lightning are left at that, or told so."""
+    runners = _runners(script)
+    settings = [one.setting("precision") for one in runners]
+    # What a strategy or a plugin may decide is not known.
+    kept = all(one.setting("plugins").given is False for one in runners)
+    full = all(one.given is False or one.is_value(*_FULL) for one in settings)
+    if not runners or not kept or not full or any(one.has_unknown_keywords for one in runners):
+        return Field()
+    written = next((one.node for one in settings if one.given), None)
+    place = written if written is not None else runners[0].node.func
+    place = model.func if is_elsewhere(place) else place
+    return Field("float32", span_in(script, place), "trains in float32, without autocast")
+
+
+def _runners(script: Script) -> tuple[Call, ...]:
+    calls = script.method_calls_anywhere(*_RUNNERS)
+    return tuple(one for one in calls if one.name.partition(".")[0] in LIGHTNING)
 
 
 def optimizer_of(trainer: Trainer) -> Call | None:

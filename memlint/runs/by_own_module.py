@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from memlint.engine.constants import python_value
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import ABSENT
+from memlint.runs.by_loop import SHORT, in_full_precision
 from memlint.runs.by_script import ScriptRun
 from memlint.runs.precision import may_lack_bf16
 from memlint.runs.run import Change, Field, span_in
@@ -16,7 +17,7 @@ from memlint.script.model import Script
 _PRECISIONS = (
     *("autocast", "bfloat16", "float16", "half", "GradScaler", "default_dtype", ".amp", "float8"),
     *("fp16", "bf16", "mixed_precision", "MixedPrecision", "param_dtype", "quantiz", "precision"),
-    *("Accelerator", "deepspeed", "colossalai", "lightning", "Fabric", "apex"),
+    *("Accelerator", "deepspeed", "colossalai", "Fabric", "apex"),
 )
 _LAYERS = ("Linear", "Embedding")
 # Narrower hidden states are those of a toy.
@@ -42,6 +43,8 @@ class OwnModuleRun(ScriptRun):
             return Field()
         if any(one is not None and one is not ABSENT for one in passes):
             return Field()
+        if script.may_use("lightning"):
+            return in_full_precision(script, self.model.made.node)
         place = self.model.made.node if is_elsewhere(forward.node) else forward.node
         said = "trains in float32, without autocast"
         return Field("float32", span_in(script, place.func), said)
@@ -50,6 +53,8 @@ class OwnModuleRun(ScriptRun):
         """By hand; what the GPU lacks is not taken."""
         dtype = "float16" if may_lack_bf16(self.script) else value
         message = f"Run the forward pass under `torch.autocast(..., dtype=torch.{dtype})`"
+        if self.script.may_use("lightning"):
+            message = f'Set `precision="{SHORT[dtype]}-mixed"`'
         return Change({"compute_dtype": dtype, "autocast": True}, message)
 
 

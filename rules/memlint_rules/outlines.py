@@ -71,7 +71,7 @@ SETS: tuple[tuple[str, ...], ...] = (
         "offload_gradients",
         "register_post_accumulate_grad_hook",
     ),
-    ("DistributedDataParallel",),
+    ("DDPStrategy", "DistributedDataParallel"),
     ("Adam", "AdamW", "adamw_torch"),
     (".backward(", "GRPOTrainer", "RLOOTrainer", "generate"),
     ("Config", "DeepSpeedPlugin", "deepspeed"),

@@ -20,14 +20,20 @@ from memlint.rule import (
 _OPTION = "gradient_as_bucket_view"
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _KWARGS = "accelerate.DistributedDataParallelKwargs"
+# They hand their keywords on to torch's.
+_STRATEGIES = (
+    "lightning.pytorch.strategies.DDPStrategy",
+    "pytorch_lightning.strategies.DDPStrategy",
+)
 
 
 def check(script: Script) -> Iterator[Finding]:
     if not script.may_train or script.needs_gradients_in_place:
         return
-    for call in script.calls_to(_DDP, _KWARGS):
-        view = call.effective(_OPTION)
-        if view.value is not False or not call.has_option(_OPTION) or call.subclass is not None:
+    for call in script.calls_to(_DDP, _KWARGS, *_STRATEGIES):
+        made = call.as_call_of(_DDP) if call.name in _STRATEGIES else call
+        view = made.effective(_OPTION)
+        if view.value is not False or not made.has_option(_OPTION) or call.subclass is not None:
             continue
         if view.given and view.is_overridable_default:
             continue
@@ -69,5 +75,5 @@ RULE = Rule(
     check=check,
     effect={"bucket_copies": False},
     skips=(Skip.OFF_CUDA, Skip.TESTS),
-    triggers=(frozenset({"DistributedDataParallel"}), triggers.UPDATES),
+    triggers=(frozenset({"DistributedDataParallel", "DDPStrategy"}), triggers.UPDATES),
 )
