@@ -10,7 +10,7 @@ from memlint.engine.values import Constant, Invocation, Object, Symbol, Value, m
 from memlint.flow.evaluated import query
 from memlint.script.called import Call
 from memlint.script.calls import Host, Trainer
-from memlint.script.checkpointing import KBIT_PREPARATION, METHODS, switched_on, turns_on
+from memlint.script.checkpointing import METHODS, PREPARATIONS, switched_on, turns_on
 from memlint.script.forward_passes import all_steps_of
 from memlint.script.guesses import may_be_refused
 from memlint.script.loaded_models import calls_on, is_language_model, loads_among, model_loads_of
@@ -257,9 +257,9 @@ def deciding_call(script: Host) -> Call | None:
     elif not all_steps_of(script) and not script.imports_package("lightning", "pytorch_lightning"):
         return None
     methods = [one for one in script.method_calls_anywhere(*METHODS) if _is_of_library(script, one)]
-    calls = [*script.calls_anywhere(KBIT_PREPARATION), *methods]
+    calls = [*script.calls_anywhere(*PREPARATIONS), *methods]
     last = max(calls, key=lambda call: call.order, default=None)
-    if last is None or last.name != KBIT_PREPARATION:
+    if last is None or last.name not in PREPARATIONS:
         return last
     return last if turns_on(script, last) is not False else None
 

@@ -27,7 +27,7 @@ SETS: tuple[tuple[str, ...], ...] = (
     ("labels",),
     ("hidden_state", "logits"),
     ("logits",),
-    ("Arguments", "Config", "checkpoint", "prepare_model_for_kbit_training"),
+    ("Arguments", "Config", "checkpoint", "prepare_model_for_"),
     (
         "from transformers",
         "from trl",

@@ -23,6 +23,8 @@ from memlint.rule import (
 _OPTION = "use_reentrant"
 _SOURCE = '{"use_reentrant": False}'
 _KBIT = "peft.prepare_model_for_kbit_training"
+# The older one for 8 bits is gone: what takes its place is reentrant, too.
+_PREPARATIONS = "peft.prepare_model_for_"
 _FUNCTIONS = ("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential")
 _WHY = (
     "one layer's output more is held at the peak, and offloading or selective checkpointing inside "
@@ -83,7 +85,7 @@ def _in_dicts(script: Script, given: list[Setting]) -> Iterator[Finding]:
 
 
 def _in_call(script: Script, call: Call) -> Iterator[Finding]:
-    kbit = call.name == _KBIT
+    kbit = call.name.startswith(_PREPARATIONS)
     given = [call.setting(name) for name in CHECKPOINTING_ARGUMENTS]
     if any(setting.given is not False and not setting.is_none for setting in given):
         yield from _in_dicts(script, given)
@@ -96,7 +98,7 @@ def _in_call(script: Script, call: Call) -> Iterator[Finding]:
 
 
 def _bare(script: Script, call: Call) -> Finding:
-    kbit = call.name == _KBIT
+    kbit = call.name.startswith(_PREPARATIONS)
     name = CHECKPOINTING_ARGUMENTS[kbit or "activation" not in call.method]
     changes = (edits.SetKeyword(call.span, name, _SOURCE, beside_unpacking=True),)
     return Finding(
@@ -124,7 +126,7 @@ RULE = Rule(
     of_run=of_run,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.DEEPSPEED),
     triggers=(
-        frozenset({"checkpoint", "prepare_model_for_kbit_training", "Config", "Arguments"}),
+        frozenset({"checkpoint", "prepare_model_for_", "Config", "Arguments"}),
         (*triggers.LIBRARIES, "utils.checkpoint", "utils import checkpoint"),
     ),
     effect={"checkpointing": "non_reentrant"},
