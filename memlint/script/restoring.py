@@ -88,7 +88,7 @@ def _fates(script: Host, node: Node) -> set[Fate]:
 def _is_same(use: Usage) -> bool:
     """True if a use makes another dict of it, or a list of its entries."""
     if use.way is Way.GIVEN:
-        return use.name == "list"
+        return use.name in ("list", "get")  # ``checkpoint.get("model", checkpoint)``
     return use.way is Way.LOOPED and use.name == "DictComp"
 
 
@@ -110,7 +110,7 @@ def _of_use(script: Host, use: Usage) -> set[Fate]:
 
 def _is_look(use: Usage) -> bool:
     names = use.way is Way.LOOPED and use.name != "For"
-    return names or use.way in (Way.COMPARED, Way.DROPPED) or use.name in _MEASURED
+    return names or use.way in (Way.COMPARED, Way.DROPPED, Way.PRINTED) or use.name in _MEASURED
 
 
 def _of_places(script: Host, use: Usage) -> set[Fate]:
