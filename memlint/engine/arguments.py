@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from memlint.engine.binding import set_bindings
 from memlint.engine.command_line import settled
 from memlint.engine.command_options import command_line_default, given_to_parameter, is_click
+from memlint.engine.uncalled import GET_MODEL
 from memlint.engine.values import (
     ABSENT,
     UNKNOWN,
@@ -156,10 +157,23 @@ def _instance(run: Interpreter, function: Function) -> Value | None:
     if owner is None or _has_decorator(function.node, "staticmethod"):
         return None
     bound = function.bound or run.selves.get(owner.node)
+    if bound is None or (isinstance(bound, Object) and bound.made_by is None):
+        bound = _heir(run, function) or bound
     if bound is None:
         bound = run.selves[owner.node] = run.new_object(type=library_base(owner), cls=owner)
         bound.open = True
     return owner if _has_decorator(function.node, "classmethod") else bound
+
+
+def _heir(run: Interpreter, function: Function) -> Object | None:
+    """What was made of a class that has a method from a base, of which nothing was made."""
+    name = getattr(function.node, "name", "")
+    # Trainers are given their models apart.
+    for made in run.instances if name not in GET_MODEL else ():
+        known = run.class_binding(made.cls, name) if made.cls and made.made_by else None
+        if known and isinstance(known.value, Function) and known.value.node is function.node:
+            return made
+    return None
 
 
 def _not_given(
