@@ -180,19 +180,19 @@ class Forward:
             return answer
         if self.own or made:
             return None
-        known = self._is_annotated or loads_language_models_only(self.script)
-        return True if known else None
+        return True if self._is_taken_for_one else None
 
     @property
-    def _is_annotated(self) -> bool:
-        """True if it is a parameter that is said to be a language model of transformers."""
+    def _is_taken_for_one(self) -> bool:
+        """True if all models are language models, or it is a parameter whose annotation says so."""
         script = self.script
         if self.elsewhere or not script.imports_package("transformers"):
-            return False
+            return loads_language_models_only(script)
         functions, name = script.functions_around(self.node), self.called_as
         given = [one for function in functions for one in parameters(function) if one.arg == name]
         notes = [script.text(one.annotation) for one in given[:1] if one.annotation is not None]
-        return any(part in note for note in notes for part in LANGUAGE_MODELS)
+        said = any(part in note for note in notes for part in LANGUAGE_MODELS)
+        return said or loads_language_models_only(script)
 
     @cached_property
     def _loads(self) -> tuple[Call, ...]:
