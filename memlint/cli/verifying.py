@@ -28,7 +28,7 @@ from memlint.source.roots import repository_of
 
 _GIB = 2**30
 _LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
-_STATUS = {"same": 0, "moved": 1, "stops": 1, "no answer": 2}
+_STATUS = {"same": 0, "moved": 1, "stops": 1, "repaired": 2, "no answer": 2}
 
 
 def verify_command(
@@ -199,8 +199,10 @@ def _alone(verified: Verified) -> list[str]:
         return [*_log(verified.before), f"the fixed script stops: {visible(after.error)}"]
     if not after.losses:
         return [*_log(verified.before), "the fixed script ends, too, before it has a loss"]
-    losses = ", ".join(f"{loss:.6f}" for loss in after.losses)
-    return [f"the fixed script took {plural(after.steps, 'step')}: losses {losses}"]
+    losses, norms = (", ".join(f"{one:.6f}" for one in of) for of in (after.losses, after.norms))
+    lead = "repaired, compared with nothing: " * (verified.verdict == "repaired")
+    took = f"the fixed script took {plural(after.steps, 'step')}"
+    return [f"{lead}{took}: losses {losses}; norms {norms}"]
 
 
 def _measured(verified: Verified) -> Iterator[tuple[str, float, float, str]]:

@@ -114,6 +114,9 @@ def execute(text: str, module: str = "") -> None:
     """Run the script's text as the main program. module: its name, where it is started by it."""
     main_module = ModuleType("__main__")
     package = module.rpartition(".")[0] or None
+    if not module and "\nfrom ." in text:  # which only a module of a package can say
+        package = os.path.relpath(os.path.dirname(sys.argv[0])).replace(os.sep, ".")
+        sys.path.append(os.getcwd())
     vars(main_module).update(__file__=sys.argv[0], __builtins__=__builtins__, __package__=package)
     sys.modules["__main__"] = main_module
     # Not with the features that this module takes from the future.

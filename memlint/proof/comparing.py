@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from memlint.source.bounded import read_regular
@@ -36,7 +36,11 @@ _TRIES = 12  # to learn which columns and files of data a script takes
 # What is said of columns that are not there, and of files.
 _LACKED = re.compile(r"KeyError: |.*[Cc]olumn.* (?:not (?:in|found) |doesn't exist)|.*'DataFrame' ")
 _NAMES = re.compile(r"'(?!DataFrame')(\w+)'|column names? (\w+)")
-_FILE = re.compile(r"FileNotFound.*?((?<![\w./-])\w[\w./-]*\.(?:jsonl?|[ct]sv|txt|parquet))\b")
+_FILE = re.compile(
+    r"FileNotFound.*?((?:(?<=')[^']+|(?<![\w./-])[\w./][^\s'\"]*)"
+    r"\.(?:jsonl?|[ct]sv|txt|parquet|bin))(?![\w/])"
+)
+_OUT = re.compile(r"(?<=[\"'])(?:(?:\.\./)+|/)([^/\"'\n]{1,100})")
 _MOST_BYTES = 10 << 20  # of what a run says of its steps
 _OF_LAUNCHERS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 _PATIENCE = 5.0  # seconds: a launcher ends its own processes in them
@@ -111,9 +115,10 @@ class Verified(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Return ``same``, ``moved``, ``stops``, ``no answer``: what the exit status follows."""
+        """Return ``same``, ``moved``, ``stops``, ``repaired`` or ``no answer``: for the status."""
+        trains = not self.after.error and any((*self.after.losses, *self.after.norms))
         if self.before.error or not any((*self.before.losses, *self.before.norms)):
-            return "no answer"
+            return "repaired" if self.before.error and trains else "no answer"
         if self.after.error or self.after.steps < self.before.steps:
             return "stops"
         if self.moved <= _LEAST:
@@ -129,16 +134,27 @@ def verify(before: Job, after: Job) -> Verified:
     with tempfile.TemporaryDirectory(prefix="memlint-verify-") as scratch:
         for number in range(_TRIES):
             first = _run(before, os.path.join(scratch, f"before-{number}"))
-            data = _learned(first.error, before.tiny)
+            data = _learned(_stop(first), before.tiny)
             third = Run() if data else _run(after, os.path.join(scratch, f"after-{number}"))
-            data = data or _learned(third.error, before.tiny)
+            data = data or _learned(_stop(third), before.tiny)
             if data is None:
                 break
             before, after = before._replace(tiny=data), after._replace(tiny=data)
-        second = Run()  # nothing to measure noise by
-        if not first.error:
-            second = _run(before, os.path.join(scratch, "nudged"), nudge=True)
+        second = Run() if first.error else _run(before, os.path.join(scratch, "again"), nudge=True)
     return Verified(first, second, third, _distance(first, second), _distance(first, third))
+
+
+def _inside(text: str, files: Iterable[str]) -> str:
+    """Return a script's text as if those of its files that lie elsewhere were in the project."""
+    tops = {found[0] for name in files if (found := _OUT.match(f"'{name}", 1))}
+    return _OUT.sub(lambda found: found[1] if found[0] in tops else found[0], text)
+
+
+def _stop(run: Run) -> str:
+    """Return what a run stopped with, and of one that only prints it, the line."""
+    is_silent = not run.losses and run.error[:10] in ("", "SystemExit")
+    lines = [line for line in run.log.splitlines() if is_silent and "not found" in line]
+    return f"FileNotFoundError: {lines[-1]}" if lines else run.error
 
 
 def _learned(error: str, data: Mapping[str, str] | None) -> Mapping[str, str] | None:
@@ -173,7 +189,7 @@ def _apart(one: float, other: float) -> float:
 
 def _run(job: Job, folder: str, *, nudge: bool = False) -> Run:
     """Run a job in ``folder``, a new one; kill all that it started once it is over."""
-    order = {**job._asdict(), "nudge": nudge}
+    order = {**job._asdict(), "nudge": nudge, "text": _inside(job.text, job.tiny or ())}
     every, error, log = run_apart("memlint.proof.child", order, folder, job.seconds)
     runs = [
         Run(**{name: tuple(v) if isinstance(v, list) else v for name, v in each.items()}, log=log)
@@ -288,13 +304,24 @@ def sample_columns(text: str) -> str:
     holders = {*re.findall(r"\w+", " ".join(map(" ".join, heads)))} - _SETTINGS
     read = re.findall(r"\b(\w+)(?:\.get\(|\[)[\"'](\w+)[\"']", text)
     named = [name for holder, name in read if holder in holders and name not in _TOKENIZED]
+    kinds = _kinds(text, read)
     quoted = dict.fromkeys(re.findall(r"[\"'](\w+)[\"']", text))
     named = [*dict.fromkeys(named)] or [name for name in quoted if name in _COLUMNS]
     if named == ["text"] and "ForSequenceClassification" in text:
         return "classes"
     if named and "chosen" not in quoted:
-        return ",".join(f"{name}:{_COLUMNS.get(name, 'text')}" for name in named)
+        return ",".join(f"{name}:{kinds.get(name, 'text')}" for name in named)
     for word, rows in _BY_TRAINER.items():
         if f"{word}Trainer" in text or f"For{word}" in text:
             return rows
     return "text"
+
+
+def _kinds(text: str, read: list[tuple[str, str]]) -> dict[str, str]:
+    """Return what columns hold, lists by the keys that are read of their items."""
+    kinds = {**_COLUMNS}
+    for item, column in re.findall(r"\bfor (\w+) in \w+\[[\"'](\w+)[\"']\]", text):
+        keys = {name for holder, name in read if holder == item}
+        chat = "messages" if "role" in keys else "conversations" if "from" in keys else "comments"
+        kinds |= {column: chat} if keys else {}
+    return kinds

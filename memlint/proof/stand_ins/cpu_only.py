@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import builtins
 import sys
+from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -97,7 +98,9 @@ def replace_process_groups() -> None:
 
 
 def answer_what_is_asked() -> None:
-    """Answer names of notebooks, and what a parser of options requires, but for recipes."""
+    """Answer names of notebooks, and what a parser requires: a recipe is the project's own."""
+    found = sorted(Path().glob("*conf*/**/*.[jy]*"), key=lambda path: "train" not in path.name)
+    recipe = str(found[0]) if found else ""
     builtins.display = lambda *values, **keywords: None
     builtins.get_ipython = MagicMock
     real_add = argparse._ActionsContainer.add_argument
@@ -105,8 +108,8 @@ def answer_what_is_asked() -> None:
     def add(self: Any, *names: str, **kw: Any) -> Any:
         name = "".join(names[-1:])
         positional = not name.startswith("-") and "nargs" not in kw
-        if name and (kw.get("required") or positional) and "config" not in name:
-            file = f"sample.{'csv' if 'csv' in name else 'json'}"
+        file = f"sample.{'csv' if 'csv' in name else 'json'}" if "config" not in name else recipe
+        if name and (kw.get("required") or positional) and file:
             first = next(iter(kw.get("choices") or ()), file)
             kw |= {"nargs": "?"} if positional else {"required": False}
             kw["default"] = {int: 1, float: 0.5}.get(kw.get("type"), first)

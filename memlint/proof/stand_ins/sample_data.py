@@ -17,6 +17,7 @@ _WRITERS: dict[str, tuple[str, dict[str, Any]]] = {
     ".jsonl": ("to_json", {"orient": "records", "lines": True}), ".parquet": ("to_parquet", {}),
     ".tsv": ("to_csv", {"index": False, "sep": "\t"}),
     ".txt": ("to_csv", {"index": False, "header": False}),
+    ".bin": ("to_csv", {"index": False, "header": False, "encoding": "utf-16-le"}),  # ids: uint16
 }  # fmt: skip
 
 
@@ -25,7 +26,7 @@ def replace_data_sets(data: dict[str, str], count: int) -> None:
 
     for name, kind in data.items():
         if Path(name).suffix in _WRITERS:
-            _write(Path(name), rows(kind, count))
+            _write(Path(name.lstrip("/.")), rows(kind, count))
     if not hasattr(datasets, "load_dataset"):
         return  # a module of the project has the library's name
 

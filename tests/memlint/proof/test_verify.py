@@ -136,9 +136,16 @@ def test_a_rewrite_that_stops_the_script_is_caught(tmp_path: Path) -> None:
 def test_a_script_that_stops_and_its_fixed_version(tmp_path: Path) -> None:
     """There is nothing to compare, but what the fixed one does is told."""
     verified = run(tmp_path, LOOP.replace("set_to_none", "set_to_nothing"), LOOP)
-    assert verified.verdict == "no answer"
-    assert "TypeError" in verified.before.error
-    assert len(verified.after.losses) == 3
+    assert (verified.verdict, _STATUS[verified.verdict]) == ("repaired", 2)
+    said = "\n".join(_lines((), verified))
+    assert "not verified: the script itself: TypeError" in said
+    losses = ", ".join(f"{each:.6f}" for each in verified.after.losses)
+    assert (
+        f"repaired, compared with nothing: the fixed script took 3 steps: losses {losses}; " in said
+    )
+    hollow = verified._replace(after=Run(steps=3, losses=(0.0,), norms=(0.0,)))
+    assert hollow.verdict == "no answer"
+    assert "repaired" not in "\n".join(_lines((), hollow))
 
 
 def test_why_both_stop_is_told() -> None:
@@ -374,6 +381,11 @@ def _wait_for_child(parent: int) -> int:
         ('def f(config, row):\n    config["lr"]\n    row["poem"]', "poem:text"),
         ('for row in data:\n    row["poem"]; c["d"]\n[r.get("by") for r in data]; c.get("e")',
          "poem:text,by:text"),
+        ('for r in rows:\n    for c in r["notes"]:\n        c["score"]',
+         "notes:comments,score:float"),
+        ('def f(r):\n    for t in r["chat"]: t["role"]', "chat:messages,role:text"),
+        ('def f(r):\n    for t in r["chat"]: t["from"]', "chat:conversations,from:text"),
+        ('def f(r):\n    for t in r["words"]: t.lower()', "words:text"),
         ("DPOTrainer(model)", "preference"),
         ("row['prompt'], row['chosen']; DPOTrainer", "preference"),
         ("AutoModelForSequenceClassification.from_pretrained(n)", "classes"),
@@ -382,6 +394,19 @@ def _wait_for_child(parent: int) -> int:
 )  # fmt: skip
 def test_rows_are_guessed(text: str, rows: str) -> None:
     assert sample_columns(text) == rows
+
+
+def test_a_module_of_a_package_runs_as_one(tmp_path: Path) -> None:
+    """Its relative imports say that it does."""
+    (tmp_path / "src" / "deep").mkdir(parents=True)
+    (tmp_path / "src" / "sizes.py").write_text("WIDTH = 16")
+    text = LOOP.replace("import torch", "import torch\nfrom ..sizes import WIDTH", 1)
+    text = text.replace("16", "WIDTH")
+    script = tmp_path / "src" / "deep" / "train.py"
+    script.write_text(text)
+    job = Job(str(script), str(tmp_path), str(tmp_path), text)
+    verified = verify(job, job._replace(text=f"{text}\n"))
+    assert (verified.before.error, verified.verdict) == ("", "same")
 
 
 @pytest.mark.parametrize(
@@ -459,13 +484,34 @@ ASKS = {
     "ok = vars(p.parse_args([])) == dict(rows='sample.json', n=1, kind='a', csv_file=None)\n"
     "given = p.parse_args(['x', '--n=2', '--kind', 'a'])\n"
     "ok &= vars(given) == dict(rows='x', n=2, kind='a', csv_file=None)",
-    # A recipe is the script's own: nothing stands in for it.
+    # A recipe is the project's own: nothing else stands in for it.
     "a recipe": "p = argparse.ArgumentParser()\np.add_argument('--config', required=True)\n"
-    "try: p.parse_args([])\nexcept SystemExit as e: ok = e.code == 2",
+    "ok = p.parse_args([]).config == 'configs/b/train.yaml'",
     "a package that torch imports": "from torch.utils.tensorboard import SummaryWriter\n"
     "SummaryWriter().add_scalar('loss', 1.0)\nok = True",
     "a class of a package": "from gone import Colour, Tensor\n"
     "ok = Colour.RED is not None and Tensor['rows', 'words'] is Tensor",
+    "a decorator of a package": "from gone import op\n"
+    "@op\ndef f(x): return x\n@op('name')\ndef g(x): return x\nok = (f(1), g(2)) == (1, 2)",
+    "a command line by a package": "import fire\n"
+    "def f(base_model: str = '', n: int = 3):\n"
+    "    global ok\n    ok = (base_model, n) == ('sample.json', 3)\nfire.Fire(f)",
+    "figures of packages": "import gone, transformers as t\n"
+    "a = t.TrainingArguments('out', metric_for_best_model='f1')\n"
+    "r = t.Trainer(torch.nn.Linear(2, 2), a, compute_metrics=lambda p: {'f1': gone.f1(p)})\n"
+    "try: r.train()\nexcept ValueError: pass  # there are no rows\n"
+    "ok = r.compute_metrics is None and not r._determine_best_metric({}, None)",
+    "rows that lie elsewhere": "ok = len(json.load(open('nowhere/in/rows.json'))) == 16\n"
+    "ok &= Path('rows.csv').exists()",
+    "token ids": "import numpy\n"
+    "ids = numpy.memmap('data/train.bin', dtype=numpy.uint16, mode='r')\n"
+    "ok = len(ids) > 1024 and 9 < ids.min() < ids.max() < 128",
+    "weights": "m = torch.nn.Linear(2, 2)\nw = torch.load('none.pt', map_location='cpu')\n"
+    "before = m.weight.tolist()\nm.load_state_dict(w['model'])\nm.load_state_dict(w)\n"
+    "torch.save({'bias': torch.zeros(2), 'weight': torch.ones(2, 2)}, 'own.pt')\n"
+    "ok = m.weight.tolist() == before\n"
+    "m.load_state_dict(torch.load('own.pt'))\nok &= m.bias.tolist() == [0, 0]\n"
+    "try: m.load_state_dict({'bias': torch.zeros(2)})\nexcept RuntimeError: pass\nelse: ok = False",
     "a module elsewhere in the project": "from deep.here import X\nimport other\n"
     "ok = (X, other.Y) == (1, 2)",
 }
@@ -481,14 +527,18 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (folder / "lib" / "other.py").write_text("Y = 2")
     (folder / "out" / "gone").mkdir(parents=True)  # no code: a folder of results
     (folder / "asks.txt").write_text(json.dumps(ASKS))
+    for name in ("a/accelerate.yaml", "b/train.yaml"):
+        (folder / "configs" / name).parent.mkdir(parents=True)
+        (folder / "configs" / name).touch()
     code = f"""\
 import argparse, json, sys
 from pathlib import Path
 from memlint.proof import stand_ins
 
 asks = json.loads(Path("asks.txt").read_text())
-stand_ins.install({str(folder)!r}, {{"*": "text"}})
-import datasets
+files = dict.fromkeys(["*", "/nowhere/in/rows.json", "../rows.csv", "data/train.bin"], "text")
+stand_ins.install({str(folder)!r}, files)
+import datasets, torch
 for name, text in asks.items():
     names = {{**globals(), "ok": False}}
     try:
@@ -565,8 +615,28 @@ def test_a_file_that_a_script_looks_for_is_made() -> None:
     learned = _learned(error, {"*": "text"})
     assert learned == {"*": "text", "data/rows.jsonl": "text"}
     assert _learned(error, learned) is None
-    assert _learned("FileNotFoundError: '/mnt/rows.jsonl'", {"*": "text"}) is None
+    for name in ("/mnt/rows.jsonl", "../rows.csv", "my data/rows.json"):
+        learned = _learned(f"FileNotFoundError: [Errno 2] no: '{name}' (line 3)", {"*": "text"})
+        assert learned == {"*": "text", name: "text"}
     assert _learned("FileNotFoundError: 'weights.pt'", {"*": "text"}) is None
+
+
+def test_files_that_lie_elsewhere_are_made_inside(tmp_path: Path) -> None:
+    """What they are named by is read as a name below the project, in both versions."""
+    text = (
+        "import json\nHOME = '/no-such-folder'\nrows = json.load(open(f'{HOME}/in/rows.json'))\n"
+        f"assert len(rows) + len(open('../up/rows.jsonl').readlines()) == 32\n{LOOP}"
+    )
+    verified = run(tmp_path, text, f"{text}\n", tiny={"*": "text"})
+    assert (verified.before.error, verified.verdict) == ("", "same")
+    assert [each.name for each in (tmp_path / "project").iterdir()] == ["train.py"]
+
+
+def test_a_file_that_a_script_only_prints_is_made(tmp_path: Path) -> None:
+    stops = "from pathlib import Path\nif not Path('in/rows.csv').exists():\n    print('no rows:"
+    stops += " in/rows.csv not found')\n    raise SystemExit(1)\n"
+    verified = run(tmp_path, f"{stops}{LOOP}", f"{stops}{LOOP}\n", tiny={"*": "text"})
+    assert verified.verdict == "same"
 
 
 def test_losses_of_nothing_are_no_answer() -> None:
