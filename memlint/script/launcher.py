@@ -52,4 +52,8 @@ def joined(launchers: Sequence[Launcher]) -> Launcher:
         name: [getattr(launcher, name) for launcher in launchers] for name in Launcher._fields
     }
     disputed = [name for name, values in several.items() if any(v != values[0] for v in values)]
-    return launchers[0]._replace(**{name: getattr(UNDECIDED, name) for name in disputed})
+    decided = {name: getattr(UNDECIDED, name) for name in disputed}
+    if "sharding" in decided and all(one.sharding in _WHOLE for one in launchers):
+        # One process or several: each holds all of the model.
+        decided["sharding"] = "none"
+    return launchers[0]._replace(**decided)

@@ -114,6 +114,32 @@ def test_commands_that_disagree_decide_nothing(
     assert "recipes/policy.yaml:2 MEM602" not in found(capsys, "recipes")
 
 
+PREPARED = """\
+from peft import prepare_model_for_kbit_training
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("some", quantization_config=eight_bits)
+model = prepare_model_for_kbit_training(model)
+Trainer(model, TrainingArguments("out", bf16=True), train_dataset=rows).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "faults"),
+    [
+        ("torchrun --nproc_per_node=4 tune.py", {"tune.py:5 MEM303"}),
+        ("accelerate launch --config_file configs/zero3.yaml tune.py", set()),
+        ("torchrun --nproc_per_node=4 another.py", {"tune.py:5 MEM303"}),
+    ],
+)
+def test_one_process_or_several_divide_no_weights(
+    project: Path, capsys: pytest.CaptureFixture[str], other: str, faults: set[str]
+) -> None:
+    (project / "tune.py").write_text(PREPARED)
+    (project / "tune.sh").write_text(f"python tune.py --rows few\n{other}\n")
+    assert found(capsys, "tune.py", "--select", "MEM303") == faults
+
+
 def test_mixed_precision_of_the_launcher_counts(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
