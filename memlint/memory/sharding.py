@@ -14,7 +14,7 @@ from memlint.source.record import Record
 
 _ALL = 10**15
 _LIVE = 10**9  # DeepSpeed's stage3_max_live_parameters
-_BUCKET = 5 * 10**8  # its reduce_bucket_size, in numbers; "auto" is hidden size squared
+_BUCKET = 5 * 10**8  # its reduce_bucket_size, in numbers; "auto" of Trainers is hidden size squared
 
 
 class Sharding(Record):
@@ -179,7 +179,8 @@ def _under_fsdp(whole: Sharding, strategy: str, part: float) -> Sharding:
 
 def _under_zero(whole: Sharding, options: Mapping[str, Any], part: float, hidden: int) -> Sharding:
     """DeepSpeed: states are divided, from stage 2 on gradients, from stage 3 on weights."""
-    bucket = _option(options, 0, "reduce_bucket_size") or min(hidden * hidden, _BUCKET)
+    usual = hidden * hidden if options.get("reduce_bucket_size") == "auto" else _BUCKET
+    bucket = _option(options, usual, "reduce_bucket_size")
     divided = whole._replace(
         states=part,
         master=bool(options.get("master_weights", True)),

@@ -86,7 +86,7 @@ def by_deepspeed(options: Mapping[str, Any], given: str) -> Options:
     zero = zero if isinstance(zero, Mapping) else {}
     stage = zero.get("stage", 0)
     values: Options = {"sharding": f"zero{stage}" if stage in (1, 2, 3) else "ddp"}
-    values["sharding_options"] = {"reduce_bucket_size": 500_000_000, **zero}
+    values["sharding_options"] = dict(zero)
     for short, name in SHORT.items():
         section = options.get(short)
         if isinstance(section, Mapping) and section.get("enabled") is True:

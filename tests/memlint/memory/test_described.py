@@ -173,7 +173,7 @@ READ: dict[str, tuple[str, dict[str, Any]]] = {
             "weights_dtype": "bfloat16", "compute_dtype": "bfloat16", "autocast": False,
             "micro_batch": 2, "gradient_accumulation": 4, "seq_len": 1024,
             "checkpointing": "reentrant", "attention": "flash_attention_2", "sharding": "zero2",
-            "sharding_options": {"reduce_bucket_size": 500_000_000, "stage": 2},
+            "sharding_options": {"stage": 2},
             "notes": {"sharding": "`configs/ds_z2.json` is out of sight: by its name"},
         },
     ),
