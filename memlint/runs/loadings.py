@@ -214,18 +214,26 @@ def format_by_name(name: object) -> Options:
 
 def adapter_of(script: Script, facts: ModelFacts, given: object) -> Options:
     """The settings of a model's adapter, of whatever kind PEFT has."""
-    wrappers = (one.made_by for one in facts.objects if one.made_by is not None)
-    calls = (script.call_anywhere(one.node) for one in wrappers)
+    calls = (script.call_anywhere(one.made_by.node) for one in facts.objects if one.made_by)
     configs = [given, *(_config_in(call) for call in calls if call is not None)]
     found = [call for one in configs if (call := read.made_by_call(script, one)) is not None]
     made = [call for call in read.calls_anywhere(script, "Config") if call.name[:5] == "peft."]
     made.sort(key=lambda call: call.method != "LoraConfig")
     chosen = next(iter([*found, *made]), None)
-    values = by_rows(options_of(chosen), _LORA) if chosen is not None else {}
+    options = options_of(chosen) if chosen is not None else {}
+    values = _linear(script, options) | by_rows(options, _LORA)
     if chosen is None and (wrapped := [*_of_unsloth(script, "get_peft_model")]):
         values = _UNSLOTH_ADAPTER | by_rows(options_of(wrapped[-1]), _LORA)
     fixed = any(read.calls_anywhere(script, "create_lorafa_optimizer"))
     return values | ({"frozen_a": True} if fixed else {})
+
+
+def _linear(script: Script, options: Options) -> Options:
+    """The targets that are found by the class of modules: ``find_all_linear_names(model)``."""
+    nodes = [one.node for one in script.method_calls_anywhere("named_modules")]
+    found = [script.text(script.function(node) or script.statement(node)) for node in nodes]
+    given = options.get("target_modules") is not None and "Linear" in " ".join(found)
+    return {"target_modules": "all-linear"} if given else {}
 
 
 def _of_unsloth(script: Script, method: str) -> Iterator[Call]:
