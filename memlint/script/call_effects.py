@@ -281,7 +281,7 @@ _EFFECTS: dict[str, CallEffect] = {
     **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load"), document_at),
     "omegaconf.OmegaConf.load": document_at,
     "omegaconf.OmegaConf.from_cli": of_command_line,
-    "omegaconf.OmegaConf.merge": merged,
+    **dict.fromkeys(("omegaconf.OmegaConf.merge", "omegaconf.OmegaConf.create"), merged),
     "hydra.main": composed,
     "omegaconf.OmegaConf.to_container": to_container,
     "omegaconf.OmegaConf.to_object": to_container,
