@@ -78,6 +78,10 @@ class _Reader:
         """The script as all of its commands start it; as each does where several do."""
         source, place, api = self._source, self._runs.place, self._api
         given = self._launches.of(place, source.data) if self._path.endswith(".py") else None
+        several = list(self._launches.each(place)) if given is not None else []
+        pages = () if several else self._runs.launches(self._runs._project.shown)
+        if len(pages) == 1 and given is not None:
+            given = self._launches.given_by(place, pages[0].path, pages[0].command)
         settings = self._settings(source, api, given)
         if settings is None:
             raise NoRunError(f"{self._path} trains nothing that memlint recognizes")
@@ -86,7 +90,6 @@ class _Reader:
         def find(codes: Iterable[str] | None, runtime: bool) -> list[Finding]:
             return examine(source, _asked(codes, api, runtime), project, given).findings
 
-        several = list(self._launches.each(place)) if given is not None else []
         if len(several) < 2:
             yield Described(self._path, settings, source, find)
             return
