@@ -193,8 +193,9 @@ def _written_effects(script: Host, function: Node) -> Iterator[Effect]:
     blocks: list[Effect] = []
     for cut in cuts_of(function):
         if cut.how == "cut off" and cut.of is not None:
-            # How many of what: only tokens are counted.
-            count = _number(script, cut.size) if _is_tokens(script, cut.of) else None
+            # How many of what: only tokens are counted, by what is cut or what it is then called.
+            words = script.text(cut.of) + script.text(script.statement(cut.node)).partition("=")[0]
+            count = _number(script, cut.size) if _is_tokens(words) else None
             yield Effect(Lengths.TRUNCATED, count, cut.node)
         elif cut.how in ("filled up", "evened out"):
             kind = Lengths.PADDED if cut.how == "filled up" else Lengths.EVENED_OUT
@@ -213,9 +214,8 @@ def is_named_for_blocks(definition: Node) -> bool:
     return _BLOCKS.search(getattr(definition, "name", "").lower()) is not None
 
 
-def _is_tokens(script: Host, node: Expression) -> bool:
-    text = script.text(node).lower()
-    return any(word in text for word in _LENGTH_WORDS)
+def _is_tokens(text: str) -> bool:
+    return any(word in text.lower() for word in _LENGTH_WORDS)
 
 
 def _number(script: Host, node: Expression) -> int | None:
