@@ -63,7 +63,7 @@ _PLAIN: tuple[tuple[str, Any, str], ...] = (
 
 
 # Settings that may be read wrongly where a note is beside them.
-_DOUBTED = ("checkpointing", "method", "micro_batch", "sharding", "trainer")
+_DOUBTED = ("checkpointing", "method", "micro_batch", "seq_len", "sharding", "trainer")
 
 
 class _Completion:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from memlint.engine.constants import python_value
 from memlint.engine.modes import module_root
+from memlint.engine.nodes import arguments_of
 from memlint.engine.preparing import becomes_labels, texts_a_row
 from memlint.engine.usage import Way
 from memlint.engine.values import first_object
@@ -19,13 +22,15 @@ from memlint.runs.plain_options import (
     options_of,
 )
 from memlint.script.datasets import all_datasets_of
-from memlint.script.forward_passes import all_steps_of
+from memlint.script.forward_passes import all_forwards_of, all_steps_of
+from memlint.script.guesses import size_by_name
 from memlint.script.lengths import Lengths
 from memlint.script.purpose import Purpose
 from memlint.script.tokenization import all_processings_of, all_tokenizations_of
 from memlint.script.trained import makes_each_turn
 
 if TYPE_CHECKING:
+    from memlint.engine.forwards import ForwardRun
     from memlint.engine.nodes import Node
     from memlint.script.calls import Config, Trainer
     from memlint.script.model import Script
@@ -46,6 +51,7 @@ _ARGUMENTS: Rows = (
     ("group_by_length", "longest_first", lambda value: value is True or None),
     ("train_sampling_strategy", "longest_first", lambda value: value == "group_by_length" or None),
 )
+_SIZES = ("micro_batch", "seq_len")
 _JOINS = "each row of the data set is several of the batch: how many is not read"
 _KEEPS = "compute_metrics keeps the logits of all rows: it grows with each batch"
 
@@ -79,9 +85,30 @@ def batches_of_loop(script: Script) -> Options:
         values |= {"micro_batch": sizes.pop()} if len(sizes) == 1 and None not in sizes else {}
     if "seq_len" in values and (sampled := _sampled(script)):
         values["seq_len"] += sampled
+    values = _sized(script, values)
     more = script.accumulation
     values |= {"gradient_accumulation": more} if more else {}
     return _joined(script, values)
+
+
+def _sized(script: Script, values: Options) -> Options:
+    """The settings with the sizes that the script draws, or has a name for."""
+    values = {**dict(zip(_SIZES, _drawn(script), strict=False)), **values}
+    for name in _SIZES:
+        if count_in(values.get(name)) is None and (guess := size_by_name(script, name)):
+            values[name], values.setdefault("notes", {})[name] = guess
+    return values
+
+
+def _drawn(script: Script) -> list[int | None]:
+    """The sizes of ids that a loop draws: ``torch.randint(0, 90, (8, 512))``."""
+    calls = [one.node for one in all_forwards_of(script) if one.steps]
+    for drawn in [script.value(node) for call in calls for node in arguments_of(call)[:1]]:
+        made = script.call_anywhere(getattr(drawn, "node", None))
+        if made is not None and made.method in ("randint", "zeros", "ones"):
+            sizes = [getattr(script.value(one), "items", ()) for one in arguments_of(made.node)]
+            return [count_in(python_value(one)) for size in sizes for one in size]
+    return []
 
 
 def _joined(script: Script, values: Options) -> Options:
@@ -103,19 +130,22 @@ def _joined(script: Script, values: Options) -> Options:
 
 def _passes(script: Script) -> int:
     """How many passes of one model wait for one backward pass: of questions, then of answers."""
-    most = 1
-    for step in all_steps_of(script):
-        places: dict[int, set[Node]] = {}
-        for forward in step.all_forwards if len(step.backwards) < 2 else ():
-            for run in forward.runs:
-                by = script._call_leading_to(run)
-                call = by or forward.call
-                root = first_object((run.module,))
-                certain = run.gradients is True and step.runs_it(run) and forward.facts.loads
-                if certain and root and makes_each_turn(script, step.node, call):
-                    places.setdefault(id(module_root(root)), set()).add(call.node)
-        most = max((most, *map(len, places.values())))
-    return most
+    places: dict[tuple[Node, int], set[Node]] = defaultdict(set)
+    for forward, run in ((one, run) for one in all_forwards_of(script) for run in one.runs):
+        certain = run.gradients is True and forward.facts.loads
+        root = first_object((run.module,) if certain else ())
+        call = script._call_leading_to(run) or forward.call
+        for turn in _turns(script, run) if root is not None else ():
+            if root is not None and makes_each_turn(script, turn, call):
+                places[turn, id(module_root(root))].add(call.node)
+    return max(map(len, places.values()), default=1)
+
+
+def _turns(script: Script, run: ForwardRun) -> list[Node]:
+    """The steps with one backward pass that make a pass, and the loss of a plain trainer."""
+    steps = [one for one in all_steps_of(script) if len(one.backwards) < 2 and one.runs_it(run)]
+    by_trl = any(one.kind.startswith("trl.") for one in script.all_trainers)
+    return [*(one.node for one in steps), *([run.hook] if run.hook and not by_trl else ())]
 
 
 def _sampled(script: Script) -> int:
@@ -163,11 +193,10 @@ def _evaluation(trainer: Trainer, config: Config) -> Options:
 def _tokens(script: Script) -> Options:
     """The longest that tokenization leaves rows of a training set, where it is a number, and
     whether all rows have one length: padded to it, or cut into blocks."""
-    held_out = Purpose.EVALUATION
     effects = [
         each
         for one in all_datasets_of(script)
-        if one.purpose is not held_out
+        if one.purpose is not Purpose.EVALUATION
         for each in one.effects
     ]
     kinds = {effect.kind for effect in effects}
@@ -192,6 +221,6 @@ def _makes_labels(script: Script, one: Tokenization) -> bool:
 
 
 def _makes_tokens_to_train_on(script: Script, one: Tokenization) -> bool:
-    around = script.flow.loops_around(one.call.node)
+    around = {loop for made in one.call.invocations for loop in made.loops}
     in_step = any(step.node in around for step in script.steps)
     return in_step or one.prepares_training or one.collates_training

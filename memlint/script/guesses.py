@@ -1,15 +1,15 @@
 """What is guessed from words and names, because no value says it.
 
-A guess is wrong in some scripts, so that it can only silence: nothing is reported, and no fix is
-safe, because of it. Each function here says what it takes for granted, and a test has a script
-where that is wrong, and nothing worse than silence follows. Comments and prose are never read, nor
-what the script calls its own variables, unless the function says so.
+A guess is wrong in some scripts, so that it can only silence, or be named as an assumption: nothing
+is reported, and no fix is safe, because of it. Each function here says what it takes for granted,
+and a test has a script where that is wrong, and nothing worse follows. Comments and prose are never
+read, nor what the script calls its own variables, unless the function says so.
 """
 
 import re
 
 from memlint.engine.definitions import words_of_code
-from memlint.engine.nodes import Expression, Node, last_name, walk
+from memlint.engine.nodes import Expression, Node, key_of, last_name, literal_of, walk
 from memlint.engine.project import is_elsewhere, place_of_setting
 from memlint.flow.evaluated import query
 from memlint.script.called import Called
@@ -119,3 +119,22 @@ def may_be_tokenizer(name: str) -> bool:
     The guess: a tokenizer of which nothing is seen goes by such a name.
     """
     return "tok" in name.lower()
+
+
+def size_by_name(script: Called, what: str) -> tuple[int, str] | None:
+    """The one number that the script's names for a size of its batches have, and why it is taken.
+
+    The guess: what is called ``batch_size`` is the training's. The script's own names are read.
+    """
+    found: dict[int, str] = {}
+    for node, value in script.evaluated():
+        name = str(literal_of(key_of(node) or node) or last_name(node))
+        number = getattr(value, "value", None) if _SIZES[what].fullmatch(name.lower()) else None
+        found |= {number: f"the script's `{name}`"} if type(number) is int else {}
+    return found.popitem() if len(found) == 1 and min(found) > 0 else None
+
+
+_SIZES = {
+    "micro_batch": re.compile(r"(?:micro_|train_)?(?:batch_?size|batch|bs|bsz)"),
+    "seq_len": re.compile(r"(?:max_?)?(?:block(?:_?size)?|(?:(?:seq|context)_?)?len(?:gth)?)"),
+}
