@@ -51,5 +51,5 @@ def profile_command(
         return 0
     click.echo("\n".join(text(path, found, estimated and estimated.settings)))
     if estimated is not None and found:
-        click.echo("\n".join(recorded_beside(found[0], estimated)))
+        click.echo("\n".join(recorded_beside(found, estimated)))
     return 0

@@ -1,52 +1,61 @@
-"""What was alive at the peak of a snapshot, by kind and by the place that allocated it."""
+"""What was alive at the peak of a snapshot, by kind and by the place that allocated it.
+
+A kind is told by what happened, not by names alone: a gradient that backward frees again is that
+of an activation; what an optimizer's step leaves behind is state; what autograd frees was kept for
+it; scores of attention are as large as what a softmax returns.
+"""
 
 from __future__ import annotations
 
-import re
+from array import array
+from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from memlint.memory.oom_log import read_frames
-from memlint.profile.snapshot import ACTIONS, Block, Snapshot, Trace
+from memlint.profile.snapshot import ACTIONS, Snapshot, Trace
+from memlint.profile.stacks import DATA, Stack
 from memlint.source.record import NamedTuple, Record
 
-_ALLOC, _FREE = ACTIONS.index("alloc"), ACTIONS.index("free_requested")
+_ALLOC, _REQUESTED, _COMPLETED, *_ = range(len(ACTIONS))
 _OOM = ACTIONS.index("oom")
-_RESERVES = {ACTIONS.index(name) for name in ("segment_alloc", "segment_map")}
-_RETURNS = {ACTIONS.index(name) for name in ("segment_free", "segment_unmap")}
-_BACKWARD = re.compile(r"_engine_run_backward|in backward\b")
-_OF_TORCH = re.compile(r'File "[^"]*[/\\]torch[/\\]')
-_PLACE = re.compile(r'File "([^"]*)", line (\d+), in (.*)')
+_RESERVED = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
+_SIGNS = {ACTIONS.index(name): sign for name, sign in _RESERVED.items()}
+_MOMENT = ("index", "time", "allocated", "reserved", "refused", "unused")
+_TELLING = ("softmax", "log-softmax", "product")  # operators by whose sizes others are known
 EARLIER = "allocated before the recording"
 
 
-class Moment(Record):
-    """The peak of a GPU. index: of its event, -1 before the first; time: microseconds since the
-    first. allocated, reserved: bytes. refused: what torch could not allocate, 0 if nothing."""
-
-    index: int
-    time: int
-    allocated: int
-    reserved: int
-    refused: int
-
-
 class Group(NamedTuple):
-    """Memory of one kind and place that was alive at the peak. bytes: of all its tensors."""
+    """Memory of one kind, place and operator that was alive at the peak. bytes: of all tensors."""
 
     kind: str
     place: str
+    operator: str
     bytes: int
     tensors: int
 
 
-class DevicePeak(NamedTuple):
-    """What a snapshot says of one GPU. groups: the largest first."""
+class DevicePeak(Record):
+    """The peak of a GPU. index: of its event, -1 before the first; time: microseconds since the
+    first, None where torch did not write it. allocated, reserved: bytes. refused: what torch could
+    not allocate, 0 if nothing; unused: what was reserved in no tensor then. history: "whole",
+    "late" (memory is older than the recording), "cut" (events are missing) or "none". run:
+    "Trainer", "training loop", "backward", "forward alone", "" if unknown. expandable: the
+    allocator's segments grow. groups: the largest first.
+    """
 
     device: int
     events: int
-    moment: Moment
+    index: int
+    time: int | None
+    allocated: int
+    reserved: int
+    refused: int
+    unused: int
+    history: str
+    run: str
+    expandable: bool
     groups: tuple[Group, ...]
 
     @property
@@ -57,140 +66,128 @@ class DevicePeak(NamedTuple):
         return dict(sizes.most_common())
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "device": self.device,
-            "events": self.events,
-            "peak": {name: getattr(self.moment, name) for name in Moment._fields},
+        groups = [group._asdict() for group in self.groups]
+        parts = {
+            "peak": {name: getattr(self, name) for name in _MOMENT},
             "by_kind": self.by_kind,
-            "groups": [group._asdict() for group in self.groups],
+            "groups": groups,
         }
+        return {name: getattr(self, name) for name in ("device", "events", "history")} | parts
 
 
 def peaks(snapshot: Snapshot) -> list[DevicePeak]:
     """Return the peak of each GPU that holds anything, or did."""
-    found = []
-    for device in range(max(len(snapshot.traces), *(at + 1 for at in snapshot.reserved), 0)):
-        trace = snapshot.traces[device] if device < len(snapshot.traces) else Trace()
-        blocks = snapshot.blocks.get(device, [])
-        if not len(trace) and not blocks:
-            continue
-        moment = _peak(trace, sum(block.size for block in blocks), snapshot.reserved.get(device, 0))
-        alive = _Alive(snapshot, trace, blocks, moment)
-        found.append(DevicePeak(device, len(trace), moment, tuple(alive.groups())))
-    return found
+    found = [_Replay(snapshot, trace).told(at) for at, trace in sorted(snapshot.traces.items())]
+    return [peak for peak in found if peak.allocated or peak.refused]
 
 
-def _peak(trace: Trace, allocated: int, reserved: int) -> Moment:
-    """Return the fullest moment. allocated, reserved: bytes at the end, after the last event."""
-    held = most = cached = cached_then = refused = 0
-    where = -1
-    for index, (action, size) in enumerate(zip(trace.actions, trace.sizes, strict=True)):
-        if action == _ALLOC:
-            held += size
-            if held > most:
-                most, where, cached_then = held, index, cached
-        elif action == _FREE:
-            held -= size
-        elif action in _RESERVES:
-            cached += size
-        elif action in _RETURNS:
-            cached -= size
-        elif action == _OOM:
-            refused = max(refused, size)
-    time = trace.times[where] - trace.times[0] if where >= 0 else 0
-    # What stood there before the first event is what the events do not explain of the end.
-    before, cached_before = max(allocated - held, 0), max(reserved - cached, 0)
-    return Moment(where, max(time, 0), before + most, cached_before + cached_then, refused)
+class _Replay:
+    """The events of a GPU, replayed."""
 
+    def __init__(self, snapshot: Snapshot, trace: Trace) -> None:
+        self.snapshot, self.trace, self.stacks = snapshot, trace, snapshot.stacks
+        # For each event that allocates, the event that frees, or 0; by address, what stays.
+        self.ends = array("Q", bytes(8 * len(self.trace.actions)))
+        self.stays: dict[int, int] = {}
+        # Events that begin a phase, and the phases; sizes of what telling operators return.
+        self.begins: list[int] = []
+        self.phases: list[str] = []
+        self.sizes: dict[str, set[int]] = {mark: set() for mark in _TELLING}
+        self.moment = self.index, _, self.allocated, *_ = self._peak()
+        self.old = [block for block in trace.blocks if block[0] not in self.stays]
 
-class _Alive:
-    """The tensors that were alive at a moment, and when each was freed."""
-
-    def __init__(
-        self, snapshot: Snapshot, trace: Trace, blocks: Iterable[Block], moment: Moment
-    ) -> None:
-        self.snapshot = snapshot
-        self.trace = trace
-        self.blocks = blocks
-        self.moment = moment
-        self._kinds: dict[int, tuple[str, bool]] = {}
-        # By address: the event that allocated what was held at the peak, the stack that freed it,
-        # and the events that allocated what they hold at last.
-        self._at_peak: dict[int, int] = {}
-        self._freed: dict[int, int] = {}
-        self._recorded: dict[int, int] = {}
-        self._replay()
-
-    def _replay(self) -> None:
-        trace, held = self.trace, self._recorded
-        for index, (action, address) in enumerate(zip(trace.actions, trace.addresses, strict=True)):
+    def _peak(self) -> tuple[int, int | None, int, int, int, int]:
+        """Replay all; return the fullest moment."""
+        held = most = cached = cached_then = refused = unused = 0
+        trace, where = self.trace, -1
+        # What is completed counts where requests were left out; one event may be the rest of two.
+        skipped = len(trace.actions) > 1 and _REQUESTED not in trace.actions
+        free = _COMPLETED if skipped else _REQUESTED
+        events = zip(trace.actions, trace.addresses, trace.sizes, strict=True)
+        for index, (action, address, size) in enumerate(events):
             if action == _ALLOC:
-                held[address] = index
-            elif action == _FREE:
-                held.pop(address, None)
-                if address in self._at_peak:
-                    self._freed.setdefault(address, trace.stacks[index])
-            if index == self.moment.index:
-                self._at_peak = dict(held)
+                held += size
+                self.stays[address] = index
+                self._note(index, size)
+                if held > most:
+                    most, where, cached_then = held, index, cached
+            elif action == free:
+                held -= size
+                if address in self.stays:
+                    self.ends[self.stays.pop(address)] = index
+            elif action == _OOM and size > refused:
+                refused, unused = size, cached - held
+            else:
+                cached += _SIGNS.get(action, 0) * size
+        # What stood there before the first event is what the events do not explain of the end.
+        self.before = before = max(sum(size for _, size, _ in trace.blocks) - held, 0)
+        cached_before = max(trace.reserved - cached, 0)
+        unused = max(cached_before - before + unused, 0) if refused else 0
+        time = trace.times[where] - trace.times[0] if where >= 0 and trace.times[0] else None
+        return where, time, before + most, cached_before + cached_then, refused, unused
 
-    def groups(self) -> Iterator[Group]:
-        """Yield memory by kind and place, the largest first."""
-        sizes: Counter[tuple[str, str]] = Counter()
-        counts: Counter[tuple[str, str]] = Counter()
+    def _note(self, index: int, size: int) -> None:
+        """Note the phase of an event, and the size of what its operator returns."""
+        stack = self.stacks[self.trace.stacks[index]]
+        if not self.phases or self.phases[-1] != stack.phase:
+            self.begins.append(index)
+            self.phases.append(stack.phase)
+        for mark in stack.marks.intersection(_TELLING):
+            self.sizes[mark].add(size)
+
+    def told(self, device: int) -> DevicePeak:
+        """Return the peak, with what is known of the history and of the run."""
+        stacks = {stack for _, _, stack in self.old if stack}
+        phases = {self.stacks[stack].phase for stack in stacks}
+        phases.update(self.phases, ["trainer"] if self.snapshot.has_trainer else [])
+        run = next((name for name, phase in DATA["runs"] if phase in phases), "")
+        history = "cut" if stacks else "late" if self.before else "whole"
+        history = history if self.phases else "none"
+        alive: dict[tuple[str, str, str], list[int]] = {}
         for kind, stack, size in self._tensors():
-            sizes[kind, self._place(stack)] += size
-            counts[kind, self._place(stack)] += 1
-        for (kind, place), size in sizes.most_common():
-            yield Group(kind, place, size, counts[kind, place])
+            alive.setdefault((kind, stack.place, stack.operator), []).append(size)
+        groups = [Group(*key, sum(sizes), len(sizes)) for key, sizes in alive.items()]
+        largest = tuple(sorted(groups, key=lambda group: -group.bytes))
+        known = *self.moment, history, run, self.snapshot.expandable
+        return DevicePeak(device, len(self.ends), *known, largest)
 
-    def _tensors(self) -> Iterator[tuple[str, int, int]]:
+    def _tensors(self) -> Iterator[tuple[str, Stack, int]]:
         """Yield kind, stack and bytes of each tensor; what is older than the events as one."""
-        trace, sizes = self.trace, 0
-        for address, index in self._at_peak.items():
-            size, stack = trace.sizes[index], trace.stacks[index]
-            sizes += size
-            yield self._kind(stack, self._freed.get(address)), stack, size
-        for block in self.blocks:
-            if block.address not in self._recorded:
-                sizes += block.size
-                kind = self._kind(block.stack, None) if block.stack else EARLIER
-                yield kind, block.stack, block.size
-        if sizes < self.moment.allocated:
-            yield EARLIER, 0, self.moment.allocated - sizes
+        trace, rest = self.trace, self.allocated
+        for index in range(self.index + 1):
+            end = self.ends[index] or self.index + 1
+            if trace.actions[index] == _ALLOC and end > self.index:
+                size, stack = trace.sizes[index], self.stacks[trace.stacks[index]]
+                rest -= size
+                yield self._kind(stack, size, index), stack, size
+        for _, size, number in self.old:
+            rest -= size
+            stack = self.stacks[number]
+            yield self._kind(stack, size, -1) if number else EARLIER, stack, size
+        if rest > 0:
+            yield EARLIER, Stack(), rest
 
-    def _kind(self, stack: int, freed: int | None) -> str:
-        """Return the kind of tensor, by its frames and, in backward, by how long it lives."""
-        kind, in_backward = self._by_stack(stack)
-        if not in_backward:
-            return kind
-        lives_on = freed is None or not self._by_stack(freed)[1]
-        return "weight_gradient" if lives_on else "activation_gradient"
+    def _kind(self, stack: Stack, size: int, index: int) -> str:
+        """Return the kind of tensor. index: of the event that allocated it, or -1."""
+        freed, events = self.ends[index] if index >= 0 else 0, len(self.ends)
+        at = bisect(self.begins, index)
+        until = self.begins[at] if at < len(self.begins) else events + 1
+        softmax, loss, products = self.sizes.values()
+        multiplied = size in products and not stack.marks.isdisjoint(("softmax", "product"))
+        whole = 2 * size if stack.operator == "_to_copy" else size
+        scores = "attention" in stack.marks and (size in softmax or whole in softmax)
+        facts = {
+            "passes": until > freed > 0,
+            "unfinished": not freed and until > events and _OOM in self.trace.actions,
+            "freed by autograd": freed > 0 and self._by_engine(freed),
+            "scores": scores or (multiplied and size in softmax),
+            "logits": size in loss and stack.operator.endswith("mm"),
+        }
+        return stack.kind(stack.marks.union(name for name, is_so in facts.items() if is_so))
 
-    def _by_stack(self, stack: int) -> tuple[str, bool]:
-        """Return the kind of a stack's tensors; True if autograd's engine allocated them."""
-        if stack not in self._kinds:
-            frames = self.snapshot.stacks[stack]
-            evidence = read_frames(frames[::-1])
-            kind = max(evidence.kinds, key=lambda each: evidence.kinds[each], default="other")
-            if evidence.phase == "load":
-                kind = "weights"  # whatever the functions that load them are called
-            elif not evidence.kinds:
-                kind = _BY_PHASE.get(evidence.phase, kind)
-            is_engine = bool(frames) and _BACKWARD.search(frames[0]) is not None
-            self._kinds[stack] = kind, is_engine
-        return self._kinds[stack]
-
-    def _place(self, stack: int) -> str:
-        """Return the innermost frame outside of torch, or the innermost."""
-        frames = self.snapshot.stacks[stack]
-        if not frames:
-            return ""
-        frame = next((each for each in frames if not _OF_TORCH.match(each)), frames[0])
-        shown = _PLACE.match(frame)
-        if shown is None:
-            return frame
-        path = "/".join(shown[1].replace("\\", "/").split("/")[-3:])
-        return f"{path}:{shown[2]} in {shown[3]}"
-
-
-_BY_PHASE = {"forward": "activation", "optimizer step": "optimizer_state"}
+    def _by_engine(self, freed: int) -> bool:
+        """True if autograd's engine freed it: the stack tells, or else the phase."""
+        stack = self.stacks[self.trace.stacks[freed]]
+        if not self.trace.stacks[freed]:
+            return self.phases[bisect(self.begins, freed) - 1] == "backward"
+        return stack.phase == "backward" or ("engine" in stack.marks and stack.phase == "forward")

@@ -7,21 +7,15 @@ from collections.abc import Iterable, Iterator
 from memlint.memory.lifetimes import format_size
 from memlint.memory.oom_log import DATA
 from memlint.profile.peak import DevicePeak
+from memlint.profile.stacks import DATA as SEEN
 from memlint.rule.remedies import fixes_against
 
 _GROUPS = 12
 _FIXES = 2
 _ADVISED = 3
+_LARGE = 0.05  # of the peak: against less, nothing is advised
 # Kinds of a snapshot, in the memory model's words; of several, the first stands for them.
-SAME = {
-    "weights": "weights", "weight_gradient": "gradients", "optimizer_state": "optimizer states",
-    "activation": "activations", "logits": "logits", "optimizer_temporary": "temporaries",
-    "reference_model": "weights", "dequantized_weight": "temporaries",
-    "gathered_parameter": "temporaries", "gradient_bucket": "gradients",
-    "activation_gradient": "temporaries", "log_softmax": "logits", "logits_fp32": "logits",
-    "logits_gradient": "logits", "mlp_activation": "activations", "kv_cache": "activations",
-    "attention_scores": "activations",
-}  # fmt: skip
+SAME: dict[str, str] = SEEN["same"]
 
 
 def text(path: str, peaks: list[DevicePeak], settings: object) -> Iterator[str]:
@@ -33,40 +27,53 @@ def text(path: str, peaks: list[DevicePeak], settings: object) -> Iterator[str]:
 
 
 def _device(path: str, peak: DevicePeak, settings: object) -> Iterator[str]:
-    moment = peak.moment
     yield f"{path}: GPU {peak.device}, {peak.events:,} events"
-    unused = max(moment.reserved - moment.allocated, 0)
-    after = f", {moment.time / 1e6:.2f} s after the first event" if moment.index >= 0 else ""
-    yield f"peak: {format_size(moment.allocated)} allocated{after}"
+    unused = max(peak.reserved - peak.allocated, 0)
+    yield f"peak: {format_size(peak.allocated)} allocated{_when(peak)}"
     yield (
-        f"      {format_size(moment.reserved)} reserved, {format_size(unused)} of it in no tensor"
+        f"      {format_size(peak.reserved)} reserved, {format_size(unused)} of it in no tensor"
         " (fragments and cached blocks)"
     )
-    if moment.refused:
-        yield f"      torch could not allocate {format_size(moment.refused)}"
-        if unused >= moment.refused:
+    if peak.refused:
+        yield f"      torch could not allocate {format_size(peak.refused)}"
+        if peak.unused >= peak.refused and not peak.expandable:
             yield "      enough was reserved: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+    yield from (f"      {words}" for words in SEEN["histories"].get(peak.history, ()))
     yield ""
     yield "alive at the peak, by kind:"
     for kind, size in peak.by_kind.items():
-        yield f"  {format_size(size):>12}  {size / max(moment.allocated, 1):4.0%}  {kind}"
+        yield f"  {format_size(size):>12}  {size / max(peak.allocated, 1):4.0%}  {kind}"
     yield ""
     yield "by place:"
     for group in peak.groups[:_GROUPS]:
         tensors = f"{group.tensors:,} tensor{'s' if group.tensors != 1 else ''}"
+        tensors += f" of {group.operator}" if group.operator else ""
         place = f"  {group.place}" if group.place else ""
         yield f"  {format_size(group.bytes):>12}  {group.kind}, {tensors}{place}"
     yield ""
-    yield from advice(peak.by_kind, settings)
+    large = [kind for kind, size in peak.by_kind.items() if size >= _LARGE * peak.allocated]
+    by_hand = settings is None and peak.run != "Trainer"
+    yield from advice(large, peak if by_hand else settings, by_hand=by_hand)
 
 
-def advice(kinds: Iterable[str], settings: object) -> Iterator[str]:
-    """Yield what helps against the first of these kinds that anything helps against."""
-    advised = 0
+def _when(peak: DevicePeak) -> str:
+    if peak.index < 0:
+        return ", before the first event" if peak.events > 1 else ""
+    seconds = "" if peak.time is None else f", {peak.time / 1e6:.2f} s after the first"
+    return f" at event {peak.index + 1:,}{seconds}"
+
+
+def advice(kinds: Iterable[str], settings: object, *, by_hand: bool = False) -> Iterator[str]:
+    """Yield what helps against the first of these kinds that anything helps against.
+
+    by_hand: no trainer runs, so that its settings, and rules' pages with them, are of no help.
+    """
+    lines, advised = (SEEN if by_hand else DATA)["remedies"], 0
     for kind in kinds:
-        fixes = fixes_against(kind, settings, DATA["remedies"])[:_FIXES]
+        fixes = fixes_against(kind, settings, lines)
+        fixes = tuple(each for each in fixes if not by_hand or " ".join(lines).count(each))
         if fixes and advised < _ADVISED:
             advised += 1
             yield f"against {kind}:"
-            yield from (f"  - {fix}" for fix in fixes)
+            yield from (f"  - {fix}" for fix in fixes[:_FIXES])
             yield ""

@@ -1,74 +1,74 @@
 """A snapshot of torch's allocator: ``torch.cuda.memory._dump_snapshot``, read without torch.
 
-Events of each GPU stand in arrays of numbers, some thirty bytes an event; stacks of frames are
-kept once each. Source: ``torch/cuda/_memory_viz.py`` and ``torch/csrc/cuda/Module.cpp``.
+``segments``: what is reserved at the end, each with ``device``, ``total_size`` and ``blocks``. A
+block has ``state``, ``size``, which is rounded up, ``requested_size``, which is not, and
+``frames``: none if it is older than the recording; torch 2.0 has them in ``history``. A list of
+segments alone, as ``torch.cuda.memory_snapshot`` returns it, is read too.
+
+``device_traces``: for each GPU the last ``max_entries`` events, oldest first: ``action``, ``addr``
+(of ``oom``: ``device_free``), ``size`` as requested, ``time_us`` (microseconds since 1970; not in
+older releases) and ``frames``, innermost first, ``{filename, line, name}``. With ``stacks="all"``
+frames of C++ stand before those of Python and between them; with "python" the thread of autograd
+has none; ``context`` may leave them out of some events or of all. A free is requested, then
+completed; ``skip_actions`` may leave out either. ``allocator_settings`` stand beside, and what is
+not read here. Source: ``torch/cuda/memory.py``, ``c10/core/CachingDeviceAllocator.h``.
+
+Events stand in arrays of numbers, some forty bytes an event; stacks are kept once each.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from memlint.profile.plain_pickle import PickleError, PlainPickle
+from memlint.profile.stacks import DATA, PATTERNS, Stack, read_frame, read_stack
 from memlint.source.bounded import mapped
-from memlint.source.record import Record
 
 ACTIONS = ("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free",
            "segment_map", "segment_unmap", "oom", "snapshot")  # fmt: skip
 _CODES = {action: code for code, action in enumerate(ACTIONS)}
-_LONGEST_STACK = 200  # frames, the innermost first
-
-
-class Block(Record):
-    """Memory that is allocated when the snapshot is taken. stack: number of its frames."""
-
-    address: int
-    size: int
-    stack: int
+_LONGEST_STACK = 2_000  # frames, the innermost first: those of C++ are ten times as many
 
 
 class Trace:
-    """The events of one GPU, oldest first: each column has one number for each event."""
+    """The events of one GPU, oldest first: each column has one number for each event.
+
+    blocks: memory that is allocated at the end, address, bytes and number of the stack. reserved:
+    bytes at the end.
+    """
 
     def __init__(self) -> None:
-        self.actions = bytearray()
+        self.actions, self.stacks = bytearray(), array("L")
         self.addresses, self.sizes, self.times = array("Q"), array("Q"), array("Q")
-        self.stacks = array("L")
-
-    def __len__(self) -> int:
-        return len(self.actions)
+        self.blocks: list[tuple[int, int, int]] = []
+        self.reserved = 0
 
 
 class Snapshot:
-    """What a file holds. stacks: frames of each number, innermost first; the first is empty."""
+    """What a file holds. traces: by GPU. stacks: what each says; the first has no frames.
+
+    has_trainer: one of transformers or TRL runs. expandable: the allocator's segments grow.
+    """
 
     def __init__(self) -> None:
-        self.traces: list[Trace] = []
-        self.blocks: dict[int, list[Block]] = {}
-        self.reserved: dict[int, int] = {}
-        self.stacks: list[tuple[str, ...]] = [()]
+        self.traces: dict[int, Trace] = {}
+        self.stacks: list[Stack] = []
+        self.has_trainer = self.expandable = False
         self._numbers: dict[tuple[int, ...], int] = {(): 0}
-        self._texts: dict[int, tuple[Any, str]] = {}
+        self._frames: list[list[Any]] = [[]]
         self._by_list: dict[int, tuple[Any, Trace]] = {}
 
     def number_of(self, frames: Any) -> int:
         """Return the number of a stack, by its frames or by a number that took their place."""
         if type(frames) is not list:
-            return frames if type(frames) is int and 0 <= frames < len(self.stacks) else 0
-        key = tuple(map(id, frames[:_LONGEST_STACK]))
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self.stacks)
-            self.stacks.append(tuple(self._text(frame) for frame in frames[:_LONGEST_STACK]))
+            return frames if type(frames) is int and 0 <= frames < len(self._frames) else 0
+        frames = frames[:_LONGEST_STACK]
+        number = self._numbers.setdefault(tuple(map(id, frames)), len(self._frames))
+        if number == len(self._frames):
+            self._frames.append(frames)  # held, so that no other frame gets its place in memory
         return number
-
-    def _text(self, frame: Any) -> str:
-        # The frame is held, so that no other gets its place in memory.
-        held = self._texts.get(id(frame))
-        if held is None:
-            held = self._texts[id(frame)] = frame, _shown(frame)
-        return held[1]
 
     def take(self, values: list[Any], target: Any) -> tuple[list[Any], Mapping[int, Any]]:
         """Take a batch of events, which is to be appended to a GPU's list; keep anything else."""
@@ -94,22 +94,31 @@ class Snapshot:
 
     def finish(self, whole: Any) -> None:
         """Take what stands beside the events: the memory of each GPU as it is at the end."""
+        if isinstance(whole, list) and whole and "total_size" in whole[0]:
+            whole = {"segments": whole}
         if not isinstance(whole, dict) or "segments" not in whole:
             raise PickleError("it is no snapshot: torch.cuda.memory._dump_snapshot writes one")
-        for events in whole.get("device_traces") or ():
-            self.traces.append(self._by_list.get(id(events), (None, Trace()))[1])
+        for device, events in enumerate(whole.get("device_traces") or ()):
+            self.traces[device] = self._by_list.get(id(events), (None, Trace()))[1]
         for segment in whole["segments"]:
-            device = segment["device"]
-            self.reserved[device] = self.reserved.get(device, 0) + segment["total_size"]
-            self.blocks.setdefault(device, []).extend(self._blocks(segment))
-
-    def _blocks(self, segment: Mapping[str, Any]) -> Iterator[Block]:
-        address = segment.get("address") or 0
-        for block in segment["blocks"]:
-            if block["state"] == "active_allocated":
-                at = block.get("address") or address
-                yield Block(at, block["size"], self.number_of(block.get("frames") or 0))
-            address += block["size"]
+            trace = self.traces.setdefault(segment["device"], Trace())
+            trace.reserved += segment["total_size"]
+            address = segment.get("address") or 0
+            for block in segment["blocks"]:
+                if block["state"] == "active_allocated":
+                    past = (block.get("history") or [{}])[0].get("frames")
+                    size = block.get("requested_size") or block["size"]
+                    stack = self.number_of(block.get("frames") or past or 0)
+                    trace.blocks.append((block.get("address") or address, size, stack))
+                address += block["size"]
+        settings = whole.get("allocator_settings") or {}
+        self.expandable = bool(settings.get("expandable_segments"))
+        read = {id(frame): read_frame(frame) for frames in self._frames for frame in frames}
+        self.stacks = [read_stack([read[id(each)] for each in frames]) for frames in self._frames]
+        self.has_trainer = any(PATTERNS["trainer"].search(words) for _, words, _ in read.values())
+        is_python = read and all(origin != "native" for origin, *_ in read.values())
+        if is_python:  # the thread of autograd has no frames of Python
+            self.stacks[0] = Stack(phase="backward", marks=frozenset(["engine"]))
 
 
 def read_snapshot(path: str, progress: Callable[[int, int], None]) -> Snapshot:
@@ -125,17 +134,12 @@ def read_snapshot(path: str, progress: Callable[[int, int], None]) -> Snapshot:
             progress(data.tell(), size)
             return snapshot.take(values, target)
 
+        for sign, words in DATA["other files"].items():
+            if data[:2].startswith(sign.encode("latin-1")):
+                raise PickleError(words)
         whole = PlainPickle(data, take).read_all()
         try:
             snapshot.finish(whole)
         except (KeyError, TypeError, AttributeError) as error:
             raise PickleError(f"it is no snapshot of torch: {error!r}") from None
     return snapshot
-
-
-def _shown(frame: Any) -> str:
-    """Return a frame as a traceback shows it."""
-    if not isinstance(frame, dict):
-        return ""
-    name, line, function = (frame.get(key, "") for key in ("filename", "line", "name"))
-    return f'File "{name}", line {line}, in {function}'

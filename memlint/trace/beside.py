@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memlint.memory.lifetimes import Tensor, format_size
@@ -13,6 +13,7 @@ from memlint.memory.timeline import Phase
 from memlint.memory.trainer_kinds import kind_of
 from memlint.profile.peak import DevicePeak
 from memlint.profile.shown import SAME, advice
+from memlint.profile.stacks import DATA
 from memlint.reports.memory import largest, table
 from memlint.source.record import NamedTuple
 from memlint.trace.tracing import NO_LINE, Traced, trace
@@ -21,13 +22,7 @@ if TYPE_CHECKING:
     from memlint.memory import Estimate
 
 _LEAST = 0.01  # of the peak: less is no difference worth a word
-_AS_COUNTED = {
-    "reference model": "weights", "adapters": "weights", "master weights": "optimizer states",
-    "weight copies": "activations", "gathered": "temporaries",
-    "activation gradients": "temporaries",
-    "kv cache": "activations", "batch": "activations", "workspace": "libraries",
-    "communication": "libraries",
-}  # fmt: skip
+_AS_COUNTED: Mapping[str, str] = DATA["counted"]
 # Something helps against these, which a snapshot calls otherwise.
 _HELPED = {name: kind for kind, name in reversed(SAME.items())}
 # Where the loss begins cannot be seen; a loss's backward belongs to its forward there.
@@ -166,8 +161,9 @@ def _lines(script: str, both: Beside) -> Iterator[str]:
     yield from (f"  {text}" for text in traced.assumed)
 
 
-def recorded_beside(peak: DevicePeak, read: Estimate) -> Iterator[str]:
-    """Yield what differs between a snapshot and what is read of the same run."""
+def recorded_beside(peaks: Iterable[DevicePeak], read: Estimate) -> Iterator[str]:
+    """Yield what differs between a snapshot's fullest GPU and what is read of the same run."""
+    peak = max(peaks, key=lambda each: each.allocated)
     tensors = (
         Tensor(each.place, each.bytes, SAME.get(each.kind, each.kind)) for each in peak.groups
     )
