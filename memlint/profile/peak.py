@@ -17,11 +17,8 @@ from memlint.profile.snapshot import ACTIONS, Snapshot, Trace
 from memlint.profile.stacks import DATA, Stack
 from memlint.source.record import NamedTuple, Record
 
-_ALLOC, _REQUESTED, _COMPLETED, *_ = range(len(ACTIONS))
-_OOM = ACTIONS.index("oom")
-_RESERVED = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
-_SIGNS = {ACTIONS.index(name): sign for name, sign in _RESERVED.items()}
-_MOMENT = ("index", "time", "allocated", "reserved", "refused", "unused")
+_ALLOC, _REQUESTED, _COMPLETED, _RESERVE, _RETURN, _MAP, _UNMAP, _OOM, _ = range(len(ACTIONS))
+_SIGNS = {_RESERVE: 1, _MAP: 1, _RETURN: -1, _UNMAP: -1}
 _TELLING = ("softmax", "log-softmax", "product")  # operators by whose sizes others are known
 EARLIER = "allocated before the recording"
 
@@ -38,12 +35,10 @@ class Group(NamedTuple):
 
 class DevicePeak(Record):
     """The peak of a GPU. index: of its event, -1 before the first; time: microseconds since the
-    first, None where torch did not write it. allocated, reserved: bytes. refused: what torch could
-    not allocate, 0 if nothing; unused: what was reserved in no tensor then. history: "whole",
-    "late" (memory is older than the recording), "cut" (events are missing) or "none". run:
-    "Trainer", "training loop", "backward", "forward alone", "" if unknown. expandable: the
-    allocator's segments grow. groups: the largest first.
-    """
+    first, if known. allocated, reserved: bytes. refused: what torch could not allocate, or 0;
+    unused: what was reserved in no tensor then. history: "whole", "late" (memory is older than the
+    recording), "cut" (events are missing), "none". run: "Trainer", "training loop", "backward",
+    "forward alone", "". expandable: the allocator's segments grow. groups: the largest first."""
 
     device: int
     events: int
@@ -66,13 +61,10 @@ class DevicePeak(Record):
         return dict(sizes.most_common())
 
     def to_json(self) -> dict[str, Any]:
+        told = {name: getattr(self, name) for name in self._fields}
         groups = [group._asdict() for group in self.groups]
-        parts = {
-            "peak": {name: getattr(self, name) for name in _MOMENT},
-            "by_kind": self.by_kind,
-            "groups": groups,
-        }
-        return {name: getattr(self, name) for name in ("device", "events", "history")} | parts
+        peak = {name: told.pop(name) for name in self._fields[2:8]}
+        return told | {"peak": peak, "by_kind": self.by_kind, "groups": groups}
 
 
 def peaks(snapshot: Snapshot) -> list[DevicePeak]:
@@ -101,14 +93,18 @@ class _Replay:
         held = most = cached = cached_then = refused = unused = 0
         trace, where = self.trace, -1
         # What is completed counts where requests were left out; one event may be the rest of two.
-        skipped = len(trace.actions) > 1 and _REQUESTED not in trace.actions
-        free = _COMPLETED if skipped else _REQUESTED
+        free = _REQUESTED if len(self.ends) < 2 or _REQUESTED in trace.actions else _COMPLETED
         events = zip(trace.actions, trace.addresses, trace.sizes, strict=True)
         for index, (action, address, size) in enumerate(events):
             if action == _ALLOC:
                 held += size
                 self.stays[address] = index
-                self._note(index, size)
+                stack = self.stacks[trace.stacks[index]]
+                for mark in stack.marks.intersection(_TELLING):
+                    self.sizes[mark].add(size)
+                if self.phases[-1:] != [stack.phase]:
+                    self.begins.append(index)
+                    self.phases.append(stack.phase)
                 if held > most:
                     most, where, cached_then = held, index, cached
             elif action == free:
@@ -125,15 +121,6 @@ class _Replay:
         unused = max(cached_before - before + unused, 0) if refused else 0
         time = trace.times[where] - trace.times[0] if where >= 0 and trace.times[0] else None
         return where, time, before + most, cached_before + cached_then, refused, unused
-
-    def _note(self, index: int, size: int) -> None:
-        """Note the phase of an event, and the size of what its operator returns."""
-        stack = self.stacks[self.trace.stacks[index]]
-        if not self.phases or self.phases[-1] != stack.phase:
-            self.begins.append(index)
-            self.phases.append(stack.phase)
-        for mark in stack.marks.intersection(_TELLING):
-            self.sizes[mark].add(size)
 
     def told(self, device: int) -> DevicePeak:
         """Return the peak, with what is known of the history and of the run."""

@@ -29,7 +29,10 @@ def text(path: str, peaks: list[DevicePeak], settings: object) -> Iterator[str]:
 def _device(path: str, peak: DevicePeak, settings: object) -> Iterator[str]:
     yield f"{path}: GPU {peak.device}, {peak.events:,} events"
     unused = max(peak.reserved - peak.allocated, 0)
-    yield f"peak: {format_size(peak.allocated)} allocated{_when(peak)}"
+    seconds = "" if peak.time is None else f", {peak.time / 1e6:.2f} s after the first"
+    before = ", before the first event" if peak.events > 1 else ""
+    when = f" at event {peak.index + 1:,}{seconds}" if peak.index >= 0 else before
+    yield f"peak: {format_size(peak.allocated)} allocated{when}"
     yield (
         f"      {format_size(peak.reserved)} reserved, {format_size(unused)} of it in no tensor"
         " (fragments and cached blocks)"
@@ -52,23 +55,16 @@ def _device(path: str, peak: DevicePeak, settings: object) -> Iterator[str]:
         yield f"  {format_size(group.bytes):>12}  {group.kind}, {tensors}{place}"
     yield ""
     large = [kind for kind, size in peak.by_kind.items() if size >= _LARGE * peak.allocated]
-    by_hand = settings is None and peak.run != "Trainer"
-    yield from advice(large, peak if by_hand else settings, by_hand=by_hand)
+    yield from advice(large, peak if settings is None and peak.run != "Trainer" else settings)
 
 
-def _when(peak: DevicePeak) -> str:
-    if peak.index < 0:
-        return ", before the first event" if peak.events > 1 else ""
-    seconds = "" if peak.time is None else f", {peak.time / 1e6:.2f} s after the first"
-    return f" at event {peak.index + 1:,}{seconds}"
-
-
-def advice(kinds: Iterable[str], settings: object, *, by_hand: bool = False) -> Iterator[str]:
+def advice(kinds: Iterable[str], settings: object) -> Iterator[str]:
     """Yield what helps against the first of these kinds that anything helps against.
 
-    by_hand: no trainer runs, so that its settings, and rules' pages with them, are of no help.
+    settings: of the run; a peak if no trainer has any, so that rules' pages are of no help either.
     """
-    lines, advised = (SEEN if by_hand else DATA)["remedies"], 0
+    by_hand, advised = isinstance(settings, DevicePeak), 0
+    lines = (SEEN if by_hand else DATA)["remedies"]
     for kind in kinds:
         fixes = fixes_against(kind, settings, lines)
         fixes = tuple(each for each in fixes if not by_hand or " ".join(lines).count(each))

@@ -7,11 +7,10 @@ segments alone, as ``torch.cuda.memory_snapshot`` returns it, is read too.
 
 ``device_traces``: for each GPU the last ``max_entries`` events, oldest first: ``action``, ``addr``
 (of ``oom``: ``device_free``), ``size`` as requested, ``time_us`` (microseconds since 1970; not in
-older releases) and ``frames``, innermost first, ``{filename, line, name}``. With ``stacks="all"``
-frames of C++ stand before those of Python and between them; with "python" the thread of autograd
-has none; ``context`` may leave them out of some events or of all. A free is requested, then
-completed; ``skip_actions`` may leave out either. ``allocator_settings`` stand beside, and what is
-not read here. Source: ``torch/cuda/memory.py``, ``c10/core/CachingDeviceAllocator.h``.
+older releases) and ``frames``, innermost first: of C++ before those of Python and between them,
+unless ``stacks="python"``, where the thread of autograd has none; ``context`` may leave them out. A
+free is requested, then completed; ``skip_actions`` may leave out either. ``allocator_settings``
+stand beside. Source: ``torch/cuda/memory.py``, ``c10/core/CachingDeviceAllocator.h``.
 
 Events stand in arrays of numbers, some forty bytes an event; stacks are kept once each.
 """
@@ -33,11 +32,8 @@ _LONGEST_STACK = 2_000  # frames, the innermost first: those of C++ are ten time
 
 
 class Trace:
-    """The events of one GPU, oldest first: each column has one number for each event.
-
-    blocks: memory that is allocated at the end, address, bytes and number of the stack. reserved:
-    bytes at the end.
-    """
+    """The events of one GPU, oldest first: each column has one number for each event. At the end,
+    reserved: bytes; blocks: what is allocated, address, bytes and number of the stack."""
 
     def __init__(self) -> None:
         self.actions, self.stacks = bytearray(), array("L")
@@ -72,8 +68,7 @@ class Snapshot:
 
     def take(self, values: list[Any], target: Any) -> tuple[list[Any], Mapping[int, Any]]:
         """Take a batch of events, which is to be appended to a GPU's list; keep anything else."""
-        first = values[0] if values else None
-        if not isinstance(first, dict) or "action" not in first:
+        if not values or type(values[0]) is not dict or "action" not in values[0]:
             return values, {}
         _, trace = self._by_list.setdefault(id(target), (target, Trace()))
         replaced: dict[int, Any] = {}
@@ -94,30 +89,27 @@ class Snapshot:
 
     def finish(self, whole: Any) -> None:
         """Take what stands beside the events: the memory of each GPU as it is at the end."""
-        if isinstance(whole, list) and whole and "total_size" in whole[0]:
-            whole = {"segments": whole}
+        whole = {"segments": whole} if isinstance(whole, list) else whole
         if not isinstance(whole, dict) or "segments" not in whole:
             raise PickleError("it is no snapshot: torch.cuda.memory._dump_snapshot writes one")
         for device, events in enumerate(whole.get("device_traces") or ()):
             self.traces[device] = self._by_list.get(id(events), (None, Trace()))[1]
         for segment in whole["segments"]:
-            trace = self.traces.setdefault(segment["device"], Trace())
-            trace.reserved += segment["total_size"]
+            trace = self.traces.setdefault(int(segment["device"]), Trace())
+            trace.reserved += int(segment["total_size"])
             address = segment.get("address") or 0
             for block in segment["blocks"]:
                 if block["state"] == "active_allocated":
                     past = (block.get("history") or [{}])[0].get("frames")
-                    size = block.get("requested_size") or block["size"]
+                    size = int(block.get("requested_size") or block["size"])
                     stack = self.number_of(block.get("frames") or past or 0)
                     trace.blocks.append((block.get("address") or address, size, stack))
                 address += block["size"]
-        settings = whole.get("allocator_settings") or {}
-        self.expandable = bool(settings.get("expandable_segments"))
+        self.expandable = bool((whole.get("allocator_settings") or {}).get("expandable_segments"))
         read = {id(frame): read_frame(frame) for frames in self._frames for frame in frames}
         self.stacks = [read_stack([read[id(each)] for each in frames]) for frames in self._frames]
         self.has_trainer = any(PATTERNS["trainer"].search(words) for _, words, _ in read.values())
-        is_python = read and all(origin != "native" for origin, *_ in read.values())
-        if is_python:  # the thread of autograd has no frames of Python
+        if read and all(origin != "native" for origin, *_ in read.values()):  # autograd has none
             self.stacks[0] = Stack(phase="backward", marks=frozenset(["engine"]))
 
 
@@ -128,10 +120,9 @@ def read_snapshot(path: str, progress: Callable[[int, int], None]) -> Snapshot:
     """
     snapshot = Snapshot()
     with mapped(path) as data:
-        size = len(data)
 
         def take(values: list[Any], target: Any) -> tuple[list[Any], Mapping[int, Any]]:
-            progress(data.tell(), size)
+            progress(data.tell(), len(data))
             return snapshot.take(values, target)
 
         for sign, words in DATA["other files"].items():
@@ -140,6 +131,6 @@ def read_snapshot(path: str, progress: Callable[[int, int], None]) -> Snapshot:
         whole = PlainPickle(data, take).read_all()
         try:
             snapshot.finish(whole)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise PickleError(f"it is no snapshot of torch: {error!r}") from None
     return snapshot

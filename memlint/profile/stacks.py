@@ -40,10 +40,9 @@ class Stack(Record):
 
     def kind(self, facts: Set[str]) -> str:
         """Return the kind of a tensor. facts: what is so of its size and of its life."""
-        fitting = (kind for kind, phases, pattern, fact in DATA["kinds"]
-                   if self.phase in phases.split(",") and (not fact or fact in facts)
-                   and re.search(pattern, self.words))  # fmt: skip
-        return next(fitting, "other")
+        return next((kind for kind, phases, pattern, fact in DATA["kinds"]
+                     if self.phase in phases.split(",") and (not fact or fact in facts)
+                     and re.search(pattern, self.words)), "other")  # fmt: skip
 
 
 def read_frame(frame: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -33,7 +33,7 @@ ALLOCATOR = [
 ]
 INTERPRETER = native("_PyEval_EvalFrameDefault", "Py_RunMain", "__libc_start_main")
 ENGINE = native("torch::autograd::Engine::evaluate_function(std::shared_ptr<GraphTask>&)",
-                "torch::autograd::Engine::thread_main(std::shared_ptr<GraphTask> const&)")  # fmt: skip
+                "torch::autograd::Engine::thread_main(GraphTask const&)")  # fmt: skip
 
 
 def stack(python: Frames, *operators: str, through: tuple[str, ...] = ()) -> Frames:
@@ -44,9 +44,9 @@ def stack(python: Frames, *operators: str, through: tuple[str, ...] = ()) -> Fra
 
 def autograd(operator: str, node: str) -> Frames:
     """Return the stack of an operator that autograd's thread calls."""
-    calls = native(f"at::_ops::{operator}::call(at::Tensor const&)",
-                   f"torch::autograd::generated::{node}::apply(std::vector<at::Tensor>&&)")  # fmt: skip
-    return [*ALLOCATOR, *calls, *ENGINE]
+    call = f"at::_ops::{operator}::call(at::Tensor const&)"
+    applied = f"torch::autograd::generated::{node}::apply(std::vector<at::Tensor>&&)"
+    return [*ALLOCATOR, *native(call, applied), *ENGINE]
 
 
 def user(line: int, function: str, file: str = "train.py") -> dict[str, Any]:

@@ -352,6 +352,15 @@ HOSTILE = {
     "JSON": json.dumps(steps().whole()).encode(),
     "text": b"hello\n",
     "segments of another shape": pickle.dumps({"segments": [1], "device_traces": []}),
+    "GPUs of another shape": pickle.dumps(
+        [{"device": device, "total_size": 1, "blocks": []} for device in (0, "a")]
+    ),
+    "sizes of another shape": pickle.dumps(
+        [{"device": 0, "total_size": 1, "blocks": [{"state": "active_allocated", "size": "x"}]}]
+    ),
+    "frames of another shape": pickle.dumps(
+        {"segments": [], "device_traces": [[{"action": "alloc", "addr": 1, "frames": [5]}] * 2]}
+    ),
     "events of another shape": pickle.dumps(
         {"segments": [], "device_traces": [[{"action": "alloc", "size": "x", "addr": []}] * 2]}
     ),
