@@ -118,16 +118,16 @@ class _Replay:
         # What stood there before the first event is what the events do not explain of the end.
         self.before = before = max(sum(size for _, size, _ in trace.blocks) - held, 0)
         cached_before = max(trace.reserved - cached, 0)
-        unused = max(cached_before - before + unused, 0) if refused else 0
+        unused = max(cached_before - before + unused, 0) * (refused > 0)
         time = trace.times[where] - trace.times[0] if where >= 0 and trace.times[0] else None
         return where, time, before + most, cached_before + cached_then, refused, unused
 
     def told(self, device: int) -> DevicePeak:
         """Return the peak, with what is known of the history and of the run."""
         stacks = {stack for _, _, stack in self.old if stack}
-        phases = {self.stacks[stack].phase for stack in stacks}
-        phases.update(self.phases, ["trainer"] if self.snapshot.has_trainer else [])
-        run = next((name for name, phase in DATA["runs"] if phase in phases), "")
+        seen = {self.stacks[stack].phase for stack in stacks}
+        seen.update(self.phases, *(stack.marks for stack in self.stacks))
+        run = next((name for name, sign in DATA["runs"] if sign in seen), "")
         history = "cut" if stacks else "late" if self.before else "whole"
         history = history if self.phases else "none"
         alive: dict[tuple[str, str, str], list[int]] = {}

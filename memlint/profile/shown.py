@@ -30,8 +30,7 @@ def _device(path: str, peak: DevicePeak, settings: object) -> Iterator[str]:
     yield f"{path}: GPU {peak.device}, {peak.events:,} events"
     unused = max(peak.reserved - peak.allocated, 0)
     seconds = "" if peak.time is None else f", {peak.time / 1e6:.2f} s after the first"
-    before = ", before the first event" if peak.events > 1 else ""
-    when = f" at event {peak.index + 1:,}{seconds}" if peak.index >= 0 else before
+    when = f" at event {peak.index + 1:,}{seconds}" if peak.index >= 0 else ", before any event"
     yield f"peak: {format_size(peak.allocated)} allocated{when}"
     yield (
         f"      {format_size(peak.reserved)} reserved, {format_size(unused)} of it in no tensor"
@@ -51,8 +50,7 @@ def _device(path: str, peak: DevicePeak, settings: object) -> Iterator[str]:
     for group in peak.groups[:_GROUPS]:
         tensors = f"{group.tensors:,} tensor{'s' if group.tensors != 1 else ''}"
         tensors += f" of {group.operator}" if group.operator else ""
-        place = f"  {group.place}" if group.place else ""
-        yield f"  {format_size(group.bytes):>12}  {group.kind}, {tensors}{place}"
+        yield f"  {format_size(group.bytes):>12}  {group.kind}, {tensors}  {group.place}".rstrip()
     yield ""
     large = [kind for kind, size in peak.by_kind.items() if size >= _LARGE * peak.allocated]
     yield from advice(large, peak if settings is None and peak.run != "Trainer" else settings)

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memlint.profile.plain_pickle import PickleError, PlainPickle
-from memlint.profile.stacks import DATA, PATTERNS, Stack, read_frame, read_stack
+from memlint.profile.stacks import DATA, Stack, read_stacks
 from memlint.source.bounded import mapped
 
 ACTIONS = ("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free",
@@ -44,14 +44,12 @@ class Trace:
 
 class Snapshot:
     """What a file holds. traces: by GPU. stacks: what each says; the first has no frames.
-
-    has_trainer: one of transformers or TRL runs. expandable: the allocator's segments grow.
-    """
+    expandable: the allocator's segments grow."""
 
     def __init__(self) -> None:
         self.traces: dict[int, Trace] = {}
         self.stacks: list[Stack] = []
-        self.has_trainer = self.expandable = False
+        self.expandable = False
         self._numbers: dict[tuple[int, ...], int] = {(): 0}
         self._frames: list[list[Any]] = [[]]
         self._by_list: dict[int, tuple[Any, Trace]] = {}
@@ -97,7 +95,7 @@ class Snapshot:
         for segment in whole["segments"]:
             trace = self.traces.setdefault(int(segment["device"]), Trace())
             trace.reserved += int(segment["total_size"])
-            address = segment.get("address") or 0
+            address = segment.get("address", 0)
             for block in segment["blocks"]:
                 if block["state"] == "active_allocated":
                     past = (block.get("history") or [{}])[0].get("frames")
@@ -106,11 +104,7 @@ class Snapshot:
                     trace.blocks.append((block.get("address") or address, size, stack))
                 address += block["size"]
         self.expandable = bool((whole.get("allocator_settings") or {}).get("expandable_segments"))
-        read = {id(frame): read_frame(frame) for frames in self._frames for frame in frames}
-        self.stacks = [read_stack([read[id(each)] for each in frames]) for frames in self._frames]
-        self.has_trainer = any(PATTERNS["trainer"].search(words) for _, words, _ in read.values())
-        if read and all(origin != "native" for origin, *_ in read.values()):  # autograd has none
-            self.stacks[0] = Stack(phase="backward", marks=frozenset(["engine"]))
+        self.stacks = read_stacks(self._frames)
 
 
 def read_snapshot(path: str, progress: Callable[[int, int], None]) -> Snapshot:

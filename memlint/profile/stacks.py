@@ -20,7 +20,9 @@ DATA: Mapping[str, Any] = json.loads(
     read_regular(os.path.join(os.path.dirname(__file__), "data", "stacks.json"))
 )
 PATTERNS = {name: re.compile(pattern, re.M) for name, pattern in DATA["patterns"].items()}
-_PHASES = [(phase, re.compile(pattern)) for phase, pattern in DATA["phases"]]
+_GROUPS = "|".join(f"(?P<{name}>{'|'.join(words)})" for name, words in DATA["phases"].items())
+_PHASE = re.compile(f"(?:{_GROUPS}).*", re.M)
+_CALLED = [PATTERNS[name] for name in ("operator", "node", "outside")]
 _MARKS = [(mark, re.compile(pattern, re.M)) for mark, pattern in DATA["marks"].items()]
 
 
@@ -60,19 +62,26 @@ def read_frame(frame: Mapping[str, Any]) -> tuple[str, str, str]:
     return "torch" if file.startswith("torch/") else origin, f"{file} {function}", place
 
 
-def read_stack(frames: Sequence[tuple[str, str, str]]) -> Stack:
-    """Read a stack, innermost frame first; frames of C++ and of Python may alternate."""
+def read_stacks(lists: Sequence[Sequence[Mapping[str, Any]]]) -> list[Stack]:
+    """Read stacks, innermost frame first; frames of C++ and of Python may alternate."""
+    known = {id(frame): read_frame(frame) for frames in lists for frame in frames}
+    stacks = [_read([known[id(frame)] for frame in frames]) for frames in lists]
+    if known and all(origin != "native" for origin, *_ in known.values()):
+        stacks[0] = Stack(phase="backward", marks=frozenset(["engine"]))  # autograd's thread
+    return stacks
+
+
+def _read(frames: Sequence[tuple[str, str, str]]) -> Stack:
     python = [frame for frame in frames if frame[0] != "native"]
     native = "\n".join(words for origin, words, _ in frames if origin == "native")
-    named = (PATTERNS[name].search(native) for name in ("operator", "node", "outside"))
-    operator, node, outside = (found[1] if found else "" for found in named)
-    in_engine = "autograd::Engine" in native
-    telling = ((phase, at + 1) for at, (_, words, _) in enumerate(python)
-               for phase, pattern in _PHASES if pattern.search(words))  # fmt: skip
-    phase, until = next(telling, ("backward" if in_engine else "", len(python)))
-    words = " ".join((operator or node or "-", *(words for _, words, _ in python[:until])))
-    marks = (mark for mark, pattern in _MARKS if pattern.search(f"{words}\n{native}"))
-    place = _place(python) or node or ("autograd" if in_engine else outside)
+    operator, node, outside = ("".join(each.findall(native)[:1]) for each in _CALLED)
+    engine = ["autograd"] * ("autograd::Engine" in native)
+    said = "\n".join((*(words for _, words, _ in python), *engine))
+    told = _PHASE.search(said)
+    words = f"{operator or node or '-'} {said[: told and told.end()]}".replace("\n", " ")
+    marks = (mark for mark, pattern in _MARKS if pattern.search(f"{words}\n{native}\n{said}"))
+    place = next(filter(None, (_place(python), node, *engine, outside)), "")
+    phase = (told and told.lastgroup) or ""
     return Stack(place, operator, phase, words, frozenset(marks))
 
 

@@ -282,7 +282,7 @@ def test_a_snapshot_without_a_history_says_so(tmp_path: Path) -> None:
         assert peak.by_kind == {"optimizer_state": 64 * MIB, "weights": 32 * MIB}
         assert (peak.history, peak.allocated) == ("none", 96 * MIB)
     text = shown(tmp_path / "changed.pickle")
-    assert "peak: 96.00 MiB allocated\n" in text
+    assert "peak: 96.00 MiB allocated, before any event\n" in text
     assert "no history was recorded" in text
 
 
