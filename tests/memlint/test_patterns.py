@@ -39,6 +39,7 @@ TABLES = {
     "memlint.api.knowledge.families": ("_FAMILIES", "_WHOLE", "_REFUSED"),
     "memlint.api.knowledge.sizes": ("_WRITTEN", "_WORDS"),
     "memlint.memory.oom_log": ("_FRAMES", "_PHASES"),
+    "memlint.profile.stacks": ("DATA",),
     "memlint.proof.stand_ins.tiny_models": ("_FAMILIES",),
     "memlint.project.checkouts": (
         *("_PROJECT_NAME", "_SETUP_NAME", "_SETUP_VERSION", "_PROJECT_VERSION"),
@@ -53,6 +54,10 @@ OF_TABLES = {
     "memlint.memory.oom_log": (
         "re.search(words, text, re.I)",
         "re.search(words, plain, re.I)",
+    ),
+    "memlint.profile.stacks": (
+        *("re.compile(pattern, re.M)", "re.search(pattern, self.words)"),
+        *("each.findall(native)", "pattern.search(f'{words}\\n{native}\\n{said}')"),
     ),
     "memlint.project.checkouts": (
         "re.search(pattern, text)",
@@ -102,6 +107,9 @@ def rows(module: Any, table: str) -> list[str]:
     value = getattr(module, table)
     if isinstance(value, str):
         return [value]
+    if isinstance(value, dict):  # a file of several tables
+        kinds = [pattern for _, _, pattern, _ in value["kinds"]]
+        return [*value["patterns"].values(), *value["marks"].values(), *kinds]
     return [one for row in value for one in row[:1]]
 
 
