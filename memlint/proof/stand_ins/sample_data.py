@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -26,7 +27,7 @@ def replace_data_sets(data: dict[str, str], count: int) -> None:
 
     for name, kind in data.items():
         if Path(name).suffix in _WRITERS:
-            _write(Path(name.lstrip("/.")), rows(kind, count))
+            _write(Path(os.path.normpath(f"/{name}").lstrip("/")), rows(kind, count))
     if not hasattr(datasets, "load_dataset"):
         return  # a module of the project has the library's name
 

@@ -502,7 +502,8 @@ ASKS = {
     "try: r.train()\nexcept ValueError: pass  # there are no rows\n"
     "ok = r.compute_metrics is None and not r._determine_best_metric({}, None)",
     "rows that lie elsewhere": "ok = len(json.load(open('nowhere/in/rows.json'))) == 16\n"
-    "ok &= Path('rows.csv').exists()",
+    "ok &= Path('rows.csv').exists() and Path('beside/rows.csv').exists()\n"
+    "ok &= not Path('../beside').exists()",
     "token ids": "import numpy\n"
     "ids = numpy.memmap('data/train.bin', dtype=numpy.uint16, mode='r')\n"
     "ok = len(ids) > 1024 and 9 < ids.min() < ids.max() < 128",
@@ -536,7 +537,8 @@ from pathlib import Path
 from memlint.proof import stand_ins
 
 asks = json.loads(Path("asks.txt").read_text())
-files = dict.fromkeys(["*", "/nowhere/in/rows.json", "../rows.csv", "data/train.bin"], "text")
+names = ["/nowhere/in/rows.json", "../rows.csv", "a/../../beside/rows.csv", "data/train.bin"]
+files = dict.fromkeys(["*", *names], "text")
 stand_ins.install({str(folder)!r}, files)
 import datasets, torch
 for name, text in asks.items():
