@@ -79,7 +79,7 @@ class _Reader:
         source, place, api = self._source, self._runs.place, self._api
         given = self._launches.of(place, source.data) if self._path.endswith(".py") else None
         several = list(self._launches.each(place)) if given is not None else []
-        pages = () if several else self._runs.launches(self._runs._project.shown)
+        pages = () if several else self._runs.launches(shown=True)
         if len(pages) == 1 and given is not None:
             given = self._launches.given_by(place, pages[0].path, pages[0].command)
         settings = self._settings(source, api, given)

@@ -186,9 +186,9 @@ class Runs:
         """The files that were looked for, and read where they are there."""
         return tuple(dict.fromkeys(self._used))
 
-    def launches(self, said: Said | None = None) -> tuple[Launch, ...]:
-        """The commands that are given the recipe, or start the script, at the place."""
-        root = self._project.root
+    def launches(self, *, shown: bool = False) -> tuple[Launch, ...]:
+        """The commands, or those of pages, that are given the recipe or start the script here."""
+        root, said = self._project.root, self._project.shown if shown else None
         return tuple(
             launch
             for launch, texts in self._said_of_place(said)
@@ -207,7 +207,7 @@ class Runs:
             return self.around_command(recipe, recipe.command)
         if launches := self.launches():
             return self._around(recipe, launches)
-        found = self._around(recipe, self.launches(self._project.shown))
+        found = self._around(recipe, self.launches(shown=True))
         # An example on a page leaves the allocator's variable to whoever reads it.
         grows = found.launcher.expandable or None
         return found._replace(launcher=found.launcher._replace(expandable=grows))
