@@ -19,8 +19,8 @@ from memlint.rule import (
     triggers,
 )
 
-# Billions of parameters.
-_LEAST = 1.0
+# Billions of parameters: 2 GiB in bf16, or in 4 bits.
+_LEAST, _LEAST_QUANTIZED = 1.0, 4.0
 _PACKAGE, _NAME = "memlint_runtime", "stream_frozen_weights"
 _CALL = f"{_PACKAGE}.{_NAME}"
 # They generate in every step.
@@ -44,7 +44,8 @@ def check(script: Script) -> Iterator[Finding]:
         return
     for one in script.trained:
         billions, stored = one.facts.billions, one.facts.family.has("stored_quantized")
-        if one.peft is not True or billions is None or billions <= _LEAST:
+        least = _LEAST_QUANTIZED if one.facts.quantized else _LEAST
+        if one.peft is not True or billions is None or billions <= least:
             continue
         if stored or (one.trainer is not None and _generates(one.trainer)):
             continue
