@@ -49,10 +49,8 @@ class ModelFacts(NamedTuple):
 
     @property
     def checkpoint(self) -> str:
-        """Its checkpoint in lower case; empty where that is not known: a default that its class
-        cannot load is never loaded."""
-        name = self.name.lower() if isinstance(self.name, str) else ""
-        return "" if self.causal_lm is True and family(name).has("encodes") else name
+        """Its checkpoint in lower case; empty where that is not known."""
+        return self.name.lower() if isinstance(self.name, str) else ""
 
     @property
     def family(self) -> Family:

@@ -47,7 +47,9 @@ def check(script: Script) -> Iterator[Finding]:
         least = _LEAST_QUANTIZED if one.facts.quantized else _LEAST
         if one.peft is not True or billions is None or billions <= least:
             continue
-        if stored or (one.trainer is not None and _generates(one.trainer)):
+        # A default that its class cannot load is never loaded.
+        unfit = one.facts.causal_lm is True and one.facts.family.has("encodes")
+        if stored or unfit or (one.trainer is not None and _generates(one.trainer)):
             continue
         yield Finding(
             script.span(one.load.node.func if one.load is not None else one.place),
