@@ -1,10 +1,10 @@
 """A folder that looks like the user's and takes what a run writes, so that theirs stays as it is.
 
-Folders are real, code is copied (it may ask where it lies), other files are links. A file that is
-opened to be written is copied first. What a run would write into the user's folder by its absolute
-path is refused, and so is what would change or remove older files elsewhere, but for caches: that
-is an audit hook of Python's, which sees ``open``, ``os`` and ``shutil``; torch's and safetensors'
-own writers are guarded besides.
+Folders are real; code and small files are copied (whatever writes them writes the copy), large ones
+are links. One of these that is opened to be written is copied first. What a run would write into
+the user's folder by its absolute path is refused, and so is what would change or remove older files
+elsewhere, but for caches: that is an audit hook of Python's, which sees ``open``, ``os``,
+``shutil`` and ``sqlite3``; torch's and safetensors' own writers are guarded besides.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 _MOST_ENTRIES = 20_000
+_SMALL, _MOST_BYTES = 16 << 20, 256 << 20  # a file that is copied, and all of them
 _LEFT_OUT = frozenset({".git", ".hg", "__pycache__", ".venv", "venv", "node_modules", "wandb"})
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 # Events of Python's audit hooks: which of their arguments are paths that change, and which are
@@ -27,8 +28,12 @@ _CHANGES = {
     "os.mkdir": ((0, 2),), "os.rmdir": ((0, 1),), "os.remove": ((0, 1),),
     "os.rename": ((0, 2), (1, 3)), "os.truncate": ((0, None),), "os.link": ((1, 3),),
     "os.symlink": ((1, 2),), "os.chmod": ((0, 2),), "os.chown": ((0, 3),), "os.utime": ((0, 3),),
-    "shutil.rmtree": ((0, None),),
+    "os.setxattr": ((0, None),), "sqlite3.connect": ((0, None),), "shutil.rmtree": ((0, None),),
 }  # fmt: skip
+# These change what a link leads to.
+_FOLLOWING = frozenset(
+    {"os.truncate", "os.chmod", "os.chown", "os.utime", "os.setxattr", "sqlite3.connect"}
+)
 # What programs keep for themselves, beside hidden folders of the user and caches by their names.
 _FREE = ("/dev/", "/proc/", "/run/", "/sys/", "/tmp/", "/var/tmp/")
 
@@ -42,7 +47,7 @@ class Overlay:
     ) -> None:
         self.folder = os.path.realpath(folder)
         self.copy = os.path.realpath(copy)
-        self._left = _MOST_ENTRIES
+        self._left, self._bytes = _MOST_ENTRIES, _MOST_BYTES
         self._texts = files or {}
         self._began = time.time()
         is_laid = f"{self.copy}.laid"
@@ -69,10 +74,21 @@ class Overlay:
                 to = os.path.join(copy, entry.name)
                 if entry.is_dir(follow_symlinks=False) and (holds or self._left > 0):
                     self._lay(entry.path, to)
-                elif entry.name.endswith(".py") and entry.is_file():
-                    shutil.copyfile(entry.path, to)
-                else:
+                elif not (entry.is_file() and self._is_copied(entry, to)):
                     os.symlink(entry.path, to)
+
+    def _is_copied(self, entry: os.DirEntry[str], to: str) -> bool:
+        """Copy a small file that can be read; a link stands for any other."""
+        size = entry.stat().st_size
+        if not (entry.name.endswith(".py") or size <= min(_SMALL, self._bytes)):
+            return False
+        self._bytes -= size
+        with contextlib.suppress(OSError):
+            shutil.copy2(entry.path, to)
+            return True
+        with contextlib.suppress(OSError):
+            os.unlink(to)
+        return False
 
     def of(self, path: str) -> str:
         """Return where a path below the user's folder is for the run."""
@@ -132,7 +148,8 @@ class Overlay:
                 else:
                     for index, folder in _CHANGES[event]:
                         start = None if folder is None else arguments[folder]
-                        self.before_change(_from(start, arguments[index]), whole=True)
+                        whole = event not in _FOLLOWING
+                        self.before_change(_from(start, arguments[index]), whole=whole)
             finally:
                 busy = False
 

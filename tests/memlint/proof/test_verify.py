@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -254,6 +255,30 @@ def test_a_folder_of_very_many_files_is_linked_whole(
     with pytest.raises(PermissionError):
         overlay.before_change(tmp_path / "copy" / linked / "file")
     assert [(tmp_path / "folder" / name / "file").read_text() for name in "abcd"] == list("abcd")
+
+
+def test_whatever_writes_a_file_writes_the_copy(tmp_path: Path) -> None:
+    """Programs and libraries in C open files past Python; large files are links."""
+    folder, copy = tmp_path / "folder", tmp_path / "copy"
+    folder.mkdir()
+    for name in ("a", "b", "c.db", "d"):
+        (folder / name).write_text("" if name == "c.db" else "mine")
+    mode = (folder / "b").stat().st_mode
+    code = (
+        "import os, sqlite3, subprocess, sys\nfrom memlint.proof import overlay\n"
+        "overlay._SMALL = int(sys.argv[3])\n"
+        "overlay.Overlay(*sys.argv[1:3]).guard()\nos.chdir(sys.argv[2])\n"
+        "os.truncate('a', 0); os.chmod('b', 0o700)\n"
+        "sqlite3.connect('c.db').execute('create table t (a)')\n"
+        "int(sys.argv[3]) > 0 and subprocess.run('echo theirs > d', shell=True, check=True)"
+    )
+    for small in ("-1", "4"):
+        subprocess.run([sys.executable, "-c", code, folder, copy, small], check=True)
+        assert [(folder / name).read_text() for name in ("a", "b", "d")] == ["mine"] * 3
+        assert ((folder / "b").stat().st_mode, (folder / "c.db").stat().st_size) == (mode, 0)
+        assert (copy / "c.db").stat().st_size > 0
+        shutil.rmtree(copy)
+        shutil.rmtree(f"{copy}.laid")
 
 
 def test_what_was_there_elsewhere_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
