@@ -208,9 +208,9 @@ class Runs:
         if launches := self.launches():
             return self._around(recipe, launches)
         found = self._around(recipe, self.launches(shown=True))
-        # An example on a page leaves the allocator's variable to whoever reads it.
-        grows = found.launcher.expandable or None
-        return found._replace(launcher=found.launcher._replace(expandable=grows))
+        # An example on a page leaves the allocator's variable, and options, to whoever reads it.
+        launcher = found.launcher._replace(expandable=found.launcher.expandable or None)
+        return found._replace(launcher=launcher, overridden=frozenset(), entries=())
 
     def around_command(self, recipe: Recipe, command: Command) -> Around:
         """What a command in the file at the place decides for a recipe."""

@@ -360,7 +360,8 @@ def test_a_command_that_a_page_shows_says_who_reads_a_file(
 
 def test_a_page_says_how_a_recipe_is_sharded(capsys: pytest.CaptureFixture[str]) -> None:
     files = {"train.py": TRL, "conf/z3.yaml": "distributed_type: DEEPSPEED\nnum_processes: 8\n"}
-    write({**files, "conf/sft.yaml": KEYS.replace("0.6B", "8B")})
+    sizes = "per_device_train_batch_size: 2\nmax_length: 1024\n"
+    write({**files, "conf/sft.yaml": KEYS.replace("0.6B", "8B") + sizes})
     started = "train.py --config conf/sft.yaml"
     write({"README.md": f"```bash\naccelerate launch --num_processes 1 {started}\n```\n"})
     alone = found(capsys, "--select", "MEM109")
@@ -368,8 +369,10 @@ def test_a_page_says_how_a_recipe_is_sharded(capsys: pytest.CaptureFixture[str])
     # The page is an example: who reads it sets the variable, or not.
     assert not alone & found(capsys)
     command = "accelerate launch --config_file conf/z3.yaml --zero_stage 3"
-    write({"README.md": f"```bash\n{command} {started}\n```\n"})
+    write({"README.md": f"```bash\n{command} {started} --per_device_train_batch_size 3\n```\n"})
     assert not found(capsys, "--select", "MEM109")
+    run(["estimate", "conf/sft.yaml"])
+    assert "; 2 x 1,024" in capsys.readouterr().out  # what the recipe says, not the example
 
 
 @pytest.mark.parametrize(
