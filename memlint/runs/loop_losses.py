@@ -19,9 +19,11 @@ from memlint.script.model import Script
 from memlint.script.readers import leaves_logits, reads_unknown_logits
 from memlint.script.reads import fields_read, forward_of
 from memlint.source.edits import RemoveKeyword
+from memlint.source.patterns import lazy_pattern
 
 _FUSE = "memlint_runtime.fuse_causal_lm_loss"
 _DEFER = "memlint_runtime.losses.defer_logits"
+_REPLACED = lazy_pattern(r"\.(?:loss_function|forward)\s*=[^=]")
 _SPARED = {"loss": "no_logits"}
 _UNTESTED = "it builds on a newer transformers than the target's"
 # What compiles a model, or puts it on several GPUs in one process, defers no logits.
@@ -135,6 +137,10 @@ def _doubt(script: Script, facts: ModelFacts) -> str:
     """Why the runtime might refuse a model; empty where it certainly takes it."""
     if script.imports_package("apex"):
         return "if apex leaves its precision alone"
+    if script.matches(_REPLACED):
+        return "if nothing else takes the place of its loss or of its pass"
+    if script.may_use("isfinite", "isnan"):
+        return "if each batch has a label: the loss of none is 0.0 then, and not NaN"
     for load in facts.loads:
         name = load.setting("pretrained_model_name_or_path")
         written = isinstance(name.value, str) and not name.is_overridable_default

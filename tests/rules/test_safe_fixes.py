@@ -128,6 +128,34 @@ Trainer(model=model, args=args, train_dataset=dataset).train()
 
 
 @pytest.mark.parametrize(
+    ("made", "kept", "applicability"),
+    [
+        ("", "", "safe"),
+        ("model.loss_function = smoothed\n", "", "unsafe"),
+        ("inner = model.forward\nmodel.forward = outer\n", "", "unsafe"),
+        # Without a label a batch has no mean, which the script looks for.
+        ("", "    if not torch.isfinite(loss):\n        continue\n", "unsafe"),
+        ("same = model.forward == other.forward\n", "", "safe"),
+    ],
+)
+def test_the_fused_loss_is_safe_where_nothing_else_makes_it_or_asks_for_it(
+    made: str, kept: str, applicability: str
+) -> None:
+    text = f"""\
+import torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+{made}optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+for ids, labels in loader:
+    loss = model(ids, labels=labels).loss
+{kept}    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+    assert applicabilities(text, "MEM201") == [applicability]
+
+
+@pytest.mark.parametrize(
     ("model", "options", "applicability"),
     [
         ('"Qwen/Qwen3-4B"', "", "safe"),
