@@ -27,6 +27,7 @@ def profile_command(
     from memlint.profile.plain_pickle import PickleError
     from memlint.profile.shown import text
     from memlint.profile.snapshot import read_snapshot
+    from memlint.reports.style import visible
     from memlint.trace.beside import recorded_beside
 
     estimated = estimate_of(others[0], target, None, assumptions) if others else None
@@ -49,7 +50,7 @@ def profile_command(
         facts = {"gpus": [peak.to_json() for peak in found], "estimated": kinds}
         click.echo(json.dumps(facts, indent=2))
         return 0
-    click.echo("\n".join(text(path, found, estimated and estimated.settings)))
+    click.echo("\n".join(map(visible, text(path, found, estimated and estimated.settings))))
     if estimated is not None and found:
-        click.echo("\n".join(recorded_beside(found, estimated)))
+        click.echo("\n".join(map(visible, recorded_beside(found, estimated))))
     return 0

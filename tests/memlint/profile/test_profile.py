@@ -163,6 +163,15 @@ def test_bytes_are_those_that_were_asked_for(tmp_path: Path) -> None:
     assert changed(tmp_path, whole).allocated == 3 * MIB + 1004
 
 
+def test_control_characters_of_names_are_shown_and_not_obeyed(tmp_path: Path) -> None:
+    gpu = Recorded()
+    gpu.alloc(4 * MIB, [recorded.user(7, "f\x1b[31m\nFAKE", "\x1b[2Jtrain.py")])
+    output = shown(gpu.dump(tmp_path / "s.pickle"))
+    assert "train.py:7" in output
+    assert "\x1b" not in output
+    assert "\nFAKE" not in output
+
+
 def test_without_time_the_event_tells_when(tmp_path: Path) -> None:
     gpu = steps()
     path = gpu.dump(tmp_path / "s.pickle")
