@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -303,16 +304,17 @@ def test_what_was_there_elsewhere_stays(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("line", "word"),
     [("try:\n        optimizer.step()\n    except BaseException:\n        continue", "line 13"),
-     ("import subprocess\n    subprocess.Popen(['sleep', '297'], start_new_session=True)\n"
+     ("import subprocess\n    subprocess.Popen(['sleep', SECONDS], start_new_session=True)\n"
       "    optimizer.step()", "line 14")],
 )  # fmt: skip
 def test_a_run_ends_whatever_it_catches_or_starts(line: str, word: str, tmp_path: Path) -> None:
-    text = LOOP.replace("    optimizer.step()", f"    {line}")
+    seconds = f"{297 + random.random():.9f}"  # no other process says this number
+    text = LOOP.replace("    optimizer.step()", f"    {line.replace('SECONDS', repr(seconds))}")
     verified = run(tmp_path, text, f"{text}\n")
     assert (verified.verdict, verified.before.steps) == ("same", 3)
     assert f"ended in {word}" in "\n".join(_lines((), verified))
-    left = [each for each in Path("/proc").glob("[0-9]*/cmdline") if b"297" in _read(each)]
-    assert not left
+    processes = Path("/proc").glob("[0-9]*/cmdline")
+    assert not [each for each in processes if seconds.encode() in _read(each)]
 
 
 def _read(path: Path) -> bytes:
