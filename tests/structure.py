@@ -219,13 +219,13 @@ def _questions(node: ast.ClassDef) -> Iterator[str]:
 
 
 def _offered(texts: dict[str, str]) -> set[str]:
-    """The names in ``__all__`` of the modules that rules import from."""
+    """The names that the modules import which rules import from."""
     return {
-        name
+        alias.asname or alias.name
         for module in OFFERED
         for node in ast.parse(texts.get(module, "")).body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
-        for name in ast.literal_eval(node.value)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
     }
 
 

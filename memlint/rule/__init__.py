@@ -13,15 +13,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memlint.rule.interface import *  # noqa: F403 - the list of names is there
+    from memlint.rule.interface import *  # noqa: F403 - what it imports it offers
 
 
 def __getattr__(name: str) -> Any:
     if not name.startswith("_") and name != "interface":
         module = import_module("memlint.rule.interface")
-        if name in module.__all__:
-            names = globals()
-            for each in module.__all__:
-                names[each] = getattr(module, each)
-            return names[name]
+        offered = {each: one for each, one in vars(module).items() if each[0] != "_"}
+        if name in offered:
+            globals().update(offered)
+            return offered[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -24,8 +24,7 @@ from memlint.source.record import Record
 _GROUPS = (
     (
         "What a rule is made of",
-        "memlint.rule.interface memlint.rule.page memlint.rule.findings memlint.rule.kit "
-        "memlint.runs",
+        "memlint.rule.faults memlint.rule.page memlint.rule.findings memlint.rule.kit memlint.runs",
     ),
     ("What a script says", "memlint.script memlint.engine"),
     ("What a recipe says", "memlint.recipes"),
@@ -36,7 +35,7 @@ _GROUPS = (
 
 def offered() -> list[str]:
     """Every name that ``memlint.rule`` offers."""
-    return list(interface.__all__)
+    return [name for name in vars(interface) if name[0] != "_"]
 
 
 def page() -> str:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 
 from memlint.rule import registry, triggers
-from memlint.rule.interface import Rule
+from memlint.rule.faults import Rule
 
 _WIDTH = 101  # of a line, its end included
 _HEAD = '''"""The trigger words of every rule, which are known without importing it.
