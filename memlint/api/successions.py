@@ -5,7 +5,7 @@ from typing import Protocol
 
 from memlint.api.knowledge.gone import MIGRATIONS
 from memlint.api.knowledge.migrations import Migration
-from memlint.api.signatures import Signature, Unset
+from memlint.api.signatures import Signature
 from memlint.api.successors import (
     Advice,
     Build,
@@ -84,14 +84,10 @@ def _matching(api: Lookup, name: str, parameter: str | None, value: object) -> I
         if (
             api.is_about(name, line.owner)
             and _within(api, line)
-            and (not line.values or (value is not Unset and _among(value, line.values)))
+            # 1 is not True here.
+            and (not line.values or any(value == o and type(value) is type(o) for o in line.values))
         ):
             yield line
-
-
-def _among(value: object, values: tuple[object, ...]) -> bool:
-    """True if ``value`` is one of ``values``; 1 is not True here."""
-    return any(value == known and type(value) is type(known) for known in values)
 
 
 def _within(api: Lookup, line: Migration) -> bool:

@@ -300,10 +300,6 @@ def _catches(handler: ast.ExceptHandler, *, anything: bool) -> bool:
     return not names.isdisjoint(_OF_VERSIONS) or (anything and "Exception" in names)
 
 
-def _names_bound(statement: ast.stmt) -> list[ast.Name]:
-    return [one for one in targets_of(statement) if isinstance(one, ast.Name)]
-
-
 def looked_up_in(tree: Tree, asked: set[ast.AST]) -> frozenset[str]:
     """The words that a script looks for in the signatures that calls ``asked`` give: those that it
     names, or all its words where it goes through names."""
@@ -315,7 +311,8 @@ def looked_up_in(tree: Tree, asked: set[ast.AST]) -> frozenset[str]:
 
 def _looked_for(tree: Tree, asked: set[ast.AST]) -> Iterator[ast.expr]:
     statements = [tree.statement(call) for call in asked]
-    names = {one.id for statement in statements for one in _names_bound(statement)}
+    targets = [one for statement in statements for one in targets_of(statement)]
+    names = {one.id for one in targets if isinstance(one, ast.Name)}
     for node in tree.nodes_anywhere(ast.Compare):
         is_in = isinstance(node.ops[0], ast.In | ast.NotIn)
         if is_in and _is_of_signature(node.comparators[0], asked, names):

@@ -7,27 +7,12 @@ they are written. Where a closure or another function may read a name, it counts
 import ast
 from collections.abc import Iterable, Iterator
 
-from memlint.engine.name_uses import (
-    COMPREHENSIONS,
-    FUNCTIONS,
-    Loop,
-    assigns,
-    assigns_in_block,
-    bindings,
-    binds_in_comprehension,
-    block_effect,
-    head_effect,
-    is_local,
-    mentions,
-    parameters,
-    stores,
-    with_target,
-)
+from memlint.engine import name_uses
 from memlint.engine.nodes import walk
 from memlint.engine.tree import Tree
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_SCOPES = (*FUNCTIONS, ast.ClassDef)
+_SCOPES = (*name_uses.FUNCTIONS, ast.ClassDef)
 _BRANCHES = (ast.If, ast.IfExp, ast.BoolOp, ast.ExceptHandler, ast.match_case)
 _BLOCKS = ("body", "orelse", "finalbody")
 
@@ -42,12 +27,12 @@ class Flow:
 
     def scope(self, node: ast.AST) -> ast.AST:
         """The function, or the module, whose names a node uses."""
-        around = self._tree.enclosing(node, *FUNCTIONS)
+        around = self._tree.enclosing(node, *name_uses.FUNCTIONS)
         return around if around is not None else self._tree.tree
 
-    def loops_around(self, node: ast.AST) -> tuple[Loop, ...]:
+    def loops_around(self, node: ast.AST) -> tuple[name_uses.Loop, ...]:
         """The loops around a node within its function, innermost first."""
-        found: list[Loop] = []
+        found: list[name_uses.Loop] = []
         for around in self._tree.ancestors(node):
             if isinstance(around, _SCOPES):
                 break
@@ -84,8 +69,8 @@ class Flow:
         """
         if not isinstance(use, ast.Name):
             return ()
-        comprehension = self._tree.enclosing(use, *COMPREHENSIONS)
-        if comprehension is not None and binds_in_comprehension(comprehension, use.id):
+        comprehension = self._tree.enclosing(use, *name_uses.COMPREHENSIONS)
+        if comprehension is not None and name_uses.binds_in_comprehension(comprehension, use.id):
             return (comprehension,)
         return tuple(dict.fromkeys(self._reaching(self._tree.statement(use), use.id)))
 
@@ -95,8 +80,8 @@ class Flow:
         while True:
             block = self.block(current)
             for before in reversed(block[: block.index(current)]):
-                yield from bindings(before, name)
-                if assigns(before, name):
+                yield from name_uses.bindings(before, name)
+                if name_uses.assigns(before, name):
                     return
             parent = self._tree.parent(current)
             bound, always = _bound_around(current, parent, name)
@@ -129,9 +114,11 @@ class Flow:
         assert isinstance(loop, ast.For | ast.AsyncFor | ast.While)
         for statement in loop.body:
             nodes = walk([statement])
-            if any(isinstance(node, _SCOPES) and mentions(node, wanted) for node in nodes):
+            if any(
+                isinstance(node, _SCOPES) and name_uses.mentions(node, wanted) for node in nodes
+            ):
                 return None
-            if mentions(statement, wanted):
+            if name_uses.mentions(statement, wanted):
                 last = statement
         leaves = isinstance(last, ast.Return | ast.Continue | ast.Break | ast.Raise)
         return None if leaves else last
@@ -139,7 +126,7 @@ class Flow:
     def is_carried(self, loop: ast.AST, name: str) -> bool:
         """True if a turn of a loop may read what the turn before it left under a name."""
         assert isinstance(loop, ast.For | ast.AsyncFor | ast.While)
-        return head_effect(loop, name).reads
+        return name_uses.head_effect(loop, name).reads
 
     def carried(self, loop: ast.AST) -> frozenset[str]:
         """The names that a loop binds, counters aside, and a turn may read from the turn before."""
@@ -159,25 +146,25 @@ class Flow:
         scope = self.scope(loop)
         if self._is_read_elsewhere(scope, name):
             return True
-        effect = block_effect(loop.orelse, name)
+        effect = name_uses.block_effect(loop.orelse, name)
         return effect.reads or (not effect.kills and self._is_read_from(loop, name))
 
     def is_bound_each_turn(self, loop: ast.AST, name: str, until: ast.stmt | None = None) -> bool:
         """True if every turn of a loop binds a name, before ``until`` has been left."""
         assert isinstance(loop, ast.For | ast.AsyncFor | ast.While)
-        if not isinstance(loop, ast.While) and stores(loop.target, name):
+        if not isinstance(loop, ast.While) and name_uses.stores(loop.target, name):
             return True
         body = loop.body
         if until is not None and until in body:
             body = body[: body.index(until) + 1]
-        return assigns_in_block(body, name)
+        return name_uses.assigns_in_block(body, name)
 
     def _is_read_from(self, statement: ast.stmt, name: str) -> bool:
         """True if a path from the end of a statement reads a name before it is bound again."""
         current: ast.stmt = statement
         while True:
             block = self.block(current)
-            effect = block_effect(block[block.index(current) + 1 :], name)
+            effect = name_uses.block_effect(block[block.index(current) + 1 :], name)
             if effect.reads:
                 return True
             if effect.kills:
@@ -185,16 +172,16 @@ class Flow:
             parent = self._tree.parent(current)
             if isinstance(parent, _LOOPS):
                 if current in parent.body:
-                    head = head_effect(parent, name)
+                    head = name_uses.head_effect(parent, name)
                     if head.reads:
                         return True
-                effect = block_effect(parent.orelse, name)
+                effect = name_uses.block_effect(parent.orelse, name)
                 if effect.reads:
                     return True
             if isinstance(parent, ast.ExceptHandler | ast.match_case):
                 parent = self._tree.parent(parent)
             if isinstance(parent, ast.Try):
-                effect = block_effect(parent.finalbody, name)
+                effect = name_uses.block_effect(parent.finalbody, name)
                 if effect.reads:
                     return True
             if not isinstance(parent, ast.stmt) or isinstance(parent, _SCOPES):
@@ -214,7 +201,7 @@ class Flow:
         """True if a name that a function within ``scope`` reads is that of ``scope``."""
         current = self.scope(use)
         while current is not scope:
-            if isinstance(current, ast.Module) or is_local(current, use.id):
+            if isinstance(current, ast.Module) or name_uses.is_local(current, use.id):
                 return False
             current = self.scope(current)
         return True
@@ -227,11 +214,11 @@ def _bound_around(
     of it, and whether that hides what is further out."""
     match parent:
         case ast.For() | ast.AsyncFor() | ast.While() if statement in parent.body:
-            found = [one for inner in parent.body for one in bindings(inner, name)]
-            at_head = not isinstance(parent, ast.While) and stores(parent.target, name)
+            found = [one for inner in parent.body for one in name_uses.bindings(inner, name)]
+            at_head = not isinstance(parent, ast.While) and name_uses.stores(parent.target, name)
             return ([*found, parent] if at_head else found), at_head
-        case ast.With() | ast.AsyncWith() if with_target(parent, name):
+        case ast.With() | ast.AsyncWith() if name_uses.with_target(parent, name):
             return [parent], True
         case ast.FunctionDef() | ast.AsyncFunctionDef():
-            return [one for one in parameters(parent) if one.arg == name], True
+            return [one for one in name_uses.parameters(parent) if one.arg == name], True
     return [], False

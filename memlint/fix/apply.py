@@ -21,71 +21,57 @@ from memlint.fix.spans import Tree, parse
 from memlint.fix.splicing import spliced
 from memlint.fix.width import within_width
 from memlint.source import Span
-from memlint.source.edits import (
-    AddDecorator,
-    AddImport,
-    AddParameter,
-    Edit,
-    InsertStatement,
-    RemoveArgument,
-    RemoveImport,
-    RemoveItem,
-    RemoveKeyword,
-    RemoveStatement,
-    RenameAttribute,
-    RenameImport,
-    RenameItem,
-    RenameKeyword,
-    ReplaceCallee,
-    ReplaceExpression,
-    SetItem,
-    SetKeyword,
-    WrapStatements,
-)
+from memlint.source import edits as kinds
 
 _OURS = "memlint's fix went wrong and was thrown away, please report this"
 
 _MAKERS: dict[type[Any], Callable[[Draft, Any], None]] = {
-    SetKeyword: keywords.set_keyword,
-    RemoveKeyword: keywords.remove_keyword,
-    RenameKeyword: keywords.rename_keyword,
-    RemoveArgument: keywords.remove_argument,
-    SetItem: items.set_item,
-    RemoveItem: items.remove_item,
-    RenameItem: items.rename_item,
-    ReplaceExpression: replacements.replace_expression,
-    ReplaceCallee: replacements.replace_callee,
-    RenameAttribute: replacements.rename_attribute,
-    RemoveImport: imports.remove_import,
-    RenameImport: imports.rename_import,
-    InsertStatement: statement_edits.insert_statement,
-    RemoveStatement: statement_edits.remove_statement,
-    WrapStatements: statement_edits.wrap_statements,
-    AddDecorator: statement_edits.add_decorator,
-    AddParameter: replacements.add_parameter,
+    kinds.SetKeyword: keywords.set_keyword,
+    kinds.RemoveKeyword: keywords.remove_keyword,
+    kinds.RenameKeyword: keywords.rename_keyword,
+    kinds.RemoveArgument: keywords.remove_argument,
+    kinds.SetItem: items.set_item,
+    kinds.RemoveItem: items.remove_item,
+    kinds.RenameItem: items.rename_item,
+    kinds.ReplaceExpression: replacements.replace_expression,
+    kinds.ReplaceCallee: replacements.replace_callee,
+    kinds.RenameAttribute: replacements.rename_attribute,
+    kinds.RemoveImport: imports.remove_import,
+    kinds.RenameImport: imports.rename_import,
+    kinds.InsertStatement: statement_edits.insert_statement,
+    kinds.RemoveStatement: statement_edits.remove_statement,
+    kinds.WrapStatements: statement_edits.wrap_statements,
+    kinds.AddDecorator: statement_edits.add_decorator,
+    kinds.AddParameter: replacements.add_parameter,
 }
 
 
-def _place(edit: Edit) -> tuple[Span, int, str] | None:
+def _place(edit: kinds.Edit) -> tuple[Span, int, str] | None:
     """Return the place of the new source of ``edit``, the byte where it starts, and the source."""
     match edit:
-        case SetKeyword(call=span, source=source) | ReplaceCallee(call=span, source=source):
+        case (
+            kinds.SetKeyword(call=span, source=source)
+            | kinds.ReplaceCallee(call=span, source=source)
+        ):
             return span, span.start, source
-        case SetItem(mapping=span, source=source) | ReplaceExpression(span=span, source=source):
+        case (
+            kinds.SetItem(mapping=span, source=source)
+            | kinds.ReplaceExpression(span=span, source=source)
+        ):
             return span, span.start, source
-        case InsertStatement(anchor=span, source=source, where=where):
+        case kinds.InsertStatement(anchor=span, source=source, where=where):
             return span, span.start if where == "before" else span.end, source
-        case WrapStatements(first=span, header=header):
+        case kinds.WrapStatements(first=span, header=header):
             return span, span.start, header
         case (
-            AddDecorator(definition=span, source=source)
-            | AddParameter(definition=span, default=source)
+            kinds.AddDecorator(definition=span, source=source)
+            | kinds.AddParameter(definition=span, default=source)
         ):
             return span, span.start, source
     return None
 
 
-def _first_span(edits: Sequence[Edit]) -> int:
+def _first_span(edits: Sequence[kinds.Edit]) -> int:
     places = [
         value.start
         for edit in edits
@@ -95,12 +81,12 @@ def _first_span(edits: Sequence[Edit]) -> int:
     return min(places, default=0)
 
 
-def draft(tree: Tree, edits: Sequence[Edit]) -> Draft:
+def draft(tree: Tree, edits: Sequence[kinds.Edit]) -> Draft:
     """What ``edits`` do; FixError if one of them cannot be done or two contradict each other."""
     result = Draft(tree)
     leaving = imports.leaving(tree, tuple(edits))
     for edit in edits:
-        if isinstance(edit, AddImport):
+        if isinstance(edit, kinds.AddImport):
             name = re.compile(rf"(?<![\w.]){re.escape(edit.name or edit.module)}\b")
             nodes = []
             for place in map(_place, edits):
@@ -111,7 +97,7 @@ def draft(tree: Tree, edits: Sequence[Edit]) -> Draft:
                     nodes.append((node, place[1]))
             imports.add_import(result, edit, places_of(tree, nodes), leaving)
     for edit in edits:
-        if not isinstance(edit, AddImport):
+        if not isinstance(edit, kinds.AddImport):
             _MAKERS[type(edit)](result, edit)
     for removal in result.carry_comments():
         inside = [note.text for note in removal.comments if note.inside]
@@ -142,7 +128,7 @@ def _gated(tree: Tree, drafts: list[Draft], splices: list[Splice]) -> Tree:
     return checked(tree, text, drafts, splices) if splices else tree
 
 
-def apply_to(tree: Tree, fixes: Sequence[Sequence[Edit]]) -> tuple[Applied, Tree]:
+def apply_to(tree: Tree, fixes: Sequence[Sequence[kinds.Edit]]) -> tuple[Applied, Tree]:
     """Carry out ``fixes``, in any order, each as a whole or not at all; the answer has the tree of
     the new text, which parses, keeps comments and differs only where edits say so."""
     order = sorted(range(len(fixes)), key=lambda at: (_first_span(fixes[at]), repr(fixes[at])))
@@ -191,7 +177,7 @@ def apply_to(tree: Tree, fixes: Sequence[Sequence[Edit]]) -> tuple[Applied, Tree
     )
 
 
-def previews(text: str, fixes: Sequence[Sequence[Edit]]) -> tuple[Applied, ...]:
+def previews(text: str, fixes: Sequence[Sequence[kinds.Edit]]) -> tuple[Applied, ...]:
     """Return each of ``fixes`` as if it were the only one; the file is parsed once for all.
 
     Position 0 of ``applied`` or ``refused`` of each answer stands for its fix. The gates that a

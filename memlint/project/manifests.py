@@ -187,10 +187,6 @@ def _conda(text: str, path: str) -> Declared:
     return found
 
 
-def _quoted(text: str, path: str) -> Declared:
-    return declared_in_strings(text.split("\n"))
-
-
 def declared_in_strings(lines: list[str]) -> dict[str, str]:
     """Return the requirements among the strings on ``lines``."""
     found: dict[str, str] = {}
@@ -305,7 +301,7 @@ _MANIFESTS: tuple[tuple[str, int, _Reader], ...] = (
     ("conda*.yaml", 3, _conda),
     ("pyproject.toml", 4, _pyproject),
     ("setup.cfg", 5, _requirements),
-    ("setup.py", 6, _quoted),
+    ("setup.py", 6, lambda text, _: declared_in_strings(text.split("\n"))),
     ("Dockerfile", 7, _docker),
     ("Dockerfile.*", 8, _docker),
     ("*.[Dd]ockerfile", 8, _docker),

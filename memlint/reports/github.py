@@ -29,7 +29,8 @@ def render(report: Report) -> Iterator[str]:
 
 def _command(name: str, title: str, where: dict[str, str], text: str) -> str:
     values = {"title": title, **where}
-    listed = ",".join(f"{key}={_property(value)}" for key, value in values.items())
+    shown = {key: _data(one).replace(":", "%3A").replace(",", "%2C") for key, one in values.items()}
+    listed = ",".join(f"{key}={one}" for key, one in shown.items())
     return f"::{name} {listed}::{_data(text)}\n"
 
 
@@ -37,7 +38,3 @@ def _data(text: str) -> str:
     """Encode ``text`` for the runner: keep newlines, make other control characters visible."""
     lines = re.split(r"(\r|\n)", text.replace("%", "%25"))
     return "".join({"\r": "%0D", "\n": "%0A"}.get(part) or visible(part) for part in lines)
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

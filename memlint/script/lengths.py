@@ -195,7 +195,8 @@ def _written_effects(script: Host, function: Node) -> Iterator[Effect]:
         if cut.how == "cut off" and cut.of is not None:
             # How many of what: only tokens are counted, by what is cut or what it is then called.
             words = script.text(cut.of) + script.text(script.statement(cut.node)).partition("=")[0]
-            count = _number(script, cut.size) if _is_tokens(words) else None
+            counted = any(word in words.lower() for word in _LENGTH_WORDS)
+            count = _number(script, cut.size) if counted else None
             yield Effect(Lengths.TRUNCATED, count, cut.node)
         elif cut.how in ("filled up", "evened out"):
             kind = Lengths.PADDED if cut.how == "filled up" else Lengths.EVENED_OUT
@@ -212,10 +213,6 @@ def _written_effects(script: Host, function: Node) -> Iterator[Effect]:
 def is_named_for_blocks(definition: Node) -> bool:
     """True if a function or a class is called for blocks: ``group_texts``, ``PackedDataset``."""
     return _BLOCKS.search(getattr(definition, "name", "").lower()) is not None
-
-
-def _is_tokens(text: str) -> bool:
-    return any(word in text.lower() for word in _LENGTH_WORDS)
 
 
 def _number(script: Host, node: Expression) -> int | None:

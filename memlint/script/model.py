@@ -14,70 +14,30 @@ from memlint.engine.command_line import CommandLine, Given
 from memlint.engine.interpreter import Interpreter
 from memlint.engine.project import Project, is_elsewhere
 from memlint.engine.values import UNKNOWN, Object, Symbol
+from memlint.script import (
+    forward_passes,
+    gradients,
+    graphs,
+    guesses,
+    loaded_models,
+    owners,
+    prompts,
+    reads,
+    script_kind,
+    setups,
+    tokenization,
+    weight_precision,
+)
 from memlint.script.call_effects import known_effects
 from memlint.script.call_settings import unified
 from memlint.script.calls import Host
 from memlint.script.datasets import datasets_of, streams_data
 from memlint.script.evaluation import frozen_modules_of
-from memlint.script.forward_passes import all_forwards_of, forwards_of, handwritten_loops, steps_of
-from memlint.script.gradients import accumulation_of, loss_divisor_of, needs_gradients_in_place
-from memlint.script.graphs import graph_of
-from memlint.script.guesses import matches, may_checkpoint, may_use, words_of
 from memlint.script.handwritten_losses import token_losses
 from memlint.script.launcher import Launcher
-from memlint.script.loaded_models import (
-    calls_on,
-    is_language_model,
-    is_quantized,
-    model_facts,
-    model_loads_of,
-)
 from memlint.script.loop_models import frozen_passes, loop_models_of
-from memlint.script.owners import (
-    attention_setters_of,
-    avoids_logits,
-    owner_of_attention,
-    owner_of_checkpointing,
-    owner_of_loss,
-    sets_attention,
-    uses_unsloth,
-)
-from memlint.script.prompts import prompt_limit, repeating_trainers
-from memlint.script.reads import fields_read, is_sometimes_tensor
-from memlint.script.script_kind import (
-    off_cuda,
-    on_gpu,
-    trains_causal_lm,
-    uses_diffusion,
-    uses_vision,
-)
-from memlint.script.setups import (
-    all_trainers_of,
-    all_training_of,
-    config_of,
-    configs_of,
-    invocations_of_trainers,
-    may_train,
-    may_train_with,
-    trainer_uses,
-    trainers_of,
-    trainers_with,
-    training_of,
-    training_with,
-    trains,
-)
-from memlint.script.tokenization import lengths_may_differ, tokenizations_of
 from memlint.script.torchtune import torchtune_model
 from memlint.script.trained import is_sharded, trained_models
-from memlint.script.weight_precision import (
-    casts_of,
-    dtype_name,
-    dtype_option,
-    given_dtype,
-    loads_float32,
-    trains_model,
-    weights_dtype,
-)
 from memlint.source import Source
 from memlint.source.parsing import parse_python
 
@@ -114,97 +74,97 @@ class Script(Host):
 
     # -- configurations and trainers -------------------------------------------------------------
 
-    configs = cached_property(configs_of)
-    config_of = config_of
-    trainers = cached_property(trainers_of)
-    training = cached_property(training_of)
-    all_trainers = cached_property(all_trainers_of)
-    all_training = cached_property(all_training_of)
-    trains = cached_property(trains)
-    may_train = cached_property(may_train)
-    trainers_with = trainers_with
-    training_with = training_with
-    may_train_with = may_train_with
-    trainer_invocations = cached_property(invocations_of_trainers)
-    trainer_uses = trainer_uses
+    configs = cached_property(setups.configs_of)
+    config_of = setups.config_of
+    trainers = cached_property(setups.trainers_of)
+    training = cached_property(setups.training_of)
+    all_trainers = cached_property(setups.all_trainers_of)
+    all_training = cached_property(setups.all_training_of)
+    trains = cached_property(setups.trains)
+    may_train = cached_property(setups.may_train)
+    trainers_with = setups.trainers_with
+    training_with = setups.training_with
+    may_train_with = setups.may_train_with
+    trainer_invocations = cached_property(setups.invocations_of_trainers)
+    trainer_uses = setups.trainer_uses
 
     # -- models ----------------------------------------------------------------------------------
 
-    model_facts = model_facts
-    model_loads = cached_property(model_loads_of)
-    calls_on = calls_on
-    is_quantized = staticmethod(is_quantized)
-    loads_language_model = staticmethod(is_language_model)
-    trains_model = trains_model
-    given_dtype = staticmethod(given_dtype)
-    dtype_name = staticmethod(dtype_name)
-    dtype_option = dtype_option
-    weights_dtype = weights_dtype
-    loads_float32 = loads_float32
-    casts_of = casts_of
+    model_facts = loaded_models.model_facts
+    model_loads = cached_property(loaded_models.model_loads_of)
+    calls_on = loaded_models.calls_on
+    is_quantized = staticmethod(loaded_models.is_quantized)
+    loads_language_model = staticmethod(loaded_models.is_language_model)
+    trains_model = weight_precision.trains_model
+    given_dtype = staticmethod(weight_precision.given_dtype)
+    dtype_name = staticmethod(weight_precision.dtype_name)
+    dtype_option = weight_precision.dtype_option
+    weights_dtype = weight_precision.weights_dtype
+    loads_float32 = weight_precision.loads_float32
+    casts_of = weight_precision.casts_of
 
     # -- what is trained -------------------------------------------------------------------------
 
     loop_models = cached_property(loop_models_of)
     trained = cached_property(trained_models)
     is_sharded = cached_property(is_sharded)
-    trains_causal_lm = cached_property(trains_causal_lm)
+    trains_causal_lm = cached_property(script_kind.trains_causal_lm)
 
     # -- loops and steps -------------------------------------------------------------------------
 
-    loops = cached_property(handwritten_loops)
-    forwards = cached_property(forwards_of)
-    all_forwards = cached_property(all_forwards_of)
+    loops = cached_property(forward_passes.handwritten_loops)
+    forwards = cached_property(forward_passes.forwards_of)
+    all_forwards = cached_property(forward_passes.all_forwards_of)
     frozen_passes = cached_property(frozen_passes)
-    steps = cached_property(steps_of)
-    accumulation = cached_property(accumulation_of)
-    loss_divisor = cached_property(loss_divisor_of)
+    steps = cached_property(forward_passes.steps_of)
+    accumulation = cached_property(gradients.accumulation_of)
+    loss_divisor = cached_property(gradients.loss_divisor_of)
     torchtune = cached_property(torchtune_model)
-    needs_gradients_in_place = cached_property(needs_gradients_in_place)
+    needs_gradients_in_place = cached_property(gradients.needs_gradients_in_place)
     frozen_modules = cached_property(frozen_modules_of)
 
     # -- what outlives a turn --------------------------------------------------------------------
 
-    graph_of = graph_of
+    graph_of = graphs.graph_of
 
     # -- tensors ---------------------------------------------------------------------------------
 
-    is_sometimes_tensor = is_sometimes_tensor
+    is_sometimes_tensor = reads.is_sometimes_tensor
     token_losses = cached_property(token_losses)
-    fields_read = fields_read
+    fields_read = reads.fields_read
 
     # -- prompts and completions -----------------------------------------------------------------
 
-    repeating_trainers = repeating_trainers
-    prompt_limit = prompt_limit
+    repeating_trainers = prompts.repeating_trainers
+    prompt_limit = prompts.prompt_limit
 
     # -- data sets -------------------------------------------------------------------------------
 
     datasets = cached_property(datasets_of)
     streams_data = cached_property(streams_data)
-    lengths_may_differ = lengths_may_differ
-    tokenizations = cached_property(tokenizations_of)
+    lengths_may_differ = tokenization.lengths_may_differ
+    tokenizations = cached_property(tokenization.tokenizations_of)
 
     # -- owners ----------------------------------------------------------------------------------
 
-    avoids_logits = cached_property(avoids_logits)
-    owner_of_loss = owner_of_loss
-    owner_of_attention = owner_of_attention
-    attention_setters = cached_property(attention_setters_of)
-    sets_attention = cached_property(sets_attention)
-    owner_of_checkpointing = owner_of_checkpointing
+    avoids_logits = cached_property(owners.avoids_logits)
+    owner_of_loss = owners.owner_of_loss
+    owner_of_attention = owners.owner_of_attention
+    attention_setters = cached_property(owners.attention_setters_of)
+    sets_attention = cached_property(owners.sets_attention)
+    owner_of_checkpointing = owners.owner_of_checkpointing
 
     # -- facts -----------------------------------------------------------------------------------
 
-    uses_unsloth = cached_property(uses_unsloth)
-    off_cuda = cached_property(off_cuda)
-    uses_vision = cached_property(uses_vision)
-    uses_diffusion = cached_property(uses_diffusion)
-    on_gpu = cached_property(on_gpu)
-    words = cached_property(words_of)
-    may_use = may_use
-    may_checkpoint = cached_property(may_checkpoint)
-    matches = matches
+    uses_unsloth = cached_property(owners.uses_unsloth)
+    off_cuda = cached_property(script_kind.off_cuda)
+    uses_vision = cached_property(script_kind.uses_vision)
+    uses_diffusion = cached_property(script_kind.uses_diffusion)
+    on_gpu = cached_property(script_kind.on_gpu)
+    words = cached_property(guesses.words_of)
+    may_use = guesses.may_use
+    may_checkpoint = cached_property(guesses.may_checkpoint)
+    matches = guesses.matches
 
 
 def build_script(

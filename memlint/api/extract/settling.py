@@ -28,7 +28,9 @@ def _reduced(body: Sequence[ast.stmt], indent: str = "") -> Iterator[str]:
         match statement:
             case ast.Raise():
                 return
-            case ast.Expr(value=call) | ast.Return(value=ast.Call() as call) if _is_super(call):
+            case ast.Expr(value=call) | ast.Return(value=ast.Call() as call) if (
+                ast.unparse(call) == "super().__post_init__()"
+            ):
                 yield f"{indent}super()"
             case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)]):
                 yield from _assigned(name, statement.value, indent)
@@ -96,7 +98,3 @@ def _written(statement: ast.stmt) -> Iterator[str]:
                 # ``self.option.setdefault(...)``
                 seen[of.attr] = None
     yield from seen
-
-
-def _is_super(node: ast.expr | None) -> bool:
-    return node is not None and ast.unparse(node) == "super().__post_init__()"

@@ -50,12 +50,9 @@ def billions(checkpoint: str) -> float | None:
     experts = _EXPERTS.search(name)
     if experts is not None:
         return _WITH_EXPERTS.get(experts[0])
-    sizes = {_size(*found) for found in _NUMBER.findall(name)}
+    found = [(float(size.replace("_", ".")), unit) for size, unit in _NUMBER.findall(name)]
+    sizes = {size if unit == "b" else size / 1000 for size, unit in found}
     return sizes.pop() if len(sizes) == 1 else None
-
-
-def _size(number: str, unit: str) -> float:
-    return float(number.replace("_", ".")) * (1.0 if unit == "b" else 0.001)
 
 
 # Words in the vocabularies of families, from their configurations.
