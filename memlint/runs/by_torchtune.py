@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from memlint.recipes.keys import component_takes
 from memlint.runs.by_loop import StepRun
 from memlint.runs.changes import set_option
-from memlint.runs.program_options import CHUNKED_LOSS, KEPT_BASE, ON_OUTPUT, PAGED, WHOLE_LOSS
+from memlint.runs.program_options import (
+    CHUNKED_LOSS,
+    IN_PIECES,
+    KEPT_BASE,
+    ON_OUTPUT,
+    PAGED,
+    WHOLE_LOSS,
+)
 from memlint.runs.references import reference_to, replace_callee
 from memlint.runs.run import Change, Field, span_in
 from memlint.script.call_settings import UNSURE
@@ -120,9 +127,10 @@ class TorchtuneRun(StepRun):
     def read_adapted_head(self) -> Field:
         """By the builder's option."""
         option = self.model.load.setting("apply_lora_to_output")
-        on = self.model.is_adapter and option.is_value(True) and option.node is not None
-        span = span_in(self.script, option.node) if option.node is not None else Field().span
-        return Field(True if on else UNSURE, span, ON_OUTPUT)
+        if not self.model.is_adapter or not option.is_value(True) or option.node is None:
+            return Field()
+        small = self.script.may_use(*IN_PIECES)
+        return Field(UNSURE if small else True, span_in(self.script, option.node), ON_OUTPUT)
 
     def write_adapted_head(self, value: bool) -> Change:
         """The builder's option."""
@@ -200,7 +208,7 @@ class TorchtuneRun(StepRun):
             for call in script.calls_to(WHOLE_LOSS, "torch.nn.functional.cross_entropy")
             if not call.without_gradients
         ]
-        if not calls or script.may_use("LinearCrossEntropy", "ChunkedOutput"):
+        if not calls or script.may_use(*IN_PIECES):
             return Field()
         said = "the loss takes the logits of all tokens at once"
         return Field("full_logits", span_in(script, calls[0].node.func), said)

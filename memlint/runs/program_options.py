@@ -25,10 +25,9 @@ from memlint.source.record import NamedTuple
 PAGED = "bitsandbytes.optim.PagedAdamW8bit"
 WHOLE_LOSS = "torch.nn.CrossEntropyLoss"
 CHUNKED_LOSS = "torchtune.modules.loss.CEWithChunkedOutputLoss"
-ON_OUTPUT = (
-    "an adapter of the output layer makes, beside the logits of the tokens that the loss takes at "
-    "once, a product as wide as they are"
-)
+# Losses for which the head is asked for the logits of a few tokens at a time.
+IN_PIECES = ("LinearCrossEntropy", "ChunkedOutput")
+ON_OUTPUT = "an adapter of the output layer makes a product as large as all logits, beside them"
 KEPT_BASE = "`{}` keeps the frozen base in 2 bytes a weight, where NF4 takes half a byte"
 _SWITCH: Mapping[Any, object] = {True: True, False: False}
 _CHECKPOINTING: Mapping[Any, object] = {False: "none", True: "full"}
@@ -93,10 +92,6 @@ class Option(NamedTuple):
 
 def _number(value: object) -> object:
     return value if value is None or type(value) is int else UNSURE
-
-
-def _share(value: object) -> object:
-    return value if isinstance(value, float) else UNSURE
 
 
 def _leave_out(recipe: Recipe) -> str:
@@ -221,7 +216,13 @@ _TORCHTUNE = (
         more=lambda recipe: ", the length of a pack" if _length_of_pack(recipe) else "",
         unsafe=True,
     ),
-    Option("model.apply_lora_to_output", "adapted_head", said=ON_OUTPUT, unsafe=True),
+    Option(
+        "model.apply_lora_to_output",
+        "adapted_head",
+        said=ON_OUTPUT,
+        unsure=lambda recipe: any(one in str(recipe.option("loss").value) for one in IN_PIECES),
+        unsafe=True,
+    ),
 )
 
 # -- axolotl ---------------------------------------------------------------------------------------
@@ -363,7 +364,7 @@ _AXOLOTL = (
     Option(
         "vllm.gpu_memory_utilization",
         "vllm_share",
-        _share,
+        lambda value: value if isinstance(value, float) else UNSURE,
         unsure=_generates_elsewhere,
         unsafe=True,
     ),

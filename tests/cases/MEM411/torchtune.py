@@ -6,7 +6,6 @@ from torchtune import modules, training
 from torchtune.data import padded_collate_sft
 from torchtune.datasets import alpaca_dataset
 from torchtune.models.llama3 import lora_llama3_8b, llama3_tokenizer
-from torchtune.modules.loss import CEWithChunkedOutputLoss
 from torchtune.modules.peft import get_adapter_params, set_trainable_params
 
 device = torch.device("cuda")
@@ -19,8 +18,7 @@ training.set_activation_checkpointing(
     model, auto_wrap_policy={modules.TransformerSelfAttentionLayer}
 )
 optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
-loss_fn = CEWithChunkedOutputLoss()
-model.set_num_output_chunks(loss_fn.num_output_chunks)
+loss_fn = torch.nn.CrossEntropyLoss()
 loader = DataLoader(
     alpaca_dataset(tokenizer, packed=False),
     batch_size=1,
@@ -31,7 +29,7 @@ for batch in loader:
     tokens, labels = batch["tokens"].to(device), batch["labels"].to(device)
     labels = torch.hstack((labels[..., 1:], torch.full_like(labels[..., :1], -100)))
     logits = model(tokens)
-    loss = loss_fn(logits, labels)
+    loss = loss_fn(logits.flatten(0, 1), labels.flatten())
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
