@@ -25,7 +25,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _of_config(script: Script, call: Call, billions: float) -> Finding | None:
     kind, nested = call.setting(_TYPE), call.setting(_NESTED)
-    if kind.given is False:
+    if kind.given is False and not _throws_away(script):
         changes = edits.set_option(script, call, _TYPE, '"nf4"')
         return Finding(
             script.span(call.node.func),
@@ -42,6 +42,14 @@ def _of_config(script: Script, call: Call, billions: float) -> Finding | None:
         fix(f"Set `{_NESTED}=True`", changes, unsafe=True, effect={"nested_quantization": True}),
         Level.HINT,
     )
+
+
+def _throws_away(script: Script) -> bool:
+    """True if what it trains is only measured: saved to a temporary folder, and never used."""
+    saved = [one.argument(0) for one in script.method_calls_anywhere("save_pretrained")]
+    folders = [getattr(getattr(one, "made_by", None), "name", "") for one in saved]
+    used = script.method_calls_anywhere("generate", "evaluate", "save_model", "push_to_hub")
+    return bool(folders) and not used and all(one.startswith("tempfile.") for one in folders)
 
 
 RULE = Rule(
