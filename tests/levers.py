@@ -781,8 +781,8 @@ SFTTrainer(model, args=args, train_dataset=rows).train()
     _lever(
         "Weights",
         "a frozen base that streams from the host (`load_streamed`)",
-        sft(given=LORA),
-        sft(given=LORA, top="from memlint_runtime import load_streamed").replace(
+        sft("packing=True", given=LORA),
+        sft("packing=True", given=LORA, top="from memlint_runtime import load_streamed").replace(
             "AutoModelForCausalLM.from_pretrained(", "load_streamed("
         ),
         "MEM412",

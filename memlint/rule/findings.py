@@ -60,9 +60,10 @@ class Finding(Record):
     """One fault at one place.
 
     level: overrides the rule's own (a rule may be only a hint in some situations).
-    on_request: only those who select the rule by its code or name hear it.
+    on_request: only those who select the rule by its code or name hear it. to_fit: it is worth its
+    cost only where the run does not fit the GPU that the user names.
 
-    A rule gives these five; the rest is added to what it finds.
+    A rule gives these six; the rest is added to what it finds.
     code, name: of the rule. saving: what the fix saves, where the memory model can say. effect:
     settings of the memory model that change once it is mended.
     """
@@ -75,6 +76,7 @@ class Finding(Record):
     name: str = ""
     saving: Saving | None = None
     on_request: bool = False
+    to_fit: bool = False
     effect: tuple[tuple[str, object], ...] = ()
 
     def as_advice(self) -> Finding:

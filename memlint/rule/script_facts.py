@@ -6,6 +6,8 @@ from memlint.engine.guards import is_probe
 from memlint.engine.tensors import Output, Positions, Role, Tensor
 from memlint.engine.values import Function
 from memlint.flow.reach import Reach
+from memlint.runs.batches import tokens_of_pass
+from memlint.runs.loadings import loading_of
 from memlint.script.datasets import Dataset, all_datasets_of, may_shorten_rows
 from memlint.script.encodings import taken_for_ids
 from memlint.script.evaluation import Evaluation, evaluations_of
@@ -26,6 +28,7 @@ from memlint.script.graphs import (
     reach_of_sum,
     sums_of,
 )
+from memlint.script.guesses import may_have_room
 from memlint.script.handlers import retries_of, survives_failed_steps
 from memlint.script.handwritten_losses import LossForm, TokenLoss
 from memlint.script.late_backward import waits_for_backward
@@ -68,6 +71,7 @@ from memlint.script.tokenization import Tokenization
 from memlint.script.trained import (
     Trained,
     are_exclusive,
+    is_trial,
     last_training,
     lets_go_between,
     makes_each_turn,

@@ -217,4 +217,4 @@ def _asked(codes: Iterable[str] | None, api: Api, runtime: bool = True) -> Asked
 
     rules = (*registry.load(registry.selected(_ALL) if codes is None else codes), SMALLER)
     asked = Asked(rules, api, on_error=lambda rule, error: None, runtime=runtime)
-    return asked._replace(unused_suppressions=False)
+    return asked._replace(unused_suppressions=False, to_fit=True)

@@ -121,6 +121,7 @@ class Asked(NamedTuple):
     runtime: whether fixes may import the runtime package.
     unused_suppressions: whether comments that suppress nothing are reported.
     pricing: what prices are computed for; without it there are none.
+    to_fit: whether what only helps to fit a GPU is told of runs that may fit, too.
     """
 
     rules: Sequence[Rule]
@@ -132,6 +133,7 @@ class Asked(NamedTuple):
     runtime: bool = True
     unused_suppressions: bool = True
     pricing: Pricing | None = None
+    to_fit: bool = False
 
     def is_waiting(self, rule: Rule) -> bool:
         """True if it is a rule on request that the user did not select by code or name."""
@@ -224,12 +226,13 @@ def _found_in_run(
     woken: rules that speak only where the run does not fit its GPU.
     """
     findings, pricing = _found(chosen, script, asked.on_error), asked.pricing
+    least = findings if asked.to_fit else [one for one in findings if not one.to_fit]
     if pricing is None or not (findings or woken):
-        return findings, None
+        return least, None
     runs = runs_of_script(script)
-    if runs.settings is not None and woken and is_too_large(runs.settings, pricing):
-        findings += _found(woken, script, asked.on_error)
-    return findings, runs
+    if runs.settings is None or not is_too_large(runs.settings, pricing):
+        return least, runs
+    return findings + _found(woken, script, asked.on_error), runs
 
 
 def _speaking(rules: Iterable[Rule], tree: Module, own: bool) -> list[Rule]:
@@ -261,7 +264,8 @@ def check_program(script: Script, asked: Asked, rules: Iterable[Rule]) -> list[F
     """What some rules of those that are asked find in a program that a recipe configures, or a
     script with what one of its commands gives to it; at settings of these too."""
     speaking = _speaking(rules, script.tree, may_train_torchtune(script.source.data))
-    return _fitting(_found(speaking, script, asked.on_error), script.source, asked)
+    found, _ = _found_in_run(script, list(speaking), (), asked._replace(pricing=None))
+    return _fitting(found, script.source, asked)
 
 
 def _quietly(work: Callable[[], Result]) -> Result:

@@ -162,7 +162,7 @@ class Session:
         asked = _asked(job, rules, api, _pass_over)
         if codes is not None:
             chosen = [each for each in rules.rules if each.code in codes]
-            asked = Asked(chosen, api, on_error=_pass_over, unused_suppressions=False)
+            asked = Asked(chosen, api, None, _pass_over, unused_suppressions=False, to_fit=True)
         if is_recipe_file(job.path):
             from memlint.run.recipes import examine_recipe_source, recipes_of
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from memlint.script.calls import Config, Trainer
     from memlint.script.model import Script
     from memlint.script.tokenization import Tokenization
+    from memlint.script.trained import Trained
 
 _IDS = "input_ids"
 _LIMITS = (Lengths.TRUNCATED, Lengths.PADDED, Lengths.CUT)
@@ -51,9 +52,26 @@ _ARGUMENTS: Rows = (
     ("group_by_length", "longest_first", lambda value: value is True or None),
     ("train_sampling_strategy", "longest_first", lambda value: value == "group_by_length" or None),
 )
+# Trainers whose rows are two sequences, and the length of a pack where none is said.
+_IN_PAIRS = ("DPOTrainer", "ORPOTrainer", "CPOTrainer", "RewardTrainer")
+_PACK = 1024
 _SIZES = ("micro_batch", "seq_len")
 _JOINS = "each row of the data set is several of the batch: how many is not read"
 _KEEPS = "compute_metrics keeps the logits of all rows: it grows with each batch"
+
+
+def tokens_of_pass(script: Script, one: Trained) -> tuple[int, int, bool] | None:
+    """The rows of each pass over what is trained, the most tokens of one, and whether all have as
+    many; None where that is not known."""
+    trainer, pairs = one.trainer, 1
+    if trainer is None:
+        values = batches_of_loop(script)
+    else:
+        values = batches_of_trainer(script, trainer, one.config)
+        pairs += trainer.is_kind(*_IN_PAIRS)
+    rows, even = values.get("micro_batch"), values.get("packed") is True
+    length = values.get("seq_len") or values.get("completion_len") or (even and _PACK)
+    return (rows * pairs, length, even or "fixed_length" in values) if rows and length else None
 
 
 def batches_of_trainer(script: Script, trainer: Trainer, config: Config | None) -> Options:

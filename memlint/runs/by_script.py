@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from memlint.engine.modes import module_root
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Object, options
+from memlint.runs.batches import tokens_of_pass
 from memlint.runs.changes import set_option, together
 from memlint.runs.references import reference_to
 from memlint.runs.run import Change, Field, TrainingRun, span_in
 from memlint.script.call_settings import MISSING, UNSURE, Setting
 from memlint.script.tokenization import may_truncate
+from memlint.script.trained import is_trial
 from memlint.source.edits import InsertStatement
 from memlint.source.patterns import lazy_pattern
 
@@ -56,6 +59,12 @@ _ALLOCATES = lazy_pattern(
     r"empty_cache|(?i:cuda_?graph)|reduce-overhead|max-autotune|vllm|sglang|multiprocessing|mp\.spawn"
 )
 _VARIABLE, _EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"
+# Bytes by which batches differ: their holes are half of it at the most. Of a token: for each word
+# of the vocabulary, and for each billion of weights, as checkpointed layers keep it, or all do.
+_GROWTH = 2**30
+_LOGIT, _WORDS, _INPUTS, _KEPT = 8, 100_000, 4e4, 7e5
+# So many rows of which each is cut so early that one of them nearly always is.
+_MANY_ROWS, _SHORT = 16, 512
 # Tokens of a row; below, the activations of a checkpointed model are small beside its weights.
 _LONG = 16_384
 
@@ -219,8 +228,20 @@ class ScriptRun(TrainingRun):
         decided = launcher.expandable or script.matches(_ALLOCATES)
         if model is None or decided or self.is_sharded or not self._lengths_vary:
             return Field()
+        if is_trial(script, model) or self._grows_by(model) < _GROWTH:
+            return Field()
         said = "" if launcher.expandable is None else "its launch command says nothing of it"
         return Field(False, span_in(script, model.place), said)
+
+    def _grows_by(self, model: Trained) -> float:
+        """How many bytes the longest batch needs beyond its weights, roughly; infinite where its
+        tokens are not known, 0 of few, and of so many rows that each batch is as long."""
+        rows, length, _ = tokens_of_pass(self.script, model) or (0, 0, False)
+        if length <= _SHORT and (rows >= _MANY_ROWS or 0 < rows * length < _SHORT):
+            return 0
+        layers = (self.billions or 0) * (_KEPT if self.checkpointing.is_value("none") else _INPUTS)
+        logits = _LOGIT * (model.facts.words or _WORDS) * (model.facts.causal_lm is not False)
+        return (rows * length or math.inf) * (layers + logits)
 
     def write_expandable(self, value: bool) -> Change:
         """A variable of the environment, which torch reads before it first allocates."""

@@ -156,6 +156,17 @@ class Dataset(Record):
             return None
         return self.script.call_at(chain[0].made_by.node)
 
+    @property
+    def written_rows(self) -> int | None:
+        """How many rows the script itself writes; None where others make them."""
+        load = self.load
+        given = load.argument(0) if load is not None and load.method in _WRITTEN else None
+        columns = [given]
+        if isinstance(given, Object) and given.type == "dict":
+            columns = [one.value for one in self.script.final_bindings(given).values()]
+        sizes = [len(one.items) for one in columns if isinstance(one, Sequence) and not one.open]
+        return max(sizes, default=None)
+
     @cached_property
     def preparations(self) -> tuple[Preparation, ...]:
         """What is applied to it, in order, the collator's last."""
@@ -346,6 +357,7 @@ def _collation(script: Host, collator: Value) -> Iterator[Preparation]:
 # -- who reads data sets ---------------------------------------------------------------------------
 
 _LOADER = "torch.utils.data.DataLoader"
+_WRITTEN = ("from_dict", "from_list")
 _MAKE_ITEMS = ("__init__", "__getitem__", "__iter__")
 
 

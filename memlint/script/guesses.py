@@ -13,6 +13,7 @@ from memlint.engine.nodes import Expression, Node, key_of, last_name, literal_of
 from memlint.engine.project import is_elsewhere, place_of_setting
 from memlint.flow.evaluated import query
 from memlint.script.called import Called
+from memlint.source.patterns import lazy_pattern
 
 # The words of a name: ``eval`` and ``Rows`` of ``eval_Rows``, ``evalRows``.
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -56,6 +57,20 @@ def matches(script: Called, pattern: re.Pattern[str]) -> bool:
         texts = (script.source.text, *script._run.texts)
         script.answers[pattern] = any(map(pattern.search, texts))
     return bool(script.answers[pattern])
+
+
+def may_have_room(script: Called) -> bool:
+    """True if a notebook was run on a GPU of 40 GB or more, by what it keeps or has printed.
+
+    The guess: it is run there again.
+    """
+    return _LARGE_GPU.search(script.source.raw) is not None
+
+
+# ``NVIDIA A100-SXM4-40GB``: a name that the driver gives, not one of prose.
+_LARGE_GPU = lazy_pattern(
+    rb'"gpuType\\?": ?\\?"(A100|H100|G4)|\b(A100|A800|H100|H200|H800)[- ](SXM|PCI|NVL|\d\dGB)'
+)
 
 
 def may_be_refused(script: Called, node: Node, *words: str) -> bool:

@@ -5,15 +5,19 @@ import ast
 from memlint.engine.forwards import Certainty
 from memlint.engine.nodes import Node
 from memlint.engine.project import are_of_one_file, is_elsewhere
+from memlint.engine.usage import Way
 from memlint.engine.values import Invocation, Object, merge
 from memlint.flow.evaluated import query
 from memlint.flow.events import Event, EventKind, events_of
+from memlint.flow.following import uses_of
 from memlint.script.call_settings import Setting
 from memlint.script.called import Call
 from memlint.script.calls import Config, Host, Trainer
+from memlint.script.datasets import all_datasets_of
 from memlint.script.forward_passes import Forward, all_forwards_of, steps_of
 from memlint.script.loaded_models import ModelFacts, model_facts
 from memlint.script.setups import all_configs_of, trainer_overrides, training_of
+from memlint.script.trainers import WITHOUT_TRAINING
 from memlint.script.weight_precision import loaded_dtype, weights_dtype
 from memlint.source.record import NamedTuple
 
@@ -30,6 +34,8 @@ _HOOKS = frozenset(
         *("on_train_batch_start", "on_train_batch_end"),
     }
 )
+# Steps and rows of what is only tried out.
+_STEPS, _ROWS = 250, 50
 _SHARDING_OPTIONS = ("deepspeed", "fsdp")
 
 
@@ -128,6 +134,24 @@ def _is_trained(forward: Forward, facts: ModelFacts) -> bool:
         and not forward.own
         and facts.is_stack_of_layers
         and not facts.is_toy
+    )
+
+
+def is_trial(script: Host, one: Trained) -> bool:
+    """True if few steps or few rows are written, or nothing certainly ever trains it."""
+    trainer, config = one.trainer, one.config
+    if trainer is None:
+        return False
+    steps = config.effective("max_steps").value if config is not None else None
+    if isinstance(steps, int) and 0 < steps < _STEPS:
+        return True
+    data = [each for each in all_datasets_of(script) if each.trainer is trainer]
+    if any(each.is_trained_on and each.written_rows in range(_ROWS) for each in data):
+        return True
+    project = script._run.project
+    return (project is None or not project.is_library) and all(
+        use.way in (Way.READ, Way.DROPPED) or use.name in WITHOUT_TRAINING
+        for use in uses_of(script, trainer.node)
     )
 
 

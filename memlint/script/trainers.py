@@ -12,7 +12,7 @@ from memlint.script.called import Call
 from memlint.source.record import NamedTuple
 
 # Methods of trainers after which nothing has been learned.
-_WITHOUT_TRAINING = frozenset(
+WITHOUT_TRAINING = frozenset(
     {
         *("evaluate", "predict", "evaluation_loop", "prediction_loop", "prediction_step"),
         *("get_eval_dataloader", "get_test_dataloader", "save_model", "save_metrics", "save_state"),
@@ -65,7 +65,7 @@ def may_train(trainer: Call, uses: Iterable[TrainerUse], trains: tuple[Call, ...
         if not on:
             return True
         methods.add(invocation.name.rpartition(".")[2])
-    return not methods <= _WITHOUT_TRAINING or not methods & _EVALUATES
+    return not methods <= WITHOUT_TRAINING or not methods & _EVALUATES
 
 
 def _may_be_on(trainer: Call, trains: tuple[Call, ...]) -> bool:

@@ -19,8 +19,10 @@ from memlint.rule import (
     triggers,
 )
 
-# Billions of parameters: 2 GiB in bf16, or in 4 bits.
-_LEAST, _LEAST_QUANTIZED = 1.0, 4.0
+# GiB of the base from which on it is worth the way from the host, on a large GPU too.
+_LEAST, _LEAST_OF_LARGE = 3.5, 20
+# Tokens of a pass that hide a byte of each weight on the bus, by ``docs/streaming.md``; bytes.
+_HIDING, _OF_WEIGHT, _OF_QUANTIZED_BIT = 1440, 2, 9 / 64
 _PACKAGE, _NAME = "memlint_runtime", "stream_frozen_weights"
 _CALL = f"{_PACKAGE}.{_NAME}"
 # They generate in every step.
@@ -39,30 +41,39 @@ _PLAIN_LORA |= {"bias", "use_rslora"}
 
 
 def check(script: Script) -> Iterator[Finding]:
-    names = (_CALL, f"{_PACKAGE}.streaming.stream_frozen_weights", f"{_PACKAGE}.load_streamed")
-    if script.is_sharded or script.calls_anywhere(*names, f"{_PACKAGE}.streaming.load_streamed"):
+    if script.is_sharded or script.method_calls_anywhere(_NAME, "load_streamed"):
         return
     for one in script.trained:
-        billions, stored = one.facts.billions, one.facts.family.has("stored_quantized")
-        least = _LEAST_QUANTIZED if one.facts.quantized else _LEAST
-        if one.peft is not True or billions is None or billions <= least:
+        stored = facts.loading_of(script, one.facts).get("quantization")
+        width = stored["bits"] * _OF_QUANTIZED_BIT if stored else _OF_WEIGHT
+        billions = one.facts.billions or 0
+        least = _LEAST_OF_LARGE if facts.may_have_room(script) else _LEAST
+        if billions * width * 1e9 / 2**30 < least or not _reads_it_seldom(script, one):
             continue
-        # A default that its class cannot load is never loaded.
-        unfit = one.facts.causal_lm is True and one.facts.family.has("encodes")
-        if stored or unfit or (one.trainer is not None and _generates(one.trainer)):
-            continue
+        rows, length, even = facts.tokens_of_pass(script, one) or (0, 0, False)
+        # One of several rows is long, most of those that come alone are short.
+        tokens = rows * length // (1 if even else 2 if rows > 1 else 4)
         yield Finding(
             script.span(one.load.node.func if one.load is not None else one.place),
             f"a frozen base of {billions:g} billion weights stays on the GPU, where a step needs "
             "two of its layers at a time",
             _fix(script, one),
+            to_fit=tokens < _HIDING * width,
         )
 
 
-def _generates(trainer: Trainer) -> bool:
-    """True if it generates as it trains, or as it evaluates: each token reads the whole base."""
-    evaluated = trainer.config.setting("predict_with_generate") if trainer.config else None
-    return trainer.is_kind(*_ONLINE) or (evaluated is not None and evaluated.value is True)
+def _reads_it_seldom(script: Script, one: facts.Trained) -> bool:
+    """True if it is a frozen base that can stream, in a run that reads it for steps alone: not for
+    each token of what it generates as it trains or evaluates, or a loop's script anywhere."""
+    family, trainer = one.facts.family, one.trainer
+    # A default that its class cannot load is never loaded.
+    unfit = one.facts.causal_lm is True and family.has("encodes")
+    if one.peft is not True or unfit or family.has("stored_quantized"):
+        return False
+    if trainer is None:
+        return not script.method_calls_anywhere("generate")
+    generates = trainer.is_kind(*_ONLINE) or trainer.settled("predict_with_generate") is True
+    return not generates and not facts.is_trial(script, one)
 
 
 def _fix(script: Script, one: facts.Trained) -> Fix:
@@ -76,8 +87,7 @@ def _fix(script: Script, one: facts.Trained) -> Fix:
         return advise(f"Load it without `device_map`, and call {streams}")
     if trainer is None or not _is_plain(script, load, trainer):
         return advise(f"Call {streams}")
-    adapter = trainer.setting("peft_config")
-    if adapter.given is False:
+    if trainer.setting("peft_config").given is False:
         return _after_the_adapters(script, trainer) or advise(f"Call {streams}")
     return _before_the_trainer(script, trainer) or advise(
         f"Make the adapters yourself (`get_peft_model`), and call {streams}"
@@ -88,26 +98,23 @@ def _is_plain(script: Script, load: Call, trainer: Trainer) -> bool:
     """True if nothing in sight meddles with the weights between the load and the last step."""
     if trainer.kind not in _TESTED or trainer.subclass is not None or trainer.has_unknown_keywords:
         return False
-    if script.api.behaviour("runtime") != "tested" or load.has_unknown_keywords:
-        return False
-    if load.loads_own_code or not trainer.model.loader.endswith("CausalLM"):
+    known = not load.has_unknown_keywords and not load.loads_own_code
+    if not known or script.api.behaviour("runtime") != "tested":
         return False
     if script.method_calls_anywhere(*_METHODS) or script.calls_anywhere(*_FUNCTIONS):
         return False
     config, reference = trainer.config, trainer.setting("ref_model")
-    if config is None or config.from_command_line:
+    compared = reference.given is not False and not reference.is_none
+    if config is None or config.from_command_line or compared:
         return False
-    if reference.given is not False and not reference.is_none:
-        return False
-    return all(config.setting(name).given is False for name in _OPTIONS)
+    causal = trainer.model.loader.endswith("CausalLM")
+    return causal and all(config.setting(name).given is False for name in _OPTIONS)
 
 
 def _after_the_adapters(script: Script, trainer: Trainer) -> Fix | None:
     """A call after ``model = get_peft_model(...)``, where the trainer's model has that name."""
     made = script.calls_to("peft.get_peft_model")
-    if len(made) != 1:
-        return None
-    match script.statement(made[0].node):
+    match script.statement(made[0].node) if len(made) == 1 else None:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) as statement:
             if value is made[0].node and name == trainer.model_name and _is_lora(script, None):
                 changes = edits.call_beside(script, _CALL, name, statement, "after")
@@ -120,16 +127,15 @@ def _before_the_trainer(script: Script, trainer: Trainer) -> Fix | None:
     name, statement = trainer.model_name, script.statement(trainer.node)
     if name is None or not script.is_simple(statement) or not _is_lora(script, _PLAIN_LORA):
         return None
-    arguments = f"{name}.requires_grad_(False)"
-    changes = edits.call_beside(script, _CALL, arguments, statement)
-    return fix(f"Call `{_NAME}({arguments})` before the trainer is made", changes, unsafe=True)
+    frozen = f"{name}.requires_grad_(False)"
+    changes = edits.call_beside(script, _CALL, frozen, statement)
+    return fix(f"Call `{_NAME}({frozen})` before the trainer is made", changes, unsafe=True)
 
 
 def _is_lora(script: Script, options: frozenset[str] | None) -> bool:
     made = script.calls_to("peft.LoraConfig")
-    if len(made) != 1 or made[0].has_unknown_keywords:
-        return False
-    return options is None or options.issuperset(made[0].keywords)
+    known = len(made) == 1 and not made[0].has_unknown_keywords
+    return known and (options is None or options.issuperset(made[0].keywords))
 
 
 RULE = Rule(

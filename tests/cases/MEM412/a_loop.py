@@ -1,8 +1,17 @@
 # about: A hand-written loop may ask the model where it is: advice.
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-8B")
+
+
+def collate(rows):
+    return tokenizer(rows, padding="max_length", truncation=True, max_length=512, return_tensors="pt")
+
+
+loader = DataLoader(texts, batch_size=8, shuffle=True, collate_fn=collate)
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")  # expect: MEM412
 model = get_peft_model(model, LoraConfig()).cuda()
 optimizer = torch.optim.AdamW(model.parameters())

@@ -588,6 +588,19 @@ def test_streaming_is_named_where_it_makes_the_run_fit(
     assert selected["saving"]["low"] > 10 * GIB
 
 
+def test_what_is_only_worth_it_to_fit_is_said_where_the_run_does_not_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of 512 tokens nothing hides the base on the bus, which is slow and better than no run."""
+    short = FROZEN.replace('"out"', '"out", per_device_train_batch_size=1, max_length=512')
+    path = written(tmp_path, short)
+    selected = "--select", "MEM412"
+    assert checked(capsys, path, *selected) == []
+    assert checked(capsys, path, "--gpu", "a100-80gb", *selected) == []
+    (found,) = checked(capsys, path, "--gpu", "rtx3060-12gb", *selected)
+    assert found["saving"]["low"] > 10 * GIB
+
+
 def test_prices_trace_nothing_and_record_what_is_the_same_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

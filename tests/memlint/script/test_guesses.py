@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import ast
+import json
 from unittest.mock import Mock
 
 import pytest
 
+from memlint.api.lookup import Api
+from memlint.api.target_versions import newest
+from memlint.rule.registry import load
+from memlint.run.engine import check_source
 from memlint.script.guesses import is_held_out_name, matches, may_ask_for_a_version, may_use
+from memlint.source.reading import read_source
 from tests.memlint.script.scripts import read
 from tests.rules.fixing import found
 
@@ -197,3 +203,29 @@ def test_half_precision_that_is_off_for_a_machine_is_believed() -> None:
     """Wrong where the comment is older than the machine: nothing is said of the run."""
     assert codes(FULL.format(said="it dumps"), "MEM402") == ["MEM402"]
     assert codes(FULL.format(said="unstable on MPS"), "MEM402") == []
+
+
+STREAMED = """
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
+model = get_peft_model(model, LoraConfig())
+SFTTrainer(model, args=SFTConfig("out"), train_dataset=rows).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("printed", "told"),
+    [("an A100 or H100 helps", ["MEM412"]), ("GPU 0: NVIDIA A100-SXM4-40GB", [])],
+)
+def test_a_large_gpu_is_known_by_the_name_that_a_driver_prints(
+    printed: str, told: list[str]
+) -> None:
+    """Wrong where it was printed on another machine: nothing is said of the base."""
+    output = {"output_type": "stream", "name": "stdout", "text": printed}
+    cell = {"cell_type": "code", "source": STREAMED, "metadata": {}, "outputs": [output]}
+    document = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    source = read_source("a.ipynb", json.dumps(document).encode())
+    assert [one.code for one in check_source(source, load(["MEM412"]), Api(newest()))] == told

@@ -1,0 +1,27 @@
+# about: Each evaluation of the loop writes answers token by token, and each token reads the whole base.
+import torch
+from peft import LoraConfig, get_peft_model
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-8B")
+
+
+def collate(rows):
+    return tokenizer(rows, padding="max_length", truncation=True, max_length=512, return_tensors="pt")
+
+
+loader = DataLoader(texts, batch_size=8, shuffle=True, collate_fn=collate)
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
+model = get_peft_model(model, LoraConfig()).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for epoch in range(3):
+    model.train()
+    for batch in loader:
+        loss = model(**batch.to("cuda")).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.eval()
+    for question in questions:
+        print(tokenizer.decode(model.generate(**question.to("cuda"), max_new_tokens=384)[0]))
