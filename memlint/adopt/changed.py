@@ -6,11 +6,11 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 
-from memlint.adopt.commits import git, where_it_left
+from memlint.project.commits import git, where_it_left
 from memlint.run.results import FileResult, Rendered
 from memlint.source.record import NamedTuple
 
-_HUNK = re.compile(r"@@ -\S+ \+(\d{1,9})(?:,(\d{1,9}))? @@")
+_HUNK = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 
 
 class Changes(NamedTuple):
@@ -62,11 +62,11 @@ def read_patch(text: str) -> Iterable[tuple[str, list[range]]]:
         if skip and line[:1] in "+-":
             skip -= 1
         elif hunk := _HUNK.match(line):
-            start, count = int(hunk[1]), int(hunk[2] or 1)
+            removed, start, count = (int(each or 1) for each in hunk.groups())
             # Lines that are only removed go from between ``start`` and the next one.
             first = start if count else start + 1
             ranges.append(range(first, first + count))
-            skip = count + _removed(line)
+            skip = count + removed
         elif line.startswith("+++ "):
             if name:
                 yield name, ranges
@@ -81,12 +81,6 @@ def on_changed_lines(changes: Changes, results: Sequence[FileResult]) -> list[Fi
         result._replace(findings=tuple(filter(changes.touches, result.findings)))
         for result in results
     ]
-
-
-def _removed(hunk: str) -> int:
-    """Return how many lines a hunk removes."""
-    count = hunk.split(" ")[1].partition(",")[2]
-    return int(count or 1)
 
 
 def _name(text: str) -> str:

@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 
-from memlint.adopt.commits import git, where_it_left
+from memlint.project.commits import git, where_it_left
 from memlint.reports.readable import fit_words, plural
 from memlint.reports.style import visible
 from memlint.rule.file_rules import BROKEN_FILE

@@ -48,7 +48,7 @@ class Chosen:
         self._changes = None
         if chosen.diff_base is not None:
             from memlint.adopt.changed import changes_since
-            from memlint.adopt.commits import HistoryError
+            from memlint.project.commits import HistoryError
 
             try:
                 self._changes = changes_since(chosen.diff_base)

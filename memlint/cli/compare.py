@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from memlint.adopt.commits import HistoryError
 from memlint.adopt.comparison import (
     Difference,
     check_out,
@@ -20,6 +19,7 @@ from memlint.adopt.comparison import (
 )
 from memlint.cli.inputs import Usage, gather
 from memlint.cli.options import Common
+from memlint.project.commits import HistoryError
 from memlint.reports.style import visible
 from memlint.rule.registry import Choice
 from memlint.run.checking import check_jobs

@@ -18,7 +18,7 @@ import yaml
 
 from memlint.memory.settings import dtype_width
 from memlint.parallel.sharding_search import Candidate, Shared
-from memlint.parallel.strategies import Strategy, zero_section
+from memlint.parallel.strategies import FORMS, Strategy, zero_section
 from memlint.parallel.traffic import GPUS_OF_A_NODE
 from memlint.recipes.document import DocumentError
 from memlint.recipes.files import is_document
@@ -115,16 +115,8 @@ def _configuration(shared: Shared, chosen: Candidate, folder: str) -> dict[str, 
     """Accelerate's configuration."""
     strategy, gpus = chosen.strategy, shared.gpus
     machines = max(gpus // GPUS_OF_A_NODE, 1) if gpus % GPUS_OF_A_NODE == 0 else 1
-    values: dict[str, Any] = {
-        "compute_environment": "LOCAL_MACHINE",
-        "distributed_type": strategy.engine,
-        "num_machines": machines,
-        "num_processes": gpus,
-        "main_training_function": "main",
-        "rdzv_backend": "static",
-        "same_network": True,
-        "use_cpu": False,
-    }
+    counts = {"num_machines": machines, "num_processes": gpus}
+    values: dict[str, Any] = FORMS["accelerate"] | {"distributed_type": strategy.engine} | counts
     if strategy.engine == "DEEPSPEED":
         values["deepspeed_config"] = {
             "deepspeed_config_file": _joined(folder, DEEPSPEED),
@@ -136,15 +128,9 @@ def _configuration(shared: Shared, chosen: Candidate, folder: str) -> dict[str, 
     if strategy.engine == "FSDP":
         values["fsdp_config"] = _fsdp(shared, strategy)
     if strategy.contexts > 1:
-        sizes = {
-            "dp_replicate": 1,
-            "dp_shard": gpus // strategy.contexts,
-            "tp": 1,
-            "cp": strategy.contexts,
-        }
-        values["parallelism_config"] = {
-            f"parallelism_config_{name}_size": size for name, size in sizes.items()
-        }
+        sizes = gpus // strategy.contexts, strategy.contexts
+        names = (f"parallelism_config_{name}_size" for name in ("dp_shard", "cp"))
+        values["parallelism_config"] = FORMS["contexts"] | dict(zip(names, sizes, strict=True))
     return values
 
 
@@ -152,34 +138,15 @@ def _fsdp(shared: Shared, strategy: Strategy) -> dict[str, Any]:
     """Accelerate's section on FSDP, of the version that the release has."""
     width = dtype_width(shared.known.weights_dtype or "bfloat16")
     much = shared.parameters * width * shared.gpus > _MUCH
-    section: dict[str, Any] = {
-        "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
-        "fsdp_offload_params": bool(strategy.host),
-        "fsdp_state_dict_type": "SHARDED_STATE_DICT",
-        "fsdp_cpu_ram_efficient_loading": much,
-    }
-    if strategy.sharding == "fsdp2":
-        return {"fsdp_version": 2, "fsdp_reshard_after_forward": True, **section}
-    return {
-        "fsdp_sharding_strategy": "FULL_SHARD",
-        "fsdp_use_orig_params": True,
-        "fsdp_sync_module_states": True,
-        **section,
-    }
+    decided = {"fsdp_offload_params": bool(strategy.host), "fsdp_cpu_ram_efficient_loading": much}
+    values: dict[str, Any] = FORMS[strategy.sharding] | FORMS["of both"] | decided
+    return values
 
 
 def _engine(shared: Shared, strategy: Strategy) -> dict[str, Any]:
     """DeepSpeed's configuration: what a trainer's arguments decide is left to them (``auto``)."""
-    return {
-        "zero_optimization": zero_section(strategy, shared.hidden),
-        "bf16": {"enabled": "auto"},
-        "fp16": {"enabled": "auto"},
-        "gradient_clipping": "auto",
-        "gradient_accumulation_steps": "auto",
-        "train_micro_batch_size_per_gpu": "auto",
-        "train_batch_size": "auto",
-        "zero_allow_untested_optimizer": True,
-    }
+    values: dict[str, Any] = FORMS["deepspeed"]
+    return values | {"zero_optimization": zero_section(strategy, shared.hidden)}
 
 
 def _command(shared: Shared, configuration: str, started: tuple[str, ...]) -> str:

@@ -6,21 +6,27 @@ Sources: ``accelerate/utils/dataclasses.py`` (the plugins of FSDP and DeepSpeed)
 
 from __future__ import annotations
 
+import json
+import os
 from typing import Any
 
 from memlint.memory import facts
 from memlint.memory.architecture import Architecture
 from memlint.memory.optimizers import find_optimizer
 from memlint.memory.settings import Settings
+from memlint.source.bounded import read_regular
 from memlint.source.record import NamedTuple
 
+# What files that start a run say of every one; null: what the run decides.
+FORMS: dict[str, dict[str, Any]] = json.loads(
+    read_regular(os.path.join(os.path.dirname(__file__), "data", "launch.json"))
+)
 # accelerate 1.6: ``fully_shard`` (FSDP2). 1.10: ``ParallelismConfig``; transformers 4.57: its
 # Trainer cuts rows by it.
 _FSDP2 = ("accelerate", (1, 6))
 _CONTEXTS = (("accelerate", (1, 10)), ("transformers", (4, 57)))
 _LONG = 8192  # tokens of a row from which on it is worth dividing
 _BUCKET = 5 * 10**8  # DeepSpeed's reduce_bucket_size, in numbers
-_LIVE = 10**9  # its stage3_max_live_parameters
 _SHAPED = ("muon", "came", "adam_mini")  # optimizers whose step reads whole matrices
 
 
@@ -69,24 +75,17 @@ def zero_section(strategy: Strategy, hidden: int) -> dict[str, Any]:
     """DeepSpeed's ``zero_optimization`` of a strategy; sizes in numbers, as the Trainer's ``auto``
     takes them from the model's width."""
     stage = int(strategy.sharding[-1])
-    section: dict[str, Any] = {
-        "stage": stage,
-        "overlap_comm": True,
-        "contiguous_gradients": True,
-        "reduce_bucket_size": min(hidden * hidden, _BUCKET),
-    }
-    on_host = {"device": "cpu", "pin_memory": True}
+    bucket = min(hidden * hidden, _BUCKET)
+    section: dict[str, Any] = {"stage": stage, **FORMS["zero"], "reduce_bucket_size": bucket}
     if strategy.host:
-        section["offload_optimizer"] = on_host
+        section["offload_optimizer"] = FORMS["zero on the host"]
     if strategy.host == "parameters":
-        section["offload_param"] = on_host
+        section["offload_param"] = FORMS["zero on the host"]
     if stage == 3:
         section |= {
             "stage3_prefetch_bucket_size": int(0.9 * hidden * hidden),
             "stage3_param_persistence_threshold": 10 * hidden,
-            "stage3_max_live_parameters": _LIVE,
-            "stage3_max_reuse_distance": _LIVE,
-            "stage3_gather_16bit_weights_on_model_save": True,
+            **FORMS["zero3"],
         }
     return section
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,15 +19,6 @@ from memlint.run.results import FileResult, Rendered
 from memlint.run.session import Session
 from memlint.source.diagnostics import ReadError
 from memlint.source.reading import encode, read_source
-from memlint.source.record import NamedTuple
-
-
-class LineEdit(NamedTuple):
-    """Replace the lines from ``first`` to before ``last`` (0-based) by ``text``."""
-
-    first: int
-    last: int
-    text: str
 
 
 class Checker:
@@ -99,12 +91,13 @@ def ignored(path: str, data: bytes, finding: Rendered) -> bytes | None:
         return None
 
 
-def line_edits(before: str, after: str) -> list[LineEdit]:
-    """Return what makes ``after`` of ``before``, whole lines alone, from top to bottom."""
+def line_edits(before: str, after: str) -> list[tuple[int, int, str]]:
+    """Return what makes ``after`` of ``before``, from top to bottom: what stands from one line to
+    before another (0-based) becomes a text."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     return [
-        LineEdit(first, last, "".join(new[start:end]))
+        (first, last, "".join(new[start:end]))
         for kind, first, last, start, end in matcher.get_opcodes()
         if kind != "equal"
     ]
@@ -112,27 +105,10 @@ def line_edits(before: str, after: str) -> list[LineEdit]:
 
 def notebook(cells: Sequence[tuple[str, str]]) -> bytes:
     """Write cells, each its kind (``code`` or ``markdown``) and text, as a notebook's file."""
-    import json
-
-    document = {
-        "cells": [
-            {
-                "cell_type": kind,
-                "metadata": {},
-                "source": text.splitlines(keepends=True),
-                **({"outputs": [], "execution_count": None} if kind == "code" else {}),
-            }
-            for kind, text in cells
-        ],
-        "metadata": {},
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
+    document = {"cells": [{"cell_type": kind, "source": text} for kind, text in cells]}
     return json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def cells_of(data: bytes) -> list[str]:
     """Return the texts of a notebook's cells."""
-    import json
-
     return ["".join(cell["source"]) for cell in json.loads(data)["cells"]]

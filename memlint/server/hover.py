@@ -58,11 +58,8 @@ def _lines(api: Api, call: Call, option: str) -> Iterator[str]:
         default = api.default(call.name, option)
         if default is not Unset and default is not REQUIRED:
             yield f"Default: `{_shown(default)}`."
-    life = []
-    if history.since:
-        life.append(f"since {history.package} {history.since}")
-    if history.deprecated_since:
-        life.append(f"deprecated since {history.deprecated_since}")
+    times = {"since": history.since, "deprecated since": history.deprecated_since}
+    life = [f"{when} {history.package} {release}" for when, release in times.items() if release]
     if life:
         yield f"{', '.join(life).capitalize()}."
     if (idle := api.ignored(call.name, option)) is not None:

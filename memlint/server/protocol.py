@@ -30,12 +30,7 @@ from memlint.source.record import NamedTuple
 _Result = TypeVar("_Result")
 
 _SECONDS = 0.08  # of silence before a changed text is checked
-_SEVERITIES = {
-    "error": types.DiagnosticSeverity.Error,
-    "waste": types.DiagnosticSeverity.Warning,
-    "notice": types.DiagnosticSeverity.Information,
-    "hint": types.DiagnosticSeverity.Hint,
-}
+_SEVERITIES = {"error": "Error", "waste": "Warning", "notice": "Information", "hint": "Hint"}
 _FIX_ALL = "source.fixAll.memlint"
 _NOTEBOOKS = types.NotebookDocumentSyncOptions(
     notebook_selector=[
@@ -200,7 +195,7 @@ class Server(LanguageServer):
         return types.Diagnostic(
             self.range(finding.start, finding.end, lines),
             message,
-            _SEVERITIES[finding.level],
+            types.DiagnosticSeverity[_SEVERITIES[finding.level]],
             finding.code,
             types.CodeDescription(finding.url) if finding.url else None,
             "memlint",
@@ -230,15 +225,9 @@ class Server(LanguageServer):
             texts = [after.decode("utf-8", "surrogatepass")]
         changes: dict[str, list[types.TextEdit]] = {}
         for (uri, lines), text in zip(document.parts, texts, strict=True):
-            edits = [
-                types.TextEdit(
-                    types.Range(types.Position(each.first, 0), types.Position(each.last, 0)),
-                    each.text,
-                )
-                for each in line_edits("".join(lines), text)
-            ]
-            if edits:
-                changes[uri] = edits
+            for first, last, new in line_edits("".join(lines), text):
+                place = types.Range(types.Position(first, 0), types.Position(last, 0))
+                changes.setdefault(uri, []).append(types.TextEdit(place, new))
         return types.WorkspaceEdit(changes=changes)
 
 
@@ -282,12 +271,6 @@ def make_server() -> Server:
                 )
             )
 
-    def opened(params: Any) -> None:
-        server.open(_address(params))
-
-    def changed(params: Any) -> None:
-        server.schedule(_address(params))
-
     def closed(params: Any) -> None:
         cells = [each.uri for each in getattr(params, "cell_text_documents", ())]
         server.close(_address(params), cells)
@@ -295,15 +278,16 @@ def make_server() -> Server:
     async def saved(_: Any) -> None:
         await server.reload()  # what a saved file says is read where others use it
 
-    for does, events in (
-        (opened, (types.TEXT_DOCUMENT_DID_OPEN, types.NOTEBOOK_DOCUMENT_DID_OPEN)),
-        (changed, (types.TEXT_DOCUMENT_DID_CHANGE, types.NOTEBOOK_DOCUMENT_DID_CHANGE)),
-        (closed, (types.TEXT_DOCUMENT_DID_CLOSE, types.NOTEBOOK_DOCUMENT_DID_CLOSE)),
-        (saved, (types.TEXT_DOCUMENT_DID_SAVE, types.NOTEBOOK_DOCUMENT_DID_SAVE)),
-        (saved, (types.WORKSPACE_DID_CHANGE_WATCHED_FILES,)),
-    ):
-        for event in events:
-            server.feature(event)(does)
+    does: dict[str, Callable[[Any], Any]] = {
+        "didOpen": lambda told: server.open(_address(told)),
+        "didChange": lambda told: server.schedule(_address(told)),
+        "didClose": closed,
+        "didSave": saved,
+    }
+    for event, do in does.items():
+        server.feature(f"textDocument/{event}")(do)
+        server.feature(f"notebookDocument/{event}")(do)
+    server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)(saved)
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     async def settings_changed(params: types.DidChangeConfigurationParams) -> None:

@@ -9,7 +9,9 @@ anywhere. Torch's CPU build traces no fake of device "cuda" through autograd: fa
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from typing import Any
 from unittest import mock
 
@@ -22,18 +24,17 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
 from memlint.proof.watching import line_in
+from memlint.source.bounded import read_regular
 
 _MOST_KNOWN = 1 << 22  # elements of a twin
 _MOST_FLOATS = 1 << 12
 _HALF = (torch.bfloat16, torch.float16)
 _aten = torch.ops.aten
 _READS = (_aten._local_scalar_dense.default, _aten.item.default)
-# What CUDA's autocast computes in float32 and the CPU's does not.
-_IN_FLOAT32 = frozenset(
-    ["layer_norm", "softmax", "log_softmax", "cross_entropy", "nll_loss", "mse_loss", "group_norm",
-     "l1_loss", "smooth_l1_loss", "kl_div", "cosine_similarity", "logsumexp", "softplus", "exp",
-     "log", "pow", "sum", "cumsum", "norm", "rsqrt", "binary_cross_entropy_with_logits"]
-)  # fmt: skip
+# What CUDA's autocast computes in float32 and the CPU's does not; what its functions answer.
+CUDA: dict[str, Any] = json.loads(
+    read_regular(os.path.join(os.path.dirname(__file__), "data", "cuda.json"))
+)
 
 
 class FakeGpu(FakeTensorMode):
@@ -222,7 +223,7 @@ class GpuCalls(TorchFunctionMode):
             special = getattr(self, f"_{name}", None)
             if special is not None:
                 return special(func, args, kwargs)
-            if name in _IN_FLOAT32 and torch.is_autocast_enabled("cpu"):
+            if name in CUDA["in float32"] and torch.is_autocast_enabled("cpu"):
                 args = tuple(
                     each.float() if getattr(each, "dtype", None) in _HALF else each for each in args
                 )

@@ -129,6 +129,8 @@ def _replace_cuda(gpu: Any) -> None:
     def asked_by_script() -> bool:
         return sys._getframe(1).f_code.co_filename.startswith(gpu.folder)
 
+    from memlint.trace.fake_gpu import CUDA
+
     torch.cuda.is_available = asked_by_script
     real_autocast = torch.autocast.__init__
 
@@ -142,12 +144,8 @@ def _replace_cuda(gpu: Any) -> None:
         )  # fmt: skip
 
     torch.autocast.__init__ = autocast
-    zero = ("current_device", "synchronize", "empty_cache", "set_device", "manual_seed",
-            "manual_seed_all", "reset_peak_memory_stats", "memory_allocated", "memory_reserved",
-            "max_memory_allocated", "max_memory_reserved", "memory_summary")  # fmt: skip
-    answers = {"device_count": 1, "is_bf16_supported": True, "get_device_capability": (9, 0),
-               "get_device_name": "a GPU of fakes", **dict.fromkeys(zero, 0)}  # fmt: skip
-    for name, value in answers.items():
+    answers = {**CUDA["answers"], "get_device_capability": (9, 0)}
+    for name, value in {**answers, **dict.fromkeys(CUDA["zero"], 0)}.items():
         setattr(torch.cuda, name, lambda *a, answer=value, **k: answer)
     torch.compile = lambda model=None, *a, **k: model if model is not None else (lambda it: it)
 

@@ -43,6 +43,7 @@ class Net(nn.Module):
 
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
+assert device == "cpu" or torch.cuda.get_device_capability() >= (8, 0)
 net = Net().to(device)
 """
 OWN_LOSS = (
