@@ -14,6 +14,9 @@ from typing import Any
 
 # Of what is not handed on: a snapshot has a dictionary for every block and every frame.
 MOST_OBJECTS = 20_000_000
+AS_WRITTEN = "as torch.cuda.memory._dump_snapshot writes it"
+_MOST_MARKS = 100  # at one time: what is read again is little
+_MOST_KEY = 2**60  # numbers below it have hashes of their own, as texts have
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
 _VALUES = {"BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "SHORT_BINUNICODE", "BINUNICODE",
            "SHORT_BINBYTES", "BINBYTES"}  # fmt: skip
@@ -48,12 +51,17 @@ class PlainPickle:
 
         Raises PickleError for other instructions, broken data, and more than ``MOST_OBJECTS``.
         """
+        at = 0
         try:
-            for opcode, value, _ in pickletools.genops(self.file):
+            for opcode, value, place in pickletools.genops(self.file):
+                at = place or 0
                 self._do(opcode.name, value)
             return self.stack.pop()
-        except _DAMAGED as error:
-            raise PickleError(f"it breaks off, or is damaged ({error!r:.200})") from None
+        except _DAMAGED:
+            told = f"it is damaged at byte {at:,}, or of another program"
+            if not self.file.read(1):
+                told = f"it breaks off at byte {self.file.tell():,}"
+            raise PickleError(f"{told}; expected a pickle {AS_WRITTEN}") from None
 
     def _do(self, name: str, value: Any) -> None:
         stack = self.stack
@@ -73,10 +81,12 @@ class PlainPickle:
             stack.append(_CONTAINERS[name]())
         elif name == "MARK":
             self.marks.append((len(stack), len(self.memo)))
+            if len(self.marks) > _MOST_MARKS:
+                raise PickleError("it is nested deeper than any snapshot")
         elif name in _TAKING:
             self._fill(name)
         elif name not in ("PROTO", "FRAME", "STOP"):
-            raise PickleError(f"it holds {name.lower()}, which no snapshot has")
+            raise PickleError(f"it holds the instruction {name.lower()}, which no snapshot has")
 
     def _fill(self, name: str) -> None:
         """Put what stands on the stack into a tuple, a list or a dictionary."""
@@ -89,6 +99,9 @@ class PlainPickle:
         if name.startswith("TUPLE"):
             stack.append(tuple(values))
         elif name.startswith("SETITEM"):
+            for key in values[::2]:
+                if type(key) is not str and not (type(key) is int and abs(key) < _MOST_KEY):
+                    raise PickleError("it holds a key that is no text, which no snapshot has")
             stack[-1].update(zip(values[::2], values[1::2], strict=True))
         else:
             kept, replaced = self.taken(values, stack[-1])

@@ -21,7 +21,7 @@ from array import array
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from memlint.profile.plain_pickle import PickleError, PlainPickle
+from memlint.profile.plain_pickle import AS_WRITTEN, PickleError, PlainPickle
 from memlint.profile.stacks import DATA, Stack, read_stacks
 from memlint.source.bounded import mapped
 
@@ -89,8 +89,11 @@ class Snapshot:
         """Take what stands beside the events: the memory of each GPU as it is at the end."""
         whole = {"segments": whole} if isinstance(whole, list) else whole
         if not isinstance(whole, dict) or "segments" not in whole:
-            raise PickleError("it is no snapshot: torch.cuda.memory._dump_snapshot writes one")
+            raise PickleError(f"it has no `segments`; expected a snapshot {AS_WRITTEN}")
         for device, events in enumerate(whole.get("device_traces") or ()):
+            if type(events) is not list or events:  # what was an event was taken
+                told = f"`device_traces` of GPU {device} is damaged: expected a list of events"
+                raise PickleError(f"{told}, dictionaries with `action`, {AS_WRITTEN}")
             self.traces[device] = self._by_list.get(id(events), (None, Trace()))[1]
         for segment in whole["segments"]:
             trace = self.traces.setdefault(int(segment["device"]), Trace())
@@ -125,6 +128,8 @@ def read_snapshot(path: str, progress: Callable[[int, int], None]) -> Snapshot:
         whole = PlainPickle(data, take).read_all()
         try:
             snapshot.finish(whole)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise PickleError(f"it is no snapshot of torch: {error!r}") from None
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            lacks = f"lacks `{error.args[0]}`" if isinstance(error, KeyError) else "is of no use"
+            told = f"what it says of segments and stacks {lacks}; expected `segments`, each with"
+            raise PickleError(f"{told} `device`, `total_size`, `blocks`, {AS_WRITTEN}") from None
     return snapshot

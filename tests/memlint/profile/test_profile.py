@@ -352,6 +352,14 @@ HOSTILE = {
     "a broken file": pickle.dumps(steps().whole())[:-4000],
     "a key that is a list": b"\x80\x04}](]]e\x8c\x01xs.",
     "a value that nothing made": b"\x80\x04h\x05.",
+    "keys of one hash": pickle.dumps({each * (2**61 - 1): 0 for each in range(1, 9)}),
+    "marks in marks": b"\x80\x04" + b"(" * 101 + b"t" * 101 + b".",
+    "a trace that is a number": pickle.dumps({"segments": [], "device_traces": [5]}),
+    "a trace of other things": pickle.dumps({"segments": [], "device_traces": [[{"addr": 1}] * 2]}),
+    "an event without an action": pickle.dumps(
+        {"segments": [], "device_traces": [[{"action": "alloc"}, {"addr": 1}]]}
+    ),
+    "blocks that are missing": pickle.dumps([{"device": 0, "total_size": 1}]),
     "pairs that are odd": b"\x80\x04}(\x8c\x01xu.",
     "a list of other things": pickle.dumps([1, 2, 3]),
     "lists in lists": nested(300_000),
@@ -389,7 +397,26 @@ def test_a_hostile_file_is_refused_and_runs_nothing(
     assert result.exit_code in (1, 2), result.output
     assert "rror: s.pickle " in result.output, result.output
     assert len(result.output.splitlines()) == 1
+    assert "Error(" not in result.output  # Python's own words
     assert sorted(os.listdir()) == ["s.pickle"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a broken file", "it breaks off at byte"),
+        ("text", "it is damaged at byte 0, or of another program; expected a pickle"),
+        ("keys of one hash", "a key that is no text"),
+        ("marks in marks", "nested deeper"),
+        ("a trace that is a number", "`device_traces` of GPU 0 is damaged: expected a list"),
+        ("a trace of other things", "`device_traces` of GPU 0 is damaged: expected a list"),
+        ("blocks that are missing", "lacks `blocks`; expected `segments`, each with `device`"),
+    ],
+)
+def test_what_is_broken_is_said(name: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "s.pickle").write_bytes(HOSTILE[name])
+    with pytest.raises(PickleError, match=re.escape(words)):
+        read(tmp_path / "s.pickle")
 
 
 def test_what_a_pickler_writes_is_read_as_it_was() -> None:
