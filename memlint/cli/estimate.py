@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from memlint.cli.interrupts import end_cleanly
+from memlint.cli.interrupts import end_cleanly, warn_of_programs
 from memlint.cli.runs_of_file import configured, read_json, require_model, runs_of_file, unread
 from memlint.rule.savings import Pricing
 from memlint.source.record import NamedTuple
@@ -107,6 +107,7 @@ def trace_command(
     if not os.path.isfile(script):
         raise click.ClickException(f"{script} cannot be read: no such file")
     end_cleanly()
+    warn_of_programs(script)
 
     def read() -> Estimate:
         return estimate_of(script, target, gpu, assumptions)

@@ -1,8 +1,16 @@
-"""The exceptions of a run that is stopped from outside."""
+"""Runs that are stopped from outside, and what is said before a script runs."""
 
+import re
 import signal
 from types import FrameType
 from typing import Any
+
+import click
+
+from memlint.source.diagnostics import ReadError
+from memlint.source.reading import read_source
+
+_PROGRAMS = re.compile(r"\bsubprocess\b|\bos\.(?:system|popen|spawn\w|exec\w|posix_spawn)")
 
 
 class Terminated(BaseException):  # click takes a KeyboardInterrupt for its own
@@ -27,3 +35,16 @@ def end_cleanly() -> None:
                 signal.signal(number, end)
     except ValueError:  # not in the main thread: whoever called handles signals
         return
+
+
+def warn_of_programs(script: str) -> None:
+    """Say of a script that starts programs where these may write anywhere."""
+    from memlint.proof import landlock
+
+    try:
+        text = read_source(script).text
+    except (ReadError, OSError):
+        return  # which is said where it is read
+    if not landlock.version() and _PROGRAMS.search(text):
+        told = "this system keeps programs that a script starts from no file: see docs/verify.md"
+        click.echo(f"warning: {script} starts programs, and {told}", err=True)

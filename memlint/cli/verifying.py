@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from memlint.cli.inputs import Usage, check_targets, gather
-from memlint.cli.interrupts import end_cleanly
+from memlint.cli.interrupts import end_cleanly, warn_of_programs
 from memlint.cli.options import Common
 from memlint.proof.comparing import Job, Run, Verified, sample_columns, verify
 from memlint.proof.stand_ins import sample_rows
@@ -71,6 +71,7 @@ def verify_command(
     if not fixing.fixed:
         click.echo("Nothing to fix, nothing to verify.", err=True)
         return 0
+    warn_of_programs(before.script)
     click.echo(_doing(shown, fixing.fixed, before), err=True)
     verified = verify(before, after)._replace(predicted=None if recipe else fixing.peaks)
     facts = json.dumps(_facts(fixing.fixed, verified), indent=2) if as_json else ""

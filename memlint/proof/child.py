@@ -32,6 +32,7 @@ from memlint.proof.watching import Watch
 _ADVICE = {
     "SystemExit": "its arguments follow `--`",
     "FileNotFoundError": "put it there, or name another after `--`",
+    "PermissionError": "what runs here writes in its own folder and in temporary ones",
     "KeyError": "with --tiny, --columns says which columns the data has",
     "ModuleNotFoundError": "install it, or verify the script where it trains",
     "ImportError": "verify it with the releases that it is written for",

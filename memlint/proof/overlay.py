@@ -4,19 +4,28 @@ Folders are real; code and small files are copied (whatever writes them writes t
 are links. One of these that is opened to be written is copied first. What a run would write into
 the user's folder by its absolute path is refused, and so is what would change or remove older files
 elsewhere, but for caches: that is an audit hook of Python's, which sees ``open``, ``os``,
-``shutil`` and ``sqlite3``; torch's and safetensors' own writers are guarded besides.
+``shutil`` and ``sqlite3``; torch's and safetensors' own writers are guarded besides. Programs that
+the run starts write in its own folder and in caches alone, and where there are links nothing writes
+what they lead to: that is ``memlint.proof.landlock``, where the kernel has it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import glob
+import importlib
 import os
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from memlint.proof import landlock
 
 _MOST_ENTRIES = 20_000
 _SMALL, _MOST_BYTES = 16 << 20, 256 << 20  # a file that is copied, and all of them
@@ -26,16 +35,21 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 # the open folders that these start from.
 _CHANGES = {
     "os.mkdir": ((0, 2),), "os.rmdir": ((0, 1),), "os.remove": ((0, 1),),
-    "os.rename": ((0, 2), (1, 3)), "os.truncate": ((0, None),), "os.link": ((1, 3),),
+    "os.rename": ((0, 2), (1, 3)), "os.truncate": ((0, None),), "os.link": ((0, 2), (1, 3)),
     "os.symlink": ((1, 2),), "os.chmod": ((0, 2),), "os.chown": ((0, 3),), "os.utime": ((0, 3),),
     "os.setxattr": ((0, None),), "sqlite3.connect": ((0, None),), "shutil.rmtree": ((0, None),),
 }  # fmt: skip
-# These change what a link leads to.
-_FOLLOWING = frozenset(
-    {"os.truncate", "os.chmod", "os.chown", "os.utime", "os.setxattr", "sqlite3.connect"}
-)
-# What programs keep for themselves, beside hidden folders of the user and caches by their names.
-_FREE = ("/dev/", "/proc/", "/run/", "/sys/", "/tmp/", "/var/tmp/")
+# These change an entry itself, and not what a link leads to.
+_ENTRIES = frozenset({"os.mkdir", "os.rmdir", "os.remove", "os.rename", "os.link", "os.symlink"})
+# What programs keep for themselves, beside the caches that variables name. Not what else is hidden
+# in the user's folder, which holds keys, nor ``/tmp``, which is everybody's.
+_CACHES = ("~/.cache", "~/.config", "~/.local/share", "~/.local/state", "~/.nv", "~/.triton")
+_OF_CACHES = ("_CACHE", "_CACHE_DIR", "_HOME")
+# What starts programs, beside ``os.exec``.
+_STARTS = (("os", "system"), ("os", "posix_spawn"), ("os", "posix_spawnp"),
+           ("subprocess", "_fork_exec"), ("_posixsubprocess", "fork_exec"))  # fmt: skip
+_WRITERS = (("torch", "save"), *(("safetensors.torch", f"save_{one}") for one in ("file", "model")))
+_MOST_STARTED = 1_000  # at one time, where each is waited for
 
 
 class Overlay:
@@ -47,9 +61,14 @@ class Overlay:
     ) -> None:
         self.folder = os.path.realpath(folder)
         self.copy = os.path.realpath(copy)
-        self._left, self._bytes = _MOST_ENTRIES, _MOST_BYTES
+        self._left, self._bytes, self._links = _MOST_ENTRIES, _MOST_BYTES, 0
         self._texts = files or {}
-        self._began = time.time()
+        above = os.path.dirname(os.path.dirname(self.copy))
+        jobs = glob.glob(f"{glob.escape(above)}/*/job.json")
+        # The folder of all runs that are compared: one that is left alone removes it.
+        self._own = above if jobs else os.path.dirname(self.copy)
+        # What an earlier one of them made is theirs, too.
+        self._began = min([time.time(), *map(os.path.getmtime, jobs)])
         is_laid = f"{self.copy}.laid"
         if lays:
             self._lay(self.folder, self.copy)
@@ -58,16 +77,17 @@ class Overlay:
                 if seen != path:  # no file of an installed package
                     os.unlink(seen)
                     Path(seen).write_text(text, encoding="utf-8")
-            os.makedirs(is_laid, exist_ok=True)
+            os.makedirs(os.path.join(is_laid, "links" * (self._links > 0)), exist_ok=True)
         while not os.path.exists(is_laid):
             time.sleep(0.05)
+        self._has_links = bool(os.listdir(is_laid))
 
     def _lay(self, folder: str, copy: str) -> None:
         os.makedirs(copy, exist_ok=True)
         with os.scandir(folder) as entries:
             for entry in entries:
-                inside = self.copy.startswith(os.path.join(entry.path, ""))
-                holds = any(path.startswith(os.path.join(entry.path, "")) for path in self._texts)
+                inside = _is_below(self.copy, entry.path)
+                holds = any(_is_below(path, entry.path) for path in self._texts)
                 if (entry.name in _LEFT_OUT and not holds) or inside:  # never a copy of itself
                     continue
                 self._left -= 1
@@ -76,6 +96,7 @@ class Overlay:
                     self._lay(entry.path, to)
                 elif not (entry.is_file() and self._is_copied(entry, to)):
                     os.symlink(entry.path, to)
+                    self._links += 1
 
     def _is_copied(self, entry: os.DirEntry[str], to: str) -> bool:
         """Copy a small file that can be read; a link stands for any other."""
@@ -93,7 +114,7 @@ class Overlay:
     def of(self, path: str) -> str:
         """Return where a path below the user's folder is for the run."""
         absolute = os.path.realpath(path)
-        if absolute == self.folder or absolute.startswith(os.path.join(self.folder, "")):
+        if _is_below(absolute, self.folder):
             return os.path.join(self.copy, os.path.relpath(absolute, self.folder))
         return path
 
@@ -109,72 +130,96 @@ class Overlay:
             name = os.path.join(os.path.realpath(os.path.dirname(name)), os.path.basename(name))
         elif os.path.islink(name) and name.startswith(os.path.join(self.copy, "")):
             target = os.path.realpath(name)
-            if self._is_theirs(target) and os.path.isfile(target):
+            if _is_below(target, self.folder) and os.path.isfile(target):
                 os.unlink(name)
                 shutil.copy2(target, name)
         real = name if whole else os.path.realpath(name)
-        if self._is_theirs(real) or self._was_there(real):
-            raise PermissionError(
-                f"{name}: left as it is: a run that is compared writes nothing here"
-            )
-
-    def _is_theirs(self, path: str) -> bool:
-        return path == self.folder or path.startswith(os.path.join(self.folder, ""))
+        if _is_below(real, self.folder) or self._was_there(real):
+            told = f"{name}: left as it is: a run that is compared writes nothing here"
+            raise PermissionError(told)
 
     def _was_there(self, path: str) -> bool:
         """True of files and folders that are older than the run, and that no cache holds."""
-        caches = [os.environ[name] for name in os.environ if name.endswith(("_CACHE", "_HOME"))]
-        own = (os.path.dirname(self.copy), sys.prefix, os.path.expanduser("~/."), *_FREE)
-        is_free = path.startswith((*own, *filter(None, caches)))
+        is_free = "/__pycache__/" in path or any(_is_below(path, each) for each in self._free())
         is_old = os.path.exists(path) and os.path.getctime(path) < self._began
-        return is_old and not is_free and os.path.getsize(path) > 0
+        is_lock = path.endswith(".lock") and os.path.getsize(path) == 0
+        return is_old and not is_free and not is_lock
+
+    def _free(self) -> Iterator[str]:
+        """Yield the run's own folder, caches and devices."""
+        yield self._own
+        yield from ("/dev", "/proc")
+        named = [os.environ[name] for name in os.environ if name.endswith(_OF_CACHES)]
+        caches = (*map(os.path.expanduser, _CACHES), *filter(None, named))
+        for path in map(os.path.realpath, caches):
+            if not any(_is_below(each, path) for each in (os.path.expanduser("~"), self.folder)):
+                yield path
 
     def guard(self) -> None:
         """Watch this process from now on."""
-        busy = False
+        at = threading.local()
 
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
-            nonlocal busy
-            if busy or (event != "open" and event not in _CHANGES):
+            if vars(at) or event not in {"open", "os.exec", *_CHANGES}:
                 return
-            busy = True
+            at.work = True
             try:
-                if event == "open":
+                if event == "os.exec":
+                    landlock.write_only_below(self._free())
+                elif event == "open":
                     path, mode, flags = arguments
-                    if (isinstance(flags, int) and flags & _WRITES) or set(mode or "") & set(
-                        "wax+"
-                    ):
+                    by_flags = isinstance(flags, int) and flags & _WRITES
+                    if by_flags or set(mode or "") & set("wax+"):
                         self.before_change(path)
                 else:
                     for index, folder in _CHANGES[event]:
                         start = None if folder is None else arguments[folder]
-                        whole = event not in _FOLLOWING
+                        whole = event in _ENTRIES or event == "shutil.rmtree"
                         self.before_change(_from(start, arguments[index]), whole=whole)
             finally:
-                busy = False
+                del at.work
 
+        if self._has_links:  # whose files a library in C would write
+            for name in ("~/.cache", "~/.triton"):  # else a library makes them
+                with contextlib.suppress(OSError):
+                    os.makedirs(os.path.expanduser(name), exist_ok=True)
+            landlock.write_only_below((*self._free(), *_beside("/", self.folder)))
+        if landlock.version():
+            _replace(_STARTS, self._kept)
         sys.addaudithook(hook)
+
+    def _kept(self, start: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what starts a program as what starts it in a thread that may write less."""
+        threads: dict[int, ThreadPoolExecutor] = {}  # by process: one that is forked has none
+
+        @functools.wraps(start)
+        def kept(*arguments: Any, **keywords: Any) -> Any:
+            if os.getpid() not in threads:
+                keep = functools.partial(landlock.write_only_below, [*self._free()])
+                threads[os.getpid()] = ThreadPoolExecutor(_MOST_STARTED, initializer=keep)
+            return threads[os.getpid()].submit(start, *arguments, **keywords).result()
+
+        return kept
 
     def guard_writers(self) -> None:
         """Watch the writers of torch and safetensors, which open files on their own."""
-        import torch
-
-        torch.save = self._guarded(torch.save)
-        with contextlib.suppress(ImportError):
-            import safetensors.torch
-
-            safetensors.torch.save_file = self._guarded(safetensors.torch.save_file)
-            safetensors.torch.save_model = self._guarded(safetensors.torch.save_model)
+        _replace(_WRITERS, self._guarded)
 
     def _guarded(self, write: Callable[..., Any]) -> Callable[..., Any]:
         def guarded(*arguments: Any, **keywords: Any) -> Any:
-            path = arguments[1] if len(arguments) > 1 else None
-            path = keywords.get("f", keywords.get("filename", path))
-            if isinstance(path, str | bytes | os.PathLike):
-                self.before_change(path)
+            for path in (*arguments[1:2], keywords.get("f"), keywords.get("filename")):
+                if isinstance(path, str | bytes | os.PathLike):
+                    self.before_change(path)
             return write(*arguments, **keywords)
 
         return guarded
+
+
+def _replace(names: Iterable[tuple[str, str]], made: Callable[[Any], Any]) -> None:
+    for module, name in names:
+        with contextlib.suppress(ImportError, AttributeError):  # not here, or in no such release
+            holder = importlib.import_module(module)
+            setattr(holder, name, made(getattr(holder, name)))
 
 
 def _from(folder: Any, path: Any) -> Any:
@@ -185,3 +230,17 @@ def _from(folder: Any, path: Any) -> Any:
         return os.path.join(os.readlink(f"/proc/self/fd/{folder}"), os.fsdecode(path))
     except OSError:  # no such system: names are taken as they are
         return path
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(os.path.join(folder, ""))
+
+
+def _beside(top: str, folder: str) -> Iterator[str]:
+    """Yield what is in ``top`` and neither holds ``folder`` nor is it."""
+    with contextlib.suppress(OSError), os.scandir(top) as entries:
+        for entry in entries:
+            if _is_below(folder, entry.path):
+                yield from () if entry.path == folder else _beside(entry.path, folder)
+            elif not entry.is_symlink():
+                yield entry.path

@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from memlint.cli.interrupts import warn_of_programs
 from memlint.cli.main import run as main
 from memlint.cli.verifying import _STATUS, _lines
+from memlint.proof import landlock
 from memlint.proof.comparing import (
     Job,
     Run,
@@ -260,45 +262,168 @@ def test_a_folder_of_very_many_files_is_linked_whole(
 
 def test_whatever_writes_a_file_writes_the_copy(tmp_path: Path) -> None:
     """Programs and libraries in C open files past Python; large files are links."""
-    folder, copy = tmp_path / "folder", tmp_path / "copy"
+    folder, copy = tmp_path / "folder", tmp_path / "run" / "copy"
     folder.mkdir()
-    for name in ("a", "b", "c.db", "d"):
+    for name in ("a", "b", "c.db", "d", "e"):
         (folder / name).write_text("" if name == "c.db" else "mine")
     mode = (folder / "b").stat().st_mode
     code = (
-        "import os, sqlite3, subprocess, sys\nfrom memlint.proof import overlay\n"
+        "import ctypes, os, sqlite3, subprocess, sys\nfrom memlint.proof import overlay\n"
         "overlay._SMALL = int(sys.argv[3])\n"
         "overlay.Overlay(*sys.argv[1:3]).guard()\nos.chdir(sys.argv[2])\n"
         "os.truncate('a', 0); os.chmod('b', 0o700)\n"
         "sqlite3.connect('c.db').execute('create table t (a)')\n"
-        "int(sys.argv[3]) > 0 and subprocess.run('echo theirs > d', shell=True, check=True)"
+        "if int(sys.argv[3]) > 0 or overlay.landlock.version():\n"
+        "    subprocess.run('echo theirs > d', shell=True)\n"
+        "    ctypes.CDLL(None).truncate(b'e', 0)\n"
     )
     for small in ("-1", "4"):
+        copy.parent.mkdir()
         subprocess.run([sys.executable, "-c", code, folder, copy, small], check=True)
-        assert [(folder / name).read_text() for name in ("a", "b", "d")] == ["mine"] * 3
+        assert [(folder / name).read_text() for name in ("a", "b", "d", "e")] == ["mine"] * 4
         assert ((folder / "b").stat().st_mode, (folder / "c.db").stat().st_size) == (mode, 0)
         assert (copy / "c.db").stat().st_size > 0
-        shutil.rmtree(copy)
-        shutil.rmtree(f"{copy}.laid")
+        shutil.rmtree(copy.parent)
 
 
 def test_what_was_there_elsewhere_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """New files may be written there, and caches are their owners'."""
-    monkeypatch.setattr("memlint.proof.overlay._FREE", ())
-    monkeypatch.setenv("SOME_CACHE", str(tmp_path / "cache"))
-    for name in ("folder", "out", "cache"):
-        (tmp_path / name).mkdir()
+    for name in ("SOME_CACHE", "A_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "cache" if name == "SOME_CACHE" else tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    folders = "folder", "out", "cache", "home/.cache", "home/.ssh", "out/__pycache__", "running"
+    for name in folders:
+        (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "old").write_text("mine")
-    (tmp_path / "out" / "lock").touch()
+    for name in ("a.lock", "empty"):
+        (tmp_path / "out" / name).touch()
     time.sleep(0.05)
     (tmp_path / "run").mkdir()
     overlay = Overlay(str(tmp_path / "folder"), str(tmp_path / "run" / "copy"))
     (tmp_path / "out" / "new").write_text("theirs")
-    for name in ("out/old", "folder/old", "folder/new"):
+    for name in (
+        "out/old",
+        "out/empty",
+        "folder/old",
+        "folder/new",
+        "home/.ssh/old",
+        "running/old",
+    ):
         with pytest.raises(PermissionError):
             overlay.before_change(tmp_path / name)
-    for name in ("out/new", "out/newer", "out/lock", "cache/old", "run/any"):
+    free = "out/new", "out/newer", "out/a.lock", "cache/old", "run/any", "home/.cache/old"
+    for name in (*free, "out/__pycache__/old"):
         overlay.before_change(tmp_path / name)
+
+
+def test_the_folder_of_all_runs_is_theirs(tmp_path: Path) -> None:
+    """One that is left alone removes it."""
+    for name in ("scratch", "other"):
+        (tmp_path / name / "after").mkdir(parents=True)
+    (tmp_path / "scratch" / "after" / "job.json").touch()
+    (tmp_path / "folder").mkdir()
+    time.sleep(0.05)
+    own = [tmp_path / name / "after" for name in ("scratch", "other")]
+    kept, lost = (Overlay(str(tmp_path / "folder"), str(each / "copy")) for each in own)
+    kept.before_change(own[0].parent, whole=True)
+    with pytest.raises(PermissionError):
+        lost.before_change(own[1].parent, whole=True)
+
+
+@pytest.mark.skipif(not landlock.version(), reason="no such kernel")
+def test_programs_write_in_the_runs_own_folder_alone(tmp_path: Path) -> None:
+    """However they are started, also by a process that is forked; they read what they like."""
+    (tmp_path / "else" / "deep").mkdir(parents=True)
+    (tmp_path / "home" / ".cache").mkdir(parents=True)
+    (tmp_path / "else" / "old").write_text("mine")
+    order = (
+        f"cat {tmp_path}/else/old > own.NUMBER || exit 9; echo a > {tmp_path}/else/new.NUMBER; "
+        f"echo a > {tmp_path}/else/old; rm -rf {tmp_path}/else/*; mv {tmp_path}/else .; "
+        f"echo a >> {tmp_path}/project/train.py; echo a > {tmp_path}/home/.cache/is.NUMBER; "
+        "echo a > /dev/null && mv own.NUMBER moved.NUMBER && echo a > $TMPDIR/a"
+    )
+    text = f"""\
+import multiprocessing, os, subprocess, sys
+ORDER = {order!r}
+def say(number):
+    return ORDER.replace("NUMBER", str(number))
+def fork(start):
+    pid = os.fork()
+    if pid == 0:
+        start()
+        os._exit(0)
+    os.waitpid(pid, 0)
+os.system(say(1))
+subprocess.run(say(2), shell=True, check=True)
+subprocess.run(["sh", "-c", say(3)], close_fds=False, check=True)
+os.waitpid(os.posix_spawn("/bin/sh", ["sh", "-c", say(4)], os.environ), 0)
+os.popen(say(5)).read()
+fork(lambda: os.system(say(6)))
+fork(lambda: os.execv("/bin/sh", ["sh", "-c", say(7)]))
+os.spawnlp(os.P_WAIT, "sh", "sh", "-c", say(8))
+fork(lambda: subprocess.run(say(9), shell=True))
+assert all(os.path.exists(f"moved.{{each}}") for each in range(1, 10)), os.listdir()
+{LOOP}"""
+    verified = run(tmp_path, text, f"{text}\n", environment={"HOME": str(tmp_path / "home")})
+    assert (verified.before.error, verified.verdict) == ("", "same")
+    assert sorted(each.name for each in (tmp_path / "else").iterdir()) == ["deep", "old"]
+    assert (tmp_path / "else" / "old").read_text() == "mine"
+    assert (tmp_path / "project" / "train.py").read_text() == text
+    cached = [f"is.{each}" for each in range(1, 10)]
+    assert sorted(each.name for each in (tmp_path / "home" / ".cache").iterdir()) == cached
+
+
+@pytest.mark.parametrize(("version", "line", "warns"), [
+    (0, "import subprocess\n", True), (0, "os.system('ls')\n", True), (0, "ls = os.sep\n", False),
+    (7, "import subprocess\n", False),
+])  # fmt: skip
+def test_a_script_that_starts_programs_is_told_where_nothing_keeps_them(
+    version: int, line: str, warns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr("memlint.proof.landlock.version", lambda: version)
+    (tmp_path / "train.py").write_text(line)
+    warn_of_programs(str(tmp_path / "train.py"))
+    assert ("starts programs" in capsys.readouterr().err) is warns
+
+
+@pytest.mark.skipif(not landlock.version(), reason="no such kernel")
+def test_a_program_that_fails_to_start_says_so(tmp_path: Path) -> None:
+    text = f"""\
+import subprocess
+try:
+    subprocess.run(["no-such-program"])
+except FileNotFoundError:
+    assert subprocess.run("exit 3", shell=True).returncode == 3
+    {LOOP.replace(chr(10), chr(10) + "    ")}"""
+    assert run(tmp_path, text, f"{text}\n").before.error == ""
+
+
+def test_older_files_of_everybodys_folder_stay(tmp_path: Path) -> None:
+    """The run's own temporary folder may lie beside them."""
+    old = tmp_path / "old.txt"
+    old.write_text("mine")
+    text = f"""\
+import os, tempfile
+for change in (
+    lambda: open({str(old)!r}, "w"),
+    lambda: os.remove({str(old)!r}),
+    lambda: os.link({str(old)!r}, "linked.txt"),
+    lambda: os.rename({str(old)!r}, "mine.txt"),
+):
+    try:
+        change()
+    except PermissionError as error:
+        assert "left as it is" in str(error)
+    else:
+        raise AssertionError
+open({str(tmp_path / "new.txt")!r}, "w").write("theirs")
+open({str(tmp_path / "new.txt")!r}, "w").write("theirs")
+with tempfile.TemporaryDirectory() as folder:
+    open(folder + "/a", "w").write("a")
+{LOOP}"""
+    verified = run(tmp_path, text, f"{text}\n")
+    assert (verified.before.error, verified.verdict, old.read_text()) == ("", "same", "mine")
 
 
 @pytest.mark.parametrize(
