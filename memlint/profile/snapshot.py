@@ -85,16 +85,19 @@ class Snapshot:
                 trace.stacks.append(number)
         return [], replaced
 
+    def _trace(self, device: int, events: Any) -> Trace:
+        if type(events) is not list or events:  # what was an event was taken
+            told = f"`device_traces` of GPU {device} is damaged: expected a list of events"
+            raise PickleError(f"{told}, dictionaries with `action`, {AS_WRITTEN}")
+        return self._by_list.get(id(events), (None, Trace()))[1]
+
     def finish(self, whole: Any) -> None:
         """Take what stands beside the events: the memory of each GPU as it is at the end."""
         whole = {"segments": whole} if isinstance(whole, list) else whole
         if not isinstance(whole, dict) or "segments" not in whole:
             raise PickleError(f"it has no `segments`; expected a snapshot {AS_WRITTEN}")
         for device, events in enumerate(whole.get("device_traces") or ()):
-            if type(events) is not list or events:  # what was an event was taken
-                told = f"`device_traces` of GPU {device} is damaged: expected a list of events"
-                raise PickleError(f"{told}, dictionaries with `action`, {AS_WRITTEN}")
-            self.traces[device] = self._by_list.get(id(events), (None, Trace()))[1]
+            self.traces[device] = self._trace(device, events)
         for segment in whole["segments"]:
             trace = self.traces.setdefault(int(segment["device"]), Trace())
             trace.reserved += int(segment["total_size"])
