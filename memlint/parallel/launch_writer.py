@@ -139,14 +139,12 @@ def _fsdp(shared: Shared, strategy: Strategy) -> dict[str, Any]:
     width = dtype_width(shared.known.weights_dtype or "bfloat16")
     much = shared.parameters * width * shared.gpus > _MUCH
     decided = {"fsdp_offload_params": bool(strategy.host), "fsdp_cpu_ram_efficient_loading": much}
-    values: dict[str, Any] = FORMS[strategy.sharding] | FORMS["of both"] | decided
-    return values
+    return {**FORMS[strategy.sharding], **FORMS["of both"], **decided}
 
 
 def _engine(shared: Shared, strategy: Strategy) -> dict[str, Any]:
     """DeepSpeed's configuration: what a trainer's arguments decide is left to them (``auto``)."""
-    values: dict[str, Any] = FORMS["deepspeed"]
-    return values | {"zero_optimization": zero_section(strategy, shared.hidden)}
+    return {**FORMS["deepspeed"], "zero_optimization": zero_section(strategy, shared.hidden)}
 
 
 def _command(shared: Shared, configuration: str, started: tuple[str, ...]) -> str:

@@ -33,8 +33,7 @@ def write_only_below(paths: Iterable[str]) -> None:
         return
     kernel = ctypes.CDLL(None)
     rights = _WRITES if found > _ABI else _WRITES & ~_TRUNCATES
-    handled = struct.pack("=Q", rights)
-    rules = kernel.syscall(_CREATE, handled, ctypes.c_size_t(len(handled)), 0)
+    rules = kernel.syscall(_CREATE, struct.pack("=Q", rights), ctypes.c_size_t(8), 0)
     for path in paths:
         with contextlib.suppress(OSError):  # it is gone, or closed to this user
             opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
