@@ -64,15 +64,13 @@ def keeps_state(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
             case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
                 if _holder(one) in given:
                     return True
-            case ast.Call(func=ast.Attribute(attr=name, value=inner)) if _changes(name):
+            # ``add_``: a tensor's method that works in place.
+            case ast.Call(func=ast.Attribute(attr=name, value=inner)) if name in _CHANGING or (
+                name.endswith("_") and not name.endswith("__")
+            ):
                 if _holder(inner) in given or _holder(inner) not in local:
                     return True
     return False
-
-
-def _changes(method: str) -> bool:
-    """True for a method that changes a collection, and for one of a tensor that works in place."""
-    return method in _CHANGING or (method.endswith("_") and not method.endswith("__"))
 
 
 def _holder(target: ast.expr) -> str:

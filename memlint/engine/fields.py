@@ -170,9 +170,7 @@ def rows_of(run: Interpreter, node: ast.expr, default: Value) -> Value:
     given_tensors = [one for one in found if isinstance(one, Tensor)]
     if not given_tensors or len(given_tensors) < len(found):
         return default
-    return merge([_row(one, node) for one in given_tensors])
-
-
-def _row(tensor: Tensor, node: ast.expr) -> Tensor:
-    layers = tensor.operation in ("hidden_states", "attentions", "past_key_values")
-    return tensor_from(tensor, "[]" if layers else ROW, node, copy=False)
+    layers = ("hidden_states", "attentions", "past_key_values")
+    ways = ["[]" if one.operation in layers else ROW for one in given_tensors]
+    made = zip(given_tensors, ways, strict=True)
+    return merge([tensor_from(one, way, node, copy=False) for one, way in made])

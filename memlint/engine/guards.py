@@ -237,9 +237,9 @@ def _makes_up(handler: ast.ExceptHandler, around: ast.Try, node: ast.AST) -> boo
         return False
     if isinstance(node, ast.Import | ast.ImportFrom):
         # ``except ImportError: HAS_TRL = False``: what needs the name asks first.
-        return not all(_only_reports(one) for one in handler.body) and not any(
-            _leaves(one) for one in handler.body
-        )
+        # What it reports does not matter: what was to be imported stays unknown.
+        calls = [isinstance(getattr(one, "value", None), ast.Call) for one in handler.body]
+        return not all(calls) and not any(map(_leaves, handler.body))
     if _catches(handler, anything=False) and isinstance(handler.body[0], ast.Pass):
         return True
     return not _names(around.body).isdisjoint(_names(handler.body))
@@ -249,11 +249,6 @@ def _suppresses(made: ast.expr) -> bool:
     """True for ``suppress(TypeError)``."""
     is_call = isinstance(made, ast.Call) and called_name(made) == "suppress"
     return is_call and any(last_name(one) in _OF_VERSIONS for one in ast.walk(made))
-
-
-def _only_reports(statement: ast.stmt) -> bool:
-    """A call, whatever it says: what was to be imported stays unknown."""
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
 
 
 def _leaves(statement: ast.stmt) -> bool:
@@ -310,9 +305,8 @@ def looked_up_in(tree: Tree, asked: set[ast.AST]) -> frozenset[str]:
 
 
 def _looked_for(tree: Tree, asked: set[ast.AST]) -> Iterator[ast.expr]:
-    statements = [tree.statement(call) for call in asked]
-    targets = [one for statement in statements for one in targets_of(statement)]
-    names = {one.id for one in targets if isinstance(one, ast.Name)}
+    bound = [one for call in asked for one in targets_of(tree.statement(call))]
+    names = {one.id for one in bound if isinstance(one, ast.Name)}
     for node in tree.nodes_anywhere(ast.Compare):
         is_in = isinstance(node.ops[0], ast.In | ast.NotIn)
         if is_in and _is_of_signature(node.comparators[0], asked, names):

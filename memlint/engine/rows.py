@@ -141,7 +141,8 @@ def _run_mapped(run: Interpreter, invocation: Invocation, rows: Rows, function: 
 
 
 def _keep(run: Interpreter, invocation: Invocation) -> Rows | None:
-    if not _are_rows(invocation.receiver):
+    kept = options(invocation.receiver) if invocation.receiver is not None else [None]
+    if not all(isinstance(one, Rows) for one in kept):
         return None
     return made(run, Rows(invocation.name.rpartition(".")[2], invocation, invocation.receiver))
 
@@ -151,11 +152,6 @@ def _filter(run: Interpreter, invocation: Invocation) -> Value | None:
     if rows is not None and given is not None and len(options(given.value)) == 1:
         rows.function = given.value
     return rows
-
-
-def _are_rows(receiver: Value | None) -> bool:
-    """True if a value is a data set, one of several maybe."""
-    return receiver is not None and all(isinstance(one, Rows) for one in options(receiver))
 
 
 def _source(invocation: Invocation) -> Value | None:

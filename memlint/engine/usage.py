@@ -132,10 +132,6 @@ def _keyword(tree: Tree, parent: ast.keyword, _: Node) -> Usage:
     return Usage(Way.GIVEN, call, called_name(call), keyword=parent.arg)
 
 
-def _starred(tree: Tree, parent: ast.Starred, _: Node) -> Usage:
-    return usage_of(tree, parent)._replace(position=None)
-
-
 def _dict(_: Tree, parent: ast.Dict, node: Node) -> Usage:
     key = next((k for k, v in zip(parent.keys, parent.values, strict=True) if v is node), None)
     return Usage(Way.HELD, parent, "Dict", by=key)
@@ -167,10 +163,6 @@ def _choice(_: Tree, parent: ast.IfExp, node: Node) -> Usage:
     return Usage(Way.TESTED if parent.test is node else Way.PASSED_ON, parent)
 
 
-def _walrus(_: Tree, parent: ast.NamedExpr, _node: Node) -> Usage:
-    return Usage(Way.PASSED_ON, parent, places=tuple(places_of(parent.target)))
-
-
 def _comprehension(tree: Tree, parent: ast.comprehension, node: Node) -> Usage:
     around = tree.parent(parent)
     assert around is not None
@@ -178,10 +170,6 @@ def _comprehension(tree: Tree, parent: ast.comprehension, node: Node) -> Usage:
         return Usage(Way.TESTED, around)
     name = type(around).__name__
     return Usage(Way.LOOPED, around, name, places=tuple(places_of(parent.target)))
-
-
-def _loop(_: Tree, parent: ast.For | ast.AsyncFor, _node: Node) -> Usage:
-    return Usage(Way.LOOPED, parent, "For", places=tuple(places_of(parent.target)))
 
 
 def _assignment(_: Tree, parent: ast.Assign, _node: Node) -> Usage:
@@ -194,6 +182,12 @@ def _single(_: Tree, parent: ast.AugAssign | ast.AnnAssign, _node: Node) -> Usag
     return Usage(Way.STORED, parent, grown, places=tuple(places_of(parent.target)))
 
 
+def _binding(way: Way, name: str = "") -> _Reader:
+    return lambda _tree, parent, _node: Usage(
+        way, parent, name, places=tuple(places_of(parent.target))
+    )
+
+
 def _as(way: Way) -> _Reader:
     return lambda _tree, parent, _node: Usage(way, parent, type(parent).__name__)
 
@@ -203,17 +197,17 @@ _USES: dict[type[ast.AST], _Reader] = {
     ast.Attribute: _attribute,
     ast.Call: _call,
     ast.keyword: _keyword,
-    ast.Starred: _starred,
+    ast.Starred: lambda tree, parent, _node: usage_of(tree, parent)._replace(position=None),
     ast.Dict: _dict,
     ast.Subscript: _subscript,
     ast.BinOp: _arithmetic,
     ast.UnaryOp: _unary,
     ast.Compare: _compare,
     ast.IfExp: _choice,
-    ast.NamedExpr: _walrus,
+    ast.NamedExpr: _binding(Way.PASSED_ON),
     ast.comprehension: _comprehension,
     ast.Assign: _assignment,
-    **dict.fromkeys((ast.For, ast.AsyncFor), _loop),
+    **dict.fromkeys((ast.For, ast.AsyncFor), _binding(Way.LOOPED, "For")),
     **dict.fromkeys((ast.AugAssign, ast.AnnAssign), _single),
     **dict.fromkeys((ast.Tuple, ast.List, ast.Set), _as(Way.HELD)),
     **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _as(Way.HELD)),

@@ -7,7 +7,6 @@ from memlint.engine.nodes import CallNode, Statement
 from memlint.engine.project import is_elsewhere
 from memlint.engine.usage import Way
 from memlint.engine.values import Object, options
-from memlint.script.called import Call
 from memlint.script.loaded_models import ModelFacts, chain_of, is_adapter
 from memlint.script.model import Script
 from memlint.source.record import NamedTuple
@@ -32,7 +31,12 @@ def namings_when_complete(script: Script, facts: ModelFacts) -> tuple[Naming, ..
     namings = namings_of(script, list(_complete(facts)))
     changes = [
         *script.calls_on(facts, *_CHANGES_HEAD),
-        *(one for one in script.method_calls_anywhere(*_COPIES) if _is_given(one, facts)),
+        *(
+            one
+            for one in script.method_calls_anywhere(*_COPIES)
+            for given in options(one.argument(0))
+            if not isinstance(given, Object) or given in facts.objects
+        ),
     ]
     if namings is None or not changes:
         return namings
@@ -56,12 +60,6 @@ def _complete(facts: ModelFacts) -> Iterator[Object]:
             adapted = next(filter(is_adapter, wrappers), root)
             if isinstance(adapted, Object):
                 yield adapted
-
-
-def _is_given(copying: Call, facts: ModelFacts) -> bool:
-    """True if a call may copy a model."""
-    given = options(copying.argument(0))
-    return any(not isinstance(one, Object) or one in facts.objects for one in given)
 
 
 def _behind(script: Script, naming: Naming, changes: list[CallNode]) -> Naming | None:

@@ -35,7 +35,9 @@ def recomputed_layers(script: Script, model: OwnModel) -> Change:
     parts = [_checkpointed(script, call) for call in passes]
     if not parts or None in parts:
         return Change(changed, f"{_ADVICE}, where its class runs them one after the other")
-    if _keep_anything(script):
+    # What a layer keeps may be another after a second pass.
+    kept = any(map(keeps_state, script.definitions_of("forward")))
+    if kept or script.may_use(*_COUNTING):
         return Change(changed, f"{_ADVICE}, where a second pass leaves what they keep as it was")
     edits = dict.fromkeys(edit for part in parts for edit in part or ())
     doubt = _doubt(script, methods)
@@ -47,12 +49,6 @@ def _methods(script: Script, model: OwnModel) -> list[Definition]:
     if not isinstance(root, Object) or root.cls is None:
         return []
     return [one for one in script.functions if script.class_of(one) is root.cls.node]
-
-
-def _keep_anything(script: Script) -> bool:
-    """True if what a layer keeps may be another after a second pass."""
-    forwards = script.definitions_of("forward")
-    return any(map(keeps_state, forwards)) or script.may_use(*_COUNTING)
 
 
 def _runs_layers(script: Script, method: Definition, call: CallNode) -> bool:

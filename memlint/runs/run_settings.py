@@ -49,7 +49,6 @@ from memlint.source.patterns import lazy_pattern
 if TYPE_CHECKING:
     from memlint.script.called import Call
     from memlint.script.calls import Trainer
-    from memlint.script.forward_passes import Step
     from memlint.script.loaded_models import ModelFacts
     from memlint.script.model import Script
 
@@ -182,11 +181,8 @@ def _held_outputs(script: Script) -> Options:
     if {getattr(value, "dtype", None) for value in values} == {"torch.float32"}:
         return {"float32_outputs": True}
     whole = any(isinstance(value, Output) for value in values)
-    return {"held_cache": True} if whole and any(map(_caches, steps)) else {}
-
-
-def _caches(step: Step) -> bool:
-    return any(forward.builds_cache for forward in step.all_forwards)
+    caches = any(forward.builds_cache for step in steps for forward in step.all_forwards)
+    return {"held_cache": True} if whole and caches else {}
 
 
 def _zeroed(script: Script) -> Options:

@@ -393,11 +393,6 @@ def _fit(run: Interpreter, invocation: Invocation) -> Value | None:
     return UNKNOWN
 
 
-def _merge_adapter(run: Interpreter, invocation: Invocation, inner: Object) -> Value | None:
-    """``peft_model.merge_and_unload()``: a plain model again."""
-    return run.new_object(type=inner.type, made_by=invocation, base=inner)
-
-
 _MOVING = (".to", ".cuda", ".cpu", ".half", ".bfloat16", ".float", ".requires_grad_")
 _WRAPPING = (
     *("peft.get_peft_model", "peft.prepare_model_for_kbit_training"),
@@ -425,7 +420,10 @@ WRAPPERS: dict[str, CallEffect] = {
     **dict.fromkeys((".eval", ".train"), _mode),
     "deepspeed.initialize": _deepspeed,
     ".fit": _fit,
-    ".merge_and_unload": about_receiver(_merge_adapter),
+    # A plain model again.
+    ".merge_and_unload": about_receiver(
+        lambda run, made, inner: run.new_object(type=inner.type, made_by=made, base=inner)
+    ),
     **dict.fromkeys(_WRAPPING, about_first(wrapped)),
     **dict.fromkeys(_MOVING, _same),
 }

@@ -4,7 +4,7 @@ Source: ``prepare_model_for_kbit_training`` of ``peft/utils/other.py``: it turns
 for quantized weights alone, and only where ``use_gradient_checkpointing`` is left on.
 """
 
-from memlint.engine.values import Object, Value
+from memlint.engine.values import Object
 from memlint.script.call_settings import MISSING
 from memlint.script.called import Call, Called
 from memlint.script.guesses import may_use
@@ -101,12 +101,9 @@ def turns_on(script: Called, preparation: Call) -> bool | None:
     wanted = preparation.effective("use_gradient_checkpointing")
     if wanted.value is False:
         return False
-    quantized = model_facts(script, _prepared(preparation)).quantized
+    model = preparation.setting("model")
+    prepared = model.raw if model.given else preparation.argument(0)
+    quantized = model_facts(script, prepared).quantized
     if quantized is False:
         return False
     return True if quantized and wanted.value is True else None
-
-
-def _prepared(preparation: Call) -> Value:
-    setting = preparation.setting("model")
-    return setting.raw if setting.given else preparation.argument(0)

@@ -136,9 +136,11 @@ class Dataset(Record):
         if not library.startswith(("transformers.", "trl.")):
             # What another library's collator does is not known.
             return False
-        others = self._chain[1]
-        if not all(_is_written_list(one) or _is_own(one) for one in others):
-            return False
+        for one in self._chain[1]:
+            # How long items are that are computed is not seen.
+            written = isinstance(one, Sequence) and not is_comprehension(one.node)
+            if not written and not _is_own(one):
+                return False
         return not self.does(Lengths.PADDED, Lengths.EVENED_OUT, Lengths.CUT, Lengths.UNKNOWN)
 
     @property
@@ -258,11 +260,6 @@ class Dataset(Record):
             return None
         training = self.purpose is Purpose.TRAINING
         return config.effective(f"per_device_{'train' if training else 'eval'}_batch_size")
-
-
-def _is_written_list(value: Value) -> bool:
-    """True for a list that is written out; how long items are that are computed is not seen."""
-    return isinstance(value, Sequence) and not is_comprehension(value.node)
 
 
 def _is_own(value: Value) -> bool:

@@ -23,7 +23,7 @@ from memlint.engine.values import Invocation, Object, Opaque, Value, options
 from memlint.flow.evaluated import query
 from memlint.flow.events import EventKind, events_of
 from memlint.script.calls import Host
-from memlint.script.forward_passes import Forward, forward_at, forwards_of
+from memlint.script.forward_passes import Forward, forwards_of
 from memlint.script.guesses import may_be_refused
 from memlint.source.record import NamedTuple
 
@@ -187,20 +187,14 @@ def _widest(script: Host, forward: Forward, passes: list[Forward]) -> Statement 
 
 
 def _is_plain(script: Host, around: Node, passes: list[Forward]) -> bool:
-    """True if a statement only evaluates: no change of mode, no derivative, no other pass."""
+    """True if a statement only evaluates: no change of mode, no derivative, and no other pass that
+    may want gradients."""
     evaluated, calls = {one.node for one in passes}, calls_of_plain(around)
-    others = {one.node for one in forwards_of(script) if one.node not in evaluated}
+    recorded = [one.node for one in forwards_of(script) if one.gradients is not False]
+    others = set(recorded) - evaluated
     return calls is not None and not any(
-        (call in others and _trains(script, call))
-        or called_name(call) in _DERIVATIVES | {"eval", "train"}
-        for call in calls
+        call in others or called_name(call) in _DERIVATIVES | {"eval", "train"} for call in calls
     )
-
-
-def _trains(script: Host, node: Node) -> bool:
-    """True if a pass may want gradients: one that runs without them does not."""
-    forward = forward_at(script, node)
-    return forward is not None and forward.gradients is not False
 
 
 def _is_next(script: Host, group: list[Statement], statement: Statement) -> bool:

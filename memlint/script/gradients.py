@@ -138,10 +138,12 @@ def trains_all_weights(script: Host) -> bool:
     ):
         return False
     (model,) = loop_models_of(script)
+    weights = [node.value for name in _WEIGHTS for node in script.attributes(name)]
     return (
         model.facts.family.dense
         and _runs_each_turn(script, model)
-        and _is_all_that_is_trained(script, model)
+        and bool(weights)
+        and all(_is_model(script, node, model) for node in weights)
         and not any(_handed_out(script, model))
     )
 
@@ -155,12 +157,6 @@ def _runs_each_turn(script: Host, model: LoopModel) -> bool:
     return model.forwards[0].computes_loss and all(
         script.flow.is_run_each_turn(step.node, node) for node in passes
     )
-
-
-def _is_all_that_is_trained(script: Host, model: LoopModel) -> bool:
-    """True if what the script takes weights of is the model, for its optimizer and all else."""
-    weights = [node.value for name in _WEIGHTS for node in script.attributes(name)]
-    return bool(weights) and all(_is_model(script, node, model) for node in weights)
 
 
 def _is_model(script: Host, node: Expression, model: LoopModel) -> bool:

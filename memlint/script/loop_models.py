@@ -304,16 +304,10 @@ def _root(run: ForwardRun) -> int | None:
 
 def _is_frozen(run: ForwardRun, touched: set[int]) -> bool:
     """True if a run certainly is of a module that nothing trains, and trains nothing through it."""
-    root = _root(run)
-    return root is not None and root not in touched and _is_plain(run)
-
-
-def _is_plain(run: ForwardRun) -> bool:
-    """True if no gradient can pass through it to its inputs."""
-    given = tensors_in(run.invocation)
-    return "inputs_embeds" not in run.invocation.keywords and all(
-        one.graph is False for one in given
-    )
+    root, made = _root(run), run.invocation
+    if root is None or root in touched or "inputs_embeds" in made.keywords:
+        return False
+    return all(one.graph is False for one in tensors_in(made))
 
 
 def _place(script: Host, forward: Forward, run: ForwardRun, touched: set[int]) -> Node | None:

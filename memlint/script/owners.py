@@ -212,7 +212,7 @@ def avoids_logits(script: Host) -> bool:
 def _is_about(call: Call, facts: ModelFacts, trainer: Trainer | None) -> bool | None:
     """True if a call gets this model or trainer; None where it gets something unknown."""
     given = [one for one in options(call.argument(0)) if isinstance(one, Object)]
-    if trainer is not None and _is_one_of(given, trainer):
+    if trainer is not None and any(one.made_by in trainer.invocations for one in given):
         return True
     chains = [chain_of(one) for one in given]
     if not {one for chain in chains for one in chain}.isdisjoint(facts.objects):
@@ -221,11 +221,6 @@ def _is_about(call: Call, facts: ModelFacts, trainer: Trainer | None) -> bool | 
     may_be = not given or any(chain[-1].type is None for chain in chains)
     known = bool(facts.objects) or trainer is not None
     return False if known and not may_be else None
-
-
-def _is_one_of(values: list[Object], trainer: Trainer) -> bool:
-    nodes = {invocation.node for invocation in trainer.invocations}
-    return any(one.made_by is not None and one.made_by.node in nodes for one in values)
 
 
 def _liger_option(trainer: Trainer) -> LossOwner | None:

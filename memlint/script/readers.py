@@ -169,8 +169,10 @@ def _kind(value: Value) -> str | None:
 
 def _reads_metrics_alone(script: Host, trainer: Trainer) -> bool:
     """``trainer.predict(test).metrics``."""
-    calls = calls_on_trainer(script, trainer, *_PREDICTS)
-    return bool(calls) and all(_is_of_metrics(script, call.node) for call in calls)
+    uses = [script.use(call.node) for call in calls_on_trainer(script, trainer, *_PREDICTS)]
+    return bool(uses) and all(
+        use.way is Way.DROPPED or (use.way is Way.READ and use.name == "metrics") for use in uses
+    )
 
 
 def _only_shows_evaluation(script: Host, trainer: Trainer) -> bool:
@@ -188,11 +190,6 @@ def _reads_of_result(script: Host, call: CallNode) -> Iterator[Node]:
     scope = script.flow.scope(statement)
     for name in bound_names(statement):
         yield from script.flow.uses(name, scope)
-
-
-def _is_of_metrics(script: Host, call: CallNode) -> bool:
-    use = script.use(call)
-    return use.way is Way.DROPPED or (use.way is Way.READ and use.name == "metrics")
 
 
 # -- forward passes --------------------------------------------------------------------------------

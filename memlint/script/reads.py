@@ -74,7 +74,9 @@ def _read_at(script: Host, forward: Forward, node: Expression) -> set[Positions]
     for _, operation, use in script.uses_at(node):
         short = operation.rpartition(".")[2]
         if short in MEASURES or short in _SIZES:
-            found |= _measured(script, short, use)
+            # How many positions there are.
+            asks = short in _SIZES and not _asks(script, use, _OTHER_DIMENSIONS)
+            found |= {Positions.ALL} if asks else set()
             continue
         if short in BY_POSITION:
             inner = _read_at(script, forward, script.call_of(use) or use)
@@ -98,12 +100,6 @@ def _read_by_key(
         return _read_at(script, forward, use) or {Positions.ALL}
     some = _TAIL.fullmatch(written) and _beside(script, use, forward)
     return {Positions.SOME if some else Positions.ALL}
-
-
-def _measured(script: Host, measure: str, use: Expression) -> set[Positions]:
-    """The positions that a measure asks for: all, where it is how many there are."""
-    asks = measure in _SIZES and not _asks(script, use, _OTHER_DIMENSIONS)
-    return {Positions.ALL} if asks else set()
 
 
 def _rows(script: Host, row: Expression) -> set[Positions]:

@@ -107,15 +107,13 @@ def training_of(script: Host) -> tuple[Trainer, ...]:
 @query
 def all_training_of(script: Host) -> tuple[Trainer, ...]:
     """The trainers of ``training_of`` in other files of the project too."""
+    api = script.api
     return tuple(
-        trainer
-        for trainer in all_trainers_of(script)
-        if _is_at_target(script, trainer.kind) and trainer.trains
+        one
+        for one in all_trainers_of(script)
+        if (api.exists(one.kind) is not False or isinstance(api.successor(one.kind), Replace))
+        and one.trains
     )
-
-
-def _is_at_target(script: Host, kind: str) -> bool:
-    return script.api.exists(kind) is not False or isinstance(script.api.successor(kind), Replace)
 
 
 @query

@@ -17,15 +17,13 @@ def check(script: Script) -> Iterator[Finding]:
     for field in _FIELDS:
         read = facts.may_read_output(script, field)
         for forward in script.forwards:
-            if _asks(script, forward, field) and not (read and _may_read(script, forward, field)):
+            names = script.fields_read(forward) if read else ()
+            may_read = read and any(field in name for name in names or (field,))
+            asked = forward.option(f"output_{field}") is True and forward.in_training_step
+            if asked and not may_read and _known(script, forward):
                 yield _in_call(script, forward.call, field, outlives=forward.outlives_backward)
         if not read and not _evaluation_gets_all(script):
             yield from _of_models(script, field)
-
-
-def _asks(script: Script, forward: facts.Forward, field: str) -> bool:
-    asked = forward.option(f"output_{field}") is True
-    return asked and forward.in_training_step and _known(script, forward)
 
 
 def _of_models(script: Script, field: str) -> Iterator[Finding]:
@@ -52,10 +50,6 @@ def _known(script: Script, forward: facts.Forward) -> bool:
     names = [load.name for load in forward.facts.loads]
     known = all(name.startswith("transformers.") for name in names)
     return known and bool(names or script.model_loads)
-
-
-def _may_read(script: Script, forward: facts.Forward, field: str) -> bool:
-    return any(field in name for name in script.fields_read(forward) or (field,))
 
 
 def _evaluation_gets_all(script: Script) -> bool:

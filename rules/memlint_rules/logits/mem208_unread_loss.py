@@ -9,7 +9,8 @@ def check(script: Script) -> Iterator[Finding]:
     for forward in script.forwards:
         labels = places.place_of(script, forward.call.setting("labels"))
         value = labels.value if labels is not None and _computes_loss(forward) else None
-        if labels is None or value is None or not _ignores_loss(script, forward):
+        fields = script.fields_read(forward)
+        if labels is None or value is None or not fields or "loss" in fields:
             continue
         # A dict that is made before the call may be read by others.
         within = forward.span.contains(script.span(labels.owner))
@@ -29,11 +30,6 @@ def _computes_loss(forward: facts.Forward) -> bool:
         and forward.facts.causal_lm is True
         and forward.gives_full_logits is True
     )
-
-
-def _ignores_loss(script: Script, forward: facts.Forward) -> bool:
-    fields = script.fields_read(forward)
-    return bool(fields) and fields is not None and "loss" not in fields
 
 
 RULE = Rule(

@@ -21,7 +21,8 @@ def check(script: Script) -> Iterator[Finding]:
     if not script.may_train:
         return
     for call in script.calls_to(_SETS, _DETECTS):
-        if _is_on(script, call):
+        on = call.name != _SETS or call.setting("mode").value is True
+        if on and _runs_always(script, call):
             yield Finding(call.span, _ANOMALY, _fix_anomaly(script, call))
     records = script.calls_to(_RECORDS)
     stops = any(call.setting("enabled").value is None for call in records)
@@ -51,12 +52,6 @@ def _is_unread(script: Script, call: Call) -> bool:
     return (
         unnamed and not call.has_unknown_keywords and call.setting("on_trace_ready").given is False
     )
-
-
-def _is_on(script: Script, call: Call) -> bool:
-    """True if it definitely turns detection on for training: with True, where no test decides."""
-    mode = call.setting("mode").value if call.name == _SETS else True
-    return mode is True and _runs_always(script, call)
 
 
 def _runs_always(script: Script, call: Call) -> bool:
