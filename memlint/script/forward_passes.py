@@ -362,9 +362,7 @@ class Step:
 
     @cached_property
     def optimizer_steps(self) -> tuple[Call, ...]:
-        loops, events = {self.node, *self.epochs}, events_of(self.script)
-        steps = [one.invocation for one in events if one.kind is EventKind.OPTIMIZER_STEP]
-        return self.script._calls_of([one for one in steps if not loops.isdisjoint(loops_of(one))])
+        return self.script._calls_of(updates_of(self))
 
     @cached_property
     def held(self) -> tuple[Held, ...]:
@@ -400,6 +398,13 @@ def all_steps_of(script: Host) -> tuple[Step, ...]:
             if not is_loop(loop) and loop not in backwards:
                 by_loop[loop] = []
     return tuple(Step(script, node, invocations) for node, invocations in by_loop.items())
+
+
+def updates_of(step: Step) -> list[Invocation]:
+    """The steps of optimizers in a step, or in a loop around it, in any file."""
+    loops, events = {step.node, *step.epochs}, events_of(step.script)
+    steps = [one.invocation for one in events if one.kind is EventKind.OPTIMIZER_STEP]
+    return [one for one in steps if not loops.isdisjoint(loops_of(one))]
 
 
 class Held(NamedTuple):

@@ -14,7 +14,7 @@ from memlint.script.call_settings import Setting
 from memlint.script.called import Call
 from memlint.script.calls import Config, Host, Trainer
 from memlint.script.datasets import all_datasets_of
-from memlint.script.forward_passes import Forward, all_forwards_of, steps_of
+from memlint.script.forward_passes import Forward, all_forwards_of, all_steps_of, updates_of
 from memlint.script.loaded_models import ModelFacts, model_facts
 from memlint.script.setups import all_configs_of, trainer_overrides, training_of
 from memlint.script.trainers import WITHOUT_TRAINING
@@ -171,10 +171,11 @@ def last_training(script: Host, one: Trained) -> Event | None:
 
 @query
 def step_bodies(script: Host) -> tuple[ast.AST, ...]:
-    """What each training step runs: loops that step an optimizer, methods of trainers."""
+    """What each training step runs: loops that step an optimizer, in any file, and methods of
+    trainers."""
     methods = [one for one in script.nodes(ast.FunctionDef) if one.name in _HOOKS]
     return (
-        *(step.node for step in steps_of(script) if step.optimizer_steps),
+        *(step.node for step in all_steps_of(script) if updates_of(step)),
         *(one for one in methods if isinstance(script.parent(one), ast.ClassDef)),
     )
 

@@ -155,7 +155,7 @@ RULES: dict[str, tuple[bool, bool, bool, tuple[int, ...]]] = {
     "MEM702": (False, False, False, (50, 49)),
     "MEM703": (False, False, False, (49, 51)),
     "MEM704": (False, False, False, (52,)),
-    "MEM705": (False, False, False, (53, 10)),
+    "MEM705": (False, False, False, (53,)),
     "MEM706": (False, False, False, (54,)),
     "MEM801": (True, True, True, (55,)),
     "MEM802": (True, False, False, (56,)),

@@ -672,6 +672,48 @@ def test_a_helper_that_restores_a_model_and_its_optimizer(tmp_path: Path) -> Non
     assert not reported(tmp_path / "b", files)["saved.py"]
 
 
+TIDIES = """
+    import gc
+    import torch
+    class Room:
+        def tidy(self):
+            gc.collect()
+            torch.cuda.empty_cache()
+"""
+TRAINS_TIDILY = """
+    import torch
+    from rooms import Room
+    from transformers import AutoModelForCausalLM
+    net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
+    optimizer, room = torch.optim.SGD(net.parameters(), lr=1e-5), Room()
+    for epoch in range(3):
+        for ids in loader:
+            {before}
+            net(ids, labels=ids).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            {within}
+        {behind}
+"""
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [
+        ({"within": "room.tidy()"}, {"MEM705"}),
+        ({"behind": "room.tidy()"}, set[str]()),
+        ({"within": "if epoch == 1: room.tidy()"}, set[str]()),
+        ({"before": "ids = net.generate(ids)", "within": "room.tidy()"}, set[str]()),
+    ],
+)
+def test_a_method_that_empties_the_cache_in_steps_of_another_file(
+    places: dict[str, str], expected: set[str], tmp_path: Path
+) -> None:
+    lines = {"before": "pass", "within": "pass", "behind": "pass"} | places
+    files = {"rooms.py": TIDIES, "go.py": TRAINS_TIDILY.format(**lines)}
+    assert codes(reported(tmp_path, files)["rooms.py"]) == expected
+
+
 @pytest.mark.parametrize("mark", ["src/requirements.txt", "src/notes.txt", "requirements.txt"])
 def test_scripts_and_modules_in_a_folder_called_src(mark: str, tmp_path: Path) -> None:
     """Whether the folder is marked as a project's, or nothing is."""

@@ -16,7 +16,6 @@ from memlint.rule import (
     edits,
     facts,
     fix,
-    triggers,
 )
 
 _OPTION = "torch_empty_cache_steps"
@@ -39,11 +38,11 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _does_more(script: Script, body: ast.AST) -> bool:
     """True if a step generates or evaluates too, whose memory has other shapes, or measures it."""
-    span = script.span(body)
+    methods = script.nodes_by_method_anywhere
+    more = [one for one in methods if one in _MEASURES or re.search(_MORE, one)]
     return any(
-        (span.contains(call.span) or any(body in one.loops for one in call.invocations))
-        and (call.method in _MEASURES or re.search(_MORE, call.method))
-        for call in script.calls
+        body in script.ancestors(call.node) or any(body in one.loops for one in call.invocations)
+        for call in script.method_calls_anywhere(*more)
     )
 
 
@@ -89,5 +88,5 @@ RULE = Rule(
     summary="the allocator's cache emptied in every training step",
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
-    triggers=(frozenset({"empty_cache", _OPTION, "gc.collect"}), triggers.TRAINING),
+    triggers=(frozenset({"empty_cache", _OPTION, "gc.collect"}),),
 )
