@@ -1,9 +1,10 @@
 """Where a script turns text into tokens, and whether the rows that it makes are trained on."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from memlint.engine import preparing
+from memlint.engine.constants import python_value
 from memlint.engine.nodes import (
     CallNode,
     Definition,
@@ -17,7 +18,7 @@ from memlint.engine.nodes import (
 )
 from memlint.engine.project import is_elsewhere
 from memlint.engine.usage import Usage, Way
-from memlint.engine.values import FunctionNode, Object
+from memlint.engine.values import FunctionNode, Object, options
 from memlint.flow.callables import EVALUATES, GENERATES, MAPS, RETURNS_ROWS, SHOWS, STEPS
 from memlint.flow.evaluated import query
 from memlint.flow.following import uses_of
@@ -33,6 +34,8 @@ from memlint.script.setups import trains
 from memlint.source.record import Record
 
 _COLLATORS = frozenset({"collate_fn", "data_collator"})
+# What drops rows, or cuts them before they are tokenized.
+_CUTS = ("filter", "enable_truncation", "model_max_length", "truncate")
 _SHORTENING = ("truncated", "cut into blocks", "filtered by length", "unknown")
 
 
@@ -114,7 +117,9 @@ class Tokenization(Record):
             return "ollat" in owner.name
         held_out = bool(purposes) and purposes <= {Purpose.EVALUATION, Purpose.INFERENCE}
         held_out = held_out or is_held_out_name(definition.name)
-        return not held_out and _is_collator(script, definition)
+        places = script.mentions(definition.name)
+        given = {word for one in places for word in script.keywords_around(one)}
+        return not held_out and not _COLLATORS.isdisjoint(given)
 
     # -- the function around it ------------------------------------------------------------------
 
@@ -231,24 +236,41 @@ def _becomes_row(script: Host, node: Node) -> bool:
     return kept and given.isdisjoint(GENERATES)
 
 
-def _runs_a_model(function: FunctionNode | None) -> bool:
-    """True if a function runs something without gradients: it judges rows, or filters them."""
-    names = map(called_name, calls_in(function) if function is not None else ())
-    return not {"no_grad", "inference_mode"}.isdisjoint(names)
+def _holds_batch(use: Usage) -> bool:
+    moves = use.way is Way.METHOD and use.name in ("to", "cuda", "items")
+    return moves or use.way in (Way.READ, Way.ITEM) or use.name == "DictComp"
 
 
-def _is_forwarded(script: Host, node: CallNode) -> bool:
+def _holds_whole_batch(use: Usage) -> bool:
+    return _holds_batch(use) and (use.way is not Way.ITEM or use.name == "Constant")
+
+
+def _is_forwarded(
+    script: Host, node: CallNode, holds: Callable[[Usage], bool] = _holds_batch
+) -> bool:
     """True if a training step runs a model on what a call in it makes: ``model(**words(rows))``."""
     loops = script.flow.loops_around(node)
     steps = [step for step in steps_of(script) if step.node in loops]
     passes = {each.call.node for step in steps for each in step.all_forwards}
-    uses = uses_of(script, node, _holds_batch) if passes else ()
+    uses = uses_of(script, node, holds) if passes else ()
     return any(use.way is Way.GIVEN and use.call in passes for use in uses)
 
 
-def _holds_batch(use: Usage) -> bool:
-    moves = use.way is Way.METHOD and use.name in ("to", "cuda")
-    return moves or use.way in (Way.READ, Way.ITEM)
+def makes_long_batches(one: Tokenization) -> bool:
+    """True if batches to train on are as long as their texts, which are of no such length that the
+    script says: nothing cuts what a collator, or a step, makes."""
+    script, node, text = one.script, one.call.node, one.call.argument(0)
+    forwarded = _is_forwarded(script, node)
+    said = any(isinstance(python_value(each), str | list | tuple) for each in options(text))
+    cut = preparing.cuts_by_hand(node if forwarded else one.function)
+    cut = cut or (forwarded and not _is_forwarded(script, node, _holds_whole_batch))
+    return one.collates_training and not (cut or said or script.is_named(*_CUTS))
+
+
+def _runs_a_model(function: FunctionNode | None) -> bool:
+    """True if a function runs something without gradients: it judges rows, or filters them."""
+    names = map(called_name, calls_in(function) if function is not None else ())
+    return not {"no_grad", "inference_mode"}.isdisjoint(names)
 
 
 @query
@@ -274,12 +296,6 @@ def _is_handed_over(script: Host, function: FunctionNode) -> bool:
     """True if a lambda is mapped over a data set, or is a collator."""
     use = script.use(function)
     return use.way is Way.GIVEN and (use.keyword in _COLLATORS or use.name in MAPS)
-
-
-def _is_collator(script: Host, function: Definition) -> bool:
-    """True if a function is given somewhere as a collator."""
-    given = [word for one in script.mentions(function.name) for word in script.keywords_around(one)]
-    return not _COLLATORS.isdisjoint(given)
 
 
 def _collated_by(script: Host, function: Definition) -> set[Purpose]:

@@ -23,14 +23,13 @@ _LIMIT = 1024
 
 def check(script: Script) -> Iterator[Finding]:
     own = any(trainer.kind.startswith("trl.") for trainer in script.all_training)
-    if not own and facts.trains_language_models(script) and not facts.may_shorten_rows(script):
-        for tokenization in script.tokenizations:
-            if (
-                tokenization.from_text
-                and tokenization.prepares_training
-                and not tokenization.may_be_cut
-            ):
-                yield from _in_tokenization(tokenization)
+    if own or not facts.trains_language_models(script):
+        return
+    whole = not facts.may_shorten_rows(script)
+    for one in script.tokenizations:
+        rows = whole and one.from_text and one.prepares_training and not one.may_be_cut
+        if rows or (one.from_text and facts.makes_long_batches(one)):
+            yield from _in_tokenization(one)
 
 
 def _in_tokenization(one: facts.Tokenization) -> Iterator[Finding]:
