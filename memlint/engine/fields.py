@@ -33,6 +33,9 @@ FIELDS: dict[str, tuple[Role, Width, Positions]] = {
     "past_key_values": (Role.CACHE, Width.UNKNOWN, Positions.ALL),
 }
 
+# What gives values and their places.
+_WITH_PLACES = frozenset({"max", "min", "sort", "topk", "median", "kthvalue", "cummax", "mode"})
+
 
 def field_of(run: Interpreter, value: Value, name: str, node: ast.expr) -> Tensor | None:
     """``output.logits``; of what is not known to be an output, as far as the name says so."""
@@ -136,8 +139,11 @@ def _indexed(tensor: Tensor, node: ast.Subscript, key: Value) -> Tensor:
     role = tensor.role
     if tensor.role is Role.HIDDEN_STATES and tensor.operation == "hidden_states":
         return tensor_from(tensor, "[]", node, positions=Positions.ALL, copy=False)
+    # ``scores.max(-1)[1]``: where they are, which no graph leads to.
+    graph = tensor.graph and not (tensor.operation in _WITH_PLACES and key == Constant(1))
+    copy = not plain and None
     return tensor_from(
-        tensor, "[]", node, role=role, positions=positions, width=width, copy=not plain and None
+        tensor, "[]", node, role=role, positions=positions, width=width, copy=copy, graph=graph
     )
 
 

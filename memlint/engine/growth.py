@@ -314,7 +314,10 @@ def _losses(returned: ast.expr | None) -> Iterator[ast.expr]:
             for key, value in zip(keys, values, strict=True):
                 if isinstance(key, ast.Constant) and key.value == "loss":
                     yield value
-        case ast.Name():
+        case ast.BinOp(left=left, right=right):
+            yield from _losses(left)
+            yield from _losses(right)
+        case ast.Name() | ast.Attribute():
             yield returned
 
 

@@ -273,18 +273,17 @@ def _has_no_graph(
 
 
 def _is_spent(script: Host, tensors: list[Tensor], loop: Node) -> bool:
-    """True if a backward pass of the same turn runs through one of these tensors."""
+    """True if a backward pass of the same turn runs through one of these tensors, or through what
+    it is computed from."""
     if not tensors or not all(one.graph for one in tensors):
         return False
-    wanted = set(map(id, tensors))
+    wanted = {id(part) for one in tensors for part in _before_sums(one) if part.graph}
     starts = [start for invocation in _backwards(script, loop) for start in _starts(invocation)]
     if any(not wanted.isdisjoint(map(id, _before_sums(start))) for start in starts):
         return True
     # A model's own loss is computed from the logits that stand beside it.
-    losses = {
-        id(one.forward) for one in starts if one.forward is not None and one.role is Role.LOSS
-    }
-    return bool(losses) and all(id(one.forward) in losses for one in tensors)
+    losses = {one.forward for one in starts if one.role is Role.LOSS} - {None}
+    return losses.issuperset({one.forward for one in tensors})
 
 
 def _backwards(script: Host, loop: Node) -> list[Invocation]:
