@@ -42,7 +42,9 @@ def may_checkpoint(script: Called) -> bool:
     """
     words = words_of(script).split("\n")
     decides = any("checkpointing" in word and not word.endswith(_SAVING) for word in words)
-    return decides or may_use(script, "torch.utils.checkpoint")
+    calls = script.method_calls_anywhere("checkpoint", "checkpoint_sequential")
+    called = any(one.name.startswith("torch.utils.checkpoint.") for one in calls)
+    return decides or called or may_use(script, "torch.utils.checkpoint")
 
 
 _SAVING = ("register_for_checkpointing", "init_checkpointing", "setup_checkpointing")
