@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlint.engine import fields, operations
 from memlint.engine.binding import assign, store_item
+from memlint.engine.forwards import logits_of_weights
 from memlint.engine.functions import call, call_function, can_follow
 from memlint.engine.imported import project_constant, starred
 from memlint.engine.rows import Rows, split_of
@@ -147,19 +148,14 @@ def _subscript(run: Interpreter, node: ast.Subscript) -> Value:
 def _some_part(run: Interpreter, node: ast.Subscript, table: Value) -> Value:
     """A part of a list that is filled elsewhere; what a key that is not known takes from a dict of
     functions or classes: one of them."""
-    if isinstance(node.slice, ast.Slice) and _is_filled(table):
+    lists = [one.open for one in options(table) if isinstance(one, Sequence)]
+    if isinstance(node.slice, ast.Slice) and any(lists) and len(lists) == len(options(table)):
         return table
     if not isinstance(table, Object) or table.type != "dict" or table.open:
         return UNKNOWN
     values = [one.value for one in run.bindings(table).values()]
     named = all(isinstance(one, Function | Class | Symbol) for one in values)
     return merge(values) if named and len(values) <= _MOST_CHOICES else UNKNOWN
-
-
-def _is_filled(value: Value) -> bool:
-    """True for a list of which it is not known what it holds in the end."""
-    lists = [one.open for one in options(value) if isinstance(one, Sequence)]
-    return len(lists) == len(options(value)) and any(lists)
 
 
 def _sequence(run: Interpreter, node: ast.List | ast.Tuple | ast.Set) -> Value:
@@ -247,7 +243,10 @@ def _unary(run: Interpreter, node: ast.UnaryOp) -> Value:
 
 
 def _bin_op(run: Interpreter, node: ast.BinOp) -> Value:
-    return binary(run, node.op, run.eval(node.left), run.eval(node.right), node)
+    left, right = run.eval(node.left), run.eval(node.right)
+    if run.own_passes and isinstance(node.op, ast.MatMult):
+        return logits_of_weights(run, node) or binary(run, node.op, left, right, node)
+    return binary(run, node.op, left, right, node)
 
 
 def binary(
@@ -283,12 +282,6 @@ def _calculated(op: ast.operator, left: Constant, right: Constant, node: ast.exp
     return Constant(result, node, (left if left.origin != Provenance.LITERAL else right).origin)
 
 
-def _is_passed(run: Interpreter, node: ast.expr, value: Value) -> bool:
-    """True for a parameter that a module's pass is given something of which nothing is known."""
-    passed = isinstance(node, ast.Name) and (run.scope, node.id) in run.passed
-    return passed and (value is UNKNOWN or isinstance(value, Object))
-
-
 def _compare(run: Interpreter, node: ast.Compare) -> Value:
     left = run.eval(node.left)
     rights = [run.eval(comparator) for comparator in node.comparators]
@@ -299,8 +292,7 @@ def _compare(run: Interpreter, node: ast.Compare) -> Value:
         compared = _compared(node.ops[0], left, right, node)
         return compared if compared and compared.origin is Provenance.LITERAL else UNKNOWN
     against_none = isinstance(right, Constant) and right.value is None
-    is_something = _is_passed(run, node.left, left) or _is_something(run, node.left, left)
-    if op in (ast.Is, ast.IsNot) and against_none and is_something:
+    if op in (ast.Is, ast.IsNot) and against_none and _is_something(run, node.left, left):
         return Constant(op is ast.IsNot, node)
     return UNKNOWN
 
@@ -456,7 +448,11 @@ def _yield(run: Interpreter, node: ast.Yield | ast.YieldFrom) -> Value:
 
 
 def _is_something(run: Interpreter, node: ast.expr, value: Value) -> bool:
-    """True if a value is certainly not None."""
+    """True if a value is certainly not None; a module's pass is given something, too, of which
+    nothing is known."""
+    passed = (run.scope, getattr(node, "id", "")) in run.passed
+    if passed and (value is UNKNOWN or isinstance(value, Object)):
+        return True
     if isinstance(value, Object):
         return value.type is not None and _binding_of(run, node) not in run.unsure
     return isinstance(value, Function | Class | Sequence)

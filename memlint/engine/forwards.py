@@ -221,8 +221,48 @@ def logits_of_head(run: Interpreter, invocation: Invocation, head: Object) -> Te
     A linear layer is a head where a table of the script embeds as many words. None where it gets a
     part of the positions, or may.
     """
-    words = _words(run, head) if run.own_passes and _is_layer(head, _HEADS) else None
-    if words is None or _may_be_cut(run.function, invocation.node):
+    if not run.own_passes or not _is_layer(head, _HEADS):
+        return None
+    given = invocation.node.args[0] if invocation.node.args else None
+    return _logits(run, head, given, invocation.node)
+
+
+def logits_of_weights(run: Interpreter, product: ast.expr) -> Tensor | None:
+    """The logits of ``linear(hidden, table.weight)`` and ``hidden @ table.weight.T``: words that
+    are read as they are embedded."""
+    match product:
+        case ast.Call(args=[ast.Constant(), hidden, weight]):  # an einsum
+            pass
+        case ast.Call(args=[hidden, weight]) | ast.BinOp(left=hidden, right=weight):
+            pass
+        case _:
+            return None
+    while isinstance(weight, ast.Call) or getattr(weight, "attr", "") in ("T", "mT", "data"):
+        inner = weight.func if isinstance(weight, ast.Call) else weight
+        if not isinstance(inner, ast.Attribute):
+            return None
+        weight = inner.value
+    layer = run.values.get(weight.value) if isinstance(weight, ast.Attribute) else None
+    if not isinstance(layer, Object) or getattr(weight, "attr", "") != "weight":
+        return None
+    known = _is_layer(layer, _HEADS) or (_is_layer(layer, _TABLES) and _has_embedded(run, layer))
+    return _logits(run, layer, hidden, product) if known else None
+
+
+def _has_embedded(run: Interpreter, table: Object) -> bool:
+    """True if the pass began with rows of a table: a codebook's are taken for what was nearest."""
+    start = run.own_passes[0].order
+    return any(one.receiver is table and one.order > start for one in run.invocations)
+
+
+def _logits(
+    run: Interpreter, layer: Object, given: ast.expr | None, node: ast.expr
+) -> Tensor | None:
+    """What a layer with a row for each word makes of all positions; None where a loop of the pass
+    goes by chunks."""
+    words = _words(run, layer)
+    whole = run.loop_nest == run.own_passes[-1].loops and not _may_be_cut(run.function, given)
+    if words is None or not whole:
         return None
     run.has_tensors = True
     for passing in run.own_passes:
@@ -235,7 +275,7 @@ def logits_of_head(run: Interpreter, invocation: Invocation, head: Object) -> Te
         graph=modes.gradients(run),
         forward=run.own_passes[0],
         operation="head",
-        node=invocation.node,
+        node=node,
     )
 
 
@@ -254,7 +294,7 @@ def _is_many(size: Value) -> bool:
 
 def _words(run: Interpreter, head: Object) -> int | None:
     """The fewest words that a head may have, where a table of the script has as many."""
-    sizes = _sizes(head, 1, "out_features")
+    sizes = _sizes(head, *_place_of_words(head))
     counted = any(map(_counts_words, sizes))
     numbers = [one.value for one in sizes if isinstance(one, Constant)]
     if not sizes or (len(numbers) < len(sizes) and not counted):
@@ -266,6 +306,10 @@ def _words(run: Interpreter, head: Object) -> int | None:
     return min(words, default=_FEWEST_WORDS)
 
 
+def _place_of_words(layer: Object) -> tuple[int, str]:
+    return (0, "num_embeddings") if _is_layer(layer, _TABLES) else (1, "out_features")
+
+
 def _tables(run: Interpreter) -> list[Object]:
     return [one for one in (*run.objects, *run.instances) if _is_layer(one, _TABLES)]
 
@@ -275,21 +319,39 @@ def _is_layer(layer: Object, kinds: tuple[str, ...]) -> bool:
     return layer.type in kinds if layer.cls is None else _kinds_of(layer.cls.node) is kinds
 
 
+PRODUCTS = frozenset({"torch.nn.functional.linear", "torch.matmul", "torch.mm", "torch.einsum"})
 # What multiplies with weights, as ``unparse`` writes it.
 _PRODUCT = re.compile(r"@|\b(?:linear|einsum|matmul|mm|dot)\(")
+# What has a part of the words alone.
+_SHARDED = re.compile(r"(?i:parallel)|world_size|all_(?:reduce|gather)|get_rank|\btp_")
 
 
 @lru_cache(maxsize=1024)
 def _kinds_of(node: ast.ClassDef) -> tuple[str, ...]:
-    """Which layers of torch a class is like: it picks rows of a parameter, or multiplies."""
+    """Which layers of torch a class is like, of which it has no part alone and whose pass gets
+    nothing else: it picks rows of a parameter, or multiplies."""
+    methods = {one.name: one for one in node.body if isinstance(one, ast.FunctionDef)}
+    forward, text = methods.get("forward"), ""
+    if forward is not None:
+        text = ast.unparse(forward)
+        if len(forward.args.args) - len(forward.args.defaults) != 2:
+            return ()
+    if _SHARDED.search(ast.unparse(node)):
+        return ()
+    products = [line for line in text.splitlines() if _PRODUCT.search(line)]
+    init = methods["__init__"].args.args if products and "__init__" in methods else []
+    if "in_features, out_features" in ", ".join(one.arg for one in init) or any(
+        ast.unparse(base).endswith("nn.Linear") for base in node.bases
+    ):
+        return _HEADS
+    return () if re.search(r"self\.\w+\(", text) else _kinds_by_weights(node, text, products)
+
+
+def _kinds_by_weights(node: ast.ClassDef, text: str, products: list[str]) -> tuple[str, ...]:
     assigned = (ast.unparse(one) for one in walk([node]) if isinstance(one, ast.Assign))
     weights = {one.partition(" = ")[0] for one in assigned if "Parameter(" in one}
-    text = "".join(ast.unparse(one) for one in node.body if getattr(one, "name", "") == "forward")
-    if re.search(r"self\.\w+\(", text):
-        return ()
     if any(f"{one}[" in text for one in weights):
         return _TABLES
-    products = list(filter(_PRODUCT.search, text.splitlines()))
     return _HEADS if any(one in line for line in products for one in weights) else ()
 
 
@@ -305,7 +367,7 @@ _CHARACTERS = re.compile(r"sorted\((?:list\()?+set\(")
 def _is_vocabulary(run: Interpreter, head: Object) -> bool:
     """True if a head has a size that is called one of a vocabulary, as a table has, and the project
     gives numbers of words to such names, and characters to none."""
-    name = _size_written(head, 1, "out_features")
+    name = _size_written(head, *_place_of_words(head))
     tables = (_size_written(one, 0, "num_embeddings") for one in _tables(run))
     if "vocab" not in name.lower() or run.project is None or name not in tables:
         return False
@@ -331,9 +393,8 @@ def _sizes(layer: Object, place: int, name: str) -> frozenset[Value]:
     return frozenset(one for one in said if one != Constant(None))
 
 
-def _may_be_cut(function: ast.AST | None, call: ast.Call) -> bool:
+def _may_be_cut(function: ast.AST | None, given: ast.expr | None) -> bool:
     """True if what a head gets is an item or a mean, in the call or under the name that it gets."""
-    given = call.args[0] if call.args else None
     bound = [
         node.value
         for node in walk([function] if function is not None else [])

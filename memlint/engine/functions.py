@@ -10,9 +10,11 @@ from memlint.engine.arguments import bind_parameters, evaluate_arguments
 from memlint.engine.binding import set_bindings
 from memlint.engine.definitions import keywords_kept
 from memlint.engine.forwards import (
+    PRODUCTS,
     forward,
     is_module,
     logits_of_head,
+    logits_of_weights,
     module_of,
     one_of_modules,
     own_forward,
@@ -219,6 +221,8 @@ def _call_symbol(run: Interpreter, callee: Symbol, invocation: Invocation) -> Va
             _run_loss_elsewhere(run, known)
     run.invocations.append(invocation)
     value = effect(run, invocation) if effect is not None else None
+    if value is None and run.own_passes and callee.name in PRODUCTS:
+        value = logits_of_weights(run, invocation.node)
     if value is None and run.has_tensors:
         value = operations.called(run, invocation, callee.name)
     if value is not None:
@@ -368,6 +372,9 @@ def made_by(run: Interpreter, invocation: Invocation, kind: str | None) -> Objec
         _hand_over(run, binding.value)
         run.set_binding(made, name, binding)
     made.open = invocation.open_keywords
+    if kind == "torch.nn.ModuleDict":
+        for parts in invocation.arguments[:1]:
+            run.update_dict(made, parts)
     tried = run.retried.get(kind or "")
     return made if tried is None else _joined(run, tried, made)
 
@@ -577,8 +584,9 @@ def _enter_uncalled(run: Interpreter, function: Function) -> None:
         if _hook_of_trainer(function) in TRAINING_HOOKS:
             # A library calls it, whoever else does.
             run.guessed = False
-    if _is_run_each_step(function):
-        run.loop_nest, run.loops = (function.node,), 1
+        if name == "training_step" and _is_of_lightning(function.owner):
+            # Its trainer runs it in each step.
+            run.loop_nest, run.loops = (function.node,), 1
 
 
 def _others(run: Interpreter, function: Function) -> set[ast.AST] | None:
@@ -594,12 +602,6 @@ def _others(run: Interpreter, function: Function) -> set[ast.AST] | None:
 
 def _is_of_lightning(owner: Class) -> bool:
     return (library_base(owner) or "").endswith((".LightningModule", ".LightningDataModule"))
-
-
-def _is_run_each_step(function: Function) -> bool:
-    """True for the method of a Lightning module that its trainer runs in each step."""
-    named = getattr(function.node, "name", "") == "training_step"
-    return named and function.owner is not None and _is_of_lightning(function.owner)
 
 
 def _run_body(run: Interpreter, node: FunctionNode) -> None:

@@ -49,6 +49,7 @@ from memlint.source.patterns import lazy_pattern
 if TYPE_CHECKING:
     from memlint.script.called import Call
     from memlint.script.calls import Trainer
+    from memlint.script.forward_passes import Step
     from memlint.script.loaded_models import ModelFacts
     from memlint.script.model import Script
 
@@ -181,8 +182,11 @@ def _held_outputs(script: Script) -> Options:
     if {getattr(value, "dtype", None) for value in values} == {"torch.float32"}:
         return {"float32_outputs": True}
     whole = any(isinstance(value, Output) for value in values)
-    caches = any(forward.builds_cache for step in steps for forward in step.all_forwards)
-    return {"held_cache": True} if whole and caches else {}
+    return {"held_cache": True} if whole and any(map(_caches, steps)) else {}
+
+
+def _caches(step: Step) -> bool:
+    return any(forward.builds_cache for forward in step.all_forwards)
 
 
 def _zeroed(script: Script) -> Options:
