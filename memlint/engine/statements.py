@@ -130,10 +130,10 @@ def _import_from(run: Interpreter, node: ast.ImportFrom) -> None:
 
 
 def _if(run: Interpreter, node: ast.If) -> None:
-    decided = truth(run.eval(node.test))
-    if decided is None and _is_main_guard(node.test):
+    decided, test = truth(run.eval(node.test)), node.test
+    if decided is None and getattr(getattr(test, "left", None), "id", "") == "__name__":
         decided = not is_elsewhere(node) or run.homes.get(run.scope) in run.scripts
-    if decided is None and _is_type_checking(node.test):
+    if decided is None and getattr(test, "attr", getattr(test, "id", "")) == "TYPE_CHECKING":
         run.fork(lambda: run.block(node.body))
         return
     if decided is not None:
@@ -193,15 +193,26 @@ def _remember_end(run: Interpreter, loop: ast.For | ast.AsyncFor | ast.While) ->
     run.loop_ends.setdefault(loop, []).append(held)
 
 
+_OUTPUT = "transformers.modeling_outputs."
+
+
 def _kept_under(run: Interpreter, binding: Binding) -> Iterator[Value]:
-    """What may be under a name, and the parts of a tuple or dict that a call returned."""
+    """What may be under a name, and the parts of a tuple, a dict or a record that a call
+    returned."""
     returned = isinstance(binding.owner, ast.Assign) and isinstance(binding.owner.value, ast.Call)
     for one in options(binding.value):
         yield one
         if returned and isinstance(one, Sequence):
             yield from one.items
-        elif returned and isinstance(one, Object) and one.type in MAPPINGS:
+        elif returned and isinstance(one, Object) and _is_of_parts(one):
             yield from (each.value for each in run.bindings(one).values())
+
+
+def _is_of_parts(thing: Object) -> bool:
+    """True for a dict, and for a record: of the script's own, or an output of transformers."""
+    kind = thing.type or ""
+    own = thing.cls is not None and thing.cls.is_dataclass
+    return own or kind in (*MAPPINGS, "types.SimpleNamespace") or _OUTPUT in kind
 
 
 def _with(run: Interpreter, node: ast.With | ast.AsyncWith) -> None:
@@ -369,19 +380,6 @@ def _stored_names(run: Interpreter, loop: ast.For | ast.AsyncFor | ast.While) ->
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         )
     return known
-
-
-def _is_main_guard(test: ast.expr) -> bool:
-    return (
-        isinstance(test, ast.Compare)
-        and isinstance(test.left, ast.Name)
-        and test.left.id == "__name__"
-    )
-
-
-def _is_type_checking(test: ast.expr) -> bool:
-    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")
-    return name == "TYPE_CHECKING"
 
 
 STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any], None]] = {
