@@ -137,10 +137,6 @@ def bindings(tree: Tree) -> Iterator[Binding]:
                     yield Binding(node, part, part, kind, scope)
 
 
-def _block(tree: Tree, node: cst.CSTNode) -> cst.CSTNode | None:
-    return block_of(tree, node) if isinstance(node, cst.BaseSmallStatement) else None
-
-
 def is_visible(tree: Tree, binding: Binding, place: Place) -> bool:
     """True if the import has run when the code at ``place`` does."""
     end = tree.span(binding.statement).end
@@ -154,7 +150,9 @@ def is_visible(tree: Tree, binding: Binding, place: Place) -> bool:
     if binding.scope is innermost and not before:
         return False
     if binding.kind == "elsewhere":
-        return before and _block(tree, binding.statement) in tuple(tree.ancestors(place.node))
+        small = isinstance(binding.statement, cst.BaseSmallStatement)
+        block = block_of(tree, binding.statement) if small else None
+        return before and block in tuple(tree.ancestors(place.node))
     return True
 
 

@@ -84,13 +84,10 @@ def first_of_each_place(
     accepted: list[int] = []
     postponed: list[int] = []
     for number, splices in wanted.items():
-        if any(_touch(splice, other) for splice in splices for other in taken if splice != other):
+        pairs = [(one.span, other.span) for one in splices for other in taken if one != other]
+        if any(one.overlaps(other) or one.start == other.start for one, other in pairs):
             postponed.append(number)
             continue
         taken += [splice for splice in splices if splice not in taken]
         accepted.append(number)
     return taken, accepted, postponed
-
-
-def _touch(one: Splice, other: Splice) -> bool:
-    return one.span.overlaps(other.span) or one.span.start == other.span.start

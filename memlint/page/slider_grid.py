@@ -81,7 +81,9 @@ class _Points:
         and that middle."""
         worst = 0.0, lengths[0]
         for number, line in enumerate(self.at(lengths)):
-            for middle in _middles(lengths):
+            # By ratio, of neighbours; an axis of one point is its own middle.
+            middles = [round((low * high) ** 0.5) for low, high in pairwise(lengths)]
+            for middle in middles or lengths:
                 peak = peak_of(self._bars(number, middle))
                 miss = abs(interpolated(lengths, line, middle) / max(peak, 1) - 1)
                 worst = max(worst, (miss, middle))
@@ -118,11 +120,6 @@ def _first_lengths(own: int, limit: int) -> tuple[int, ...]:
     ratio = min(own * _REACH, max(limit, own) if limit else _LONGEST) / low
     spaced = (round(low * ratio ** (step / (_LENGTHS - 1))) for step in range(_LENGTHS))
     return tuple(sorted({*spaced, own}))
-
-
-def _middles(axis: Sequence[int]) -> list[int]:
-    """Return the middles, by ratio, of neighbours; an axis of one point is its own middle."""
-    return [round((low * high) ** 0.5) for low, high in pairwise(axis)] or list(axis)
 
 
 def interpolated(lengths: Sequence[int], points: Sequence[Bars], length: float) -> float:

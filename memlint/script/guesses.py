@@ -61,6 +61,20 @@ def matches(script: Called, pattern: re.Pattern[str]) -> bool:
     return bool(script.answers[pattern])
 
 
+def may_be_out_of_use(path: str) -> bool:
+    """True if one of the two folders around a file is for what nobody runs any more, or for tests.
+
+    The guess: the name of the folder is true (``archive``, ``deprecated_scripts``, ``fixtures``).
+    """
+    folders = re.split(r"[\\/]", path)[-3:-1]
+    return any(_OUT_OF_USE.fullmatch(folder.lower()) for folder in folders)
+
+
+_OUT_OF_USE = lazy_pattern(
+    r"(archived?|deprecated|legacy|do[-_]?not?[-_]?use)([-_].*)?|tests?|fixtures"
+)
+
+
 def may_have_room(script: Called) -> bool:
     """True if a notebook was run on a GPU of 40 GB or more, by what it keeps or has printed.
 

@@ -158,13 +158,11 @@ def _has_known_callbacks(script: Host, trainer: Trainer) -> bool:
 
 
 def _is_known_callback(value: Value) -> bool:
-    return all(
-        (kind or "").startswith(("transformers.", "trl.")) for kind in map(_kind, options(value))
-    )
-
-
-def _kind(value: Value) -> str | None:
-    return value.type if isinstance(value, Object) else getattr(value, "name", None)
+    kinds = [
+        one.type if isinstance(one, Object) else getattr(one, "name", None)
+        for one in options(value)
+    ]
+    return all((kind or "").startswith(("transformers.", "trl.")) for kind in kinds)
 
 
 def _reads_metrics_alone(script: Host, trainer: Trainer) -> bool:

@@ -199,7 +199,10 @@ def names_of_device(script: Host, device: Value) -> tuple[str, ...]:
     for value in options(device):
         made = script.call_anywhere(value.node) if isinstance(value, Object) else None
         if made is not None and made.name == "torch.device":
-            found += [_name_of(one) or _numbered(one) for one in options(made.argument(0))]
+            # ``torch.device(0)``: torch's current accelerator.
+            for one in options(made.argument(0)):
+                number = isinstance(one, Constant) and type(one.value) is int
+                found.append(_name_of(one) or "cuda" * number)
         else:
             found.append(_name_of(value) or _formatted(made))
     return tuple(found)
@@ -208,11 +211,6 @@ def names_of_device(script: Host, device: Value) -> tuple[str, ...]:
 def _name_of(value: Value) -> str:
     named = value.name if isinstance(value, Symbol) and value.name.startswith("cuda:") else ""
     return constant_text(value) or named
-
-
-def _numbered(value: Value) -> str:
-    """``torch.device(0)``: torch's current accelerator."""
-    return "cuda" if isinstance(value, Constant) and type(value.value) is int else ""
 
 
 def _formatted(made: Call | None) -> str:

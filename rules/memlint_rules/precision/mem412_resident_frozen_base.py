@@ -23,7 +23,7 @@ from memlint.rule import (
 _LEAST, _LEAST_OF_LARGE = 3.5, 20
 # Tokens of a pass that hide a byte of each weight on the bus, by ``docs/streaming.md``; bytes.
 _HIDING, _OF_WEIGHT, _OF_QUANTIZED_BIT = 1440, 2, 9 / 64
-_PACKAGE, _NAME = "memlint_runtime", "stream_frozen_weights"
+_PACKAGE, _NAME, _TAKES_APART = "memlint_runtime", "stream_frozen_weights", "OSFConfig"
 _CALL = f"{_PACKAGE}.{_NAME}"
 # They generate in every step.
 _ONLINE = (
@@ -41,7 +41,7 @@ _PLAIN_LORA |= {"bias", "use_rslora"}
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.is_sharded or script.method_calls_anywhere(_NAME, "load_streamed"):
+    if script.is_sharded or script.method_calls_anywhere(_NAME, "load_streamed", _TAKES_APART):
         return
     for one in script.trained:
         stored = facts.loading_of(script, one.facts).get("quantization")

@@ -13,6 +13,7 @@ from memlint.api.target_versions import newest
 from memlint.rule.registry import load
 from memlint.run.engine import check_source
 from memlint.script.guesses import is_held_out_name, matches, may_ask_for_a_version, may_use
+from memlint.source import Source
 from memlint.source.reading import read_source
 from tests.memlint.script.scripts import read
 from tests.rules.fixing import found
@@ -229,3 +230,22 @@ def test_a_large_gpu_is_known_by_the_name_that_a_driver_prints(
     document = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     source = read_source("a.ipynb", json.dumps(document).encode())
     assert [one.code for one in check_source(source, load(["MEM412"]), Api(newest()))] == told
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("examples/loop.py", ["MEM412"]),
+        ("tested/latest/loop.py", ["MEM412"]),
+        ("archive/examples/loop.py", []),
+        ("deprecated_scripts/loop.py", []),
+        ("tests/fixtures/loop.py", []),
+        (r"llama\\do-not-use-fa2\\loop.py", []),
+    ],
+)
+def test_hints_pass_over_what_nobody_runs(path: str, told: list[str]) -> None:
+    """Wrong where somebody runs what is in the archive: errors and waste are told there, too."""
+    source = Source(path, STREAMED)
+    assert [one.code for one in check_source(source, load(["MEM412"]), Api(newest()))] == told
+    waste = Source(path, LOOP)
+    assert check_source(waste, load(["MEM301"]), Api(newest()))
