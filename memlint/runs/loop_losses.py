@@ -139,8 +139,6 @@ def _doubt(script: Script, facts: ModelFacts) -> str:
         return "if apex leaves its precision alone"
     if script.matches(_REPLACED):
         return "if nothing else takes the place of its loss or of its pass"
-    if script.may_use("isfinite", "isnan"):
-        return "if each batch has a label: the loss of none is 0.0 then, and not NaN"
     for load in facts.loads:
         name = load.setting("pretrained_model_name_or_path")
         written = isinstance(name.value, str) and not name.is_overridable_default

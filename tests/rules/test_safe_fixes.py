@@ -133,8 +133,8 @@ Trainer(model=model, args=args, train_dataset=dataset).train()
         ("", "", "safe"),
         ("model.loss_function = smoothed\n", "", "unsafe"),
         ("inner = model.forward\nmodel.forward = outer\n", "", "unsafe"),
-        # Without a label a batch has no mean, which the script looks for.
-        ("", "    if not torch.isfinite(loss):\n        continue\n", "unsafe"),
+        # Without a label a batch has no mean, fused or not.
+        ("", "    if not torch.isfinite(loss):\n        continue\n", "safe"),
         ("same = model.forward == other.forward\n", "", "safe"),
     ],
 )

@@ -32,7 +32,7 @@ from torch.utils.hooks import RemovableHandle
 from memlint_runtime.integrations import Patch, unwrap
 from memlint_runtime.integrations.patching import REPLICATE, bound_to, is_replica
 from memlint_runtime.losses import checks, other_backends
-from memlint_runtime.losses.cross_entropy import cross_entropy
+from memlint_runtime.losses.cross_entropy import cross_entropy, over_items
 from memlint_runtime.losses.other_backends import Backend, check_backend
 from memlint_runtime.losses.output_head import (
     PATCH_MARK,
@@ -426,7 +426,8 @@ def _targets(labels: Tensor | None, shifted: Tensor | None, ignore_index: int) -
 def _score_tokens(head: nn.Module, hidden: Tensor, request: _Request, options: _Options) -> Tensor:
     """The loss `[1, 1, 3]`, beside probes."""
     tensors, target = read_head(head), request.target
-    request.divisor = _items(request, target.device)
+    items = _items(request, target.device)
+    request.divisor = torch.where(items == 0, 1, items)  # the probes are to be compared
     penalties: dict[str, Any] = {
         "label_smoothing": options.label_smoothing,
         "z_loss": options.z_loss,
@@ -473,9 +474,7 @@ def _beside_probes(total: Tensor) -> Tensor:
 def _items(request: _Request, device: torch.device) -> Tensor:
     """What the sum of the losses is divided by."""
     items = request.items
-    return torch.as_tensor((request.target >= 0).sum().clamp(min=1) if items is None else items).to(
-        device
-    )
+    return torch.as_tensor((request.target >= 0).sum() if items is None else items).to(device)
 
 
 def _reduce(request: _Request, num_items_in_batch: Any) -> Tensor:
@@ -484,8 +483,8 @@ def _reduce(request: _Request, num_items_in_batch: Any) -> Tensor:
     if request.whole:
         logits, target = request.output.flatten(0, -2).float(), request.target.flatten()
         total = nn.functional.cross_entropy(logits, target.to(logits.device), reduction="sum")
-        return total / _items(request, total.device)
+        return over_items(total, _items(request, total.device))
     assert request.divisor is not None
     total = request.output[0, 0, 0]
     # Divided already, but for a model that tells its loss of other items than it was given.
-    return total * (request.divisor.to(total.device) / _items(request, total.device))
+    return over_items(total, _items(request, total.device), request.divisor.to(total.device))

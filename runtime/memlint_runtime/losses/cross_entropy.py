@@ -4,7 +4,7 @@ What: label smoothing (Szegedy et al. 2016), z-loss (Chowdhery et al., PaLM, 202
 dynamic fine-tuning (Wu et al., "On the Generalization of SFT", 2025), which weighs each token by
 its own detached probability.
 Cost: see `statistics`; label smoothing and z-loss recompute the tiles once more where the head is
-trained. An all-masked batch has loss zero, where PyTorch's own mean is NaN.
+trained. An all-masked batch has PyTorch's own mean: NaN, and no gradient.
 
 Shapes: T tokens (any leading shape), D hidden size, V vocabulary.
 """
@@ -28,7 +28,6 @@ from memlint_runtime.losses.token_logprobs import (
     read_inputs,
     statistics_of,
 )
-from memlint_runtime.single_backward import within_transform
 
 # The arguments of `token_logprobs` that a loss hands on.
 _OF_HEAD = frozenset({"logit_scale", "low_rank", "softcap", "temperature", "workspace_bytes"})
@@ -70,7 +69,7 @@ def reduce_tokens(
 ) -> Tensor:
     """Weigh and reduce `[T]`, zero where not counted.
 
-    The mean is over the counted tokens, or their weights' sum, and zero where there are none;
+    The mean is over the counted tokens, or their weights' sum, and NaN where there are none;
     with `num_items_in_batch` it is the sum divided by that, which makes accumulated micro-batches
     add up. Raises ValueError for another reduction.
     """
@@ -82,17 +81,22 @@ def reduce_tokens(
         return loss_T
     if reduction == "sum":
         return loss_T.sum()
-    return loss_T.sum() / _divisor(counted_T, token_weights, num_items_in_batch)
+    return over_items(loss_T.sum(), _divisor(counted_T, token_weights, num_items_in_batch))
+
+
+def over_items(total: Tensor, items: Tensor, times: Tensor | float = 1.0) -> Tensor:
+    """`total * (times / items)`; of no items NaN without a gradient, as PyTorch's mean."""
+    nothing = items == 0
+    return (total * (times / torch.where(nothing, 1, items))).masked_fill(nothing, math.nan)
 
 
 def _divisor(
     counted_T: Tensor, token_weights: Tensor | None, num_items_in_batch: Tensor | float | None
 ) -> Tensor:
-    """What a mean divides by: the items given, or the weights of what counts, or 1 for nothing."""
+    """What a mean divides by: the items given, or the weights of what counts."""
     if num_items_in_batch is not None:
         return torch.as_tensor(num_items_in_batch, device=counted_T.device)
-    total = (counted_T if token_weights is None else counted_T * token_weights).sum()
-    return torch.where(total == 0, 1.0, total)
+    return (counted_T if token_weights is None else counted_T * token_weights).sum()
 
 
 def _refuse_unknown(head: dict[str, Any]) -> None:
@@ -158,11 +162,12 @@ def cross_entropy(
     if reduction != "none":
         weights = None if token_weights is None else token_weights.reshape(-1)
         if reduction == "mean":
-            share = _divisor(counted, token_weights, num_items_in_batch).reciprocal()
+            items = _divisor(counted, token_weights, num_items_in_batch)
+            share = torch.where(items == 0, 1, items).reciprocal()
             weights = share if weights is None else weights * share
         total = summed_loss(inputs, token_loss, weights, **extras)
         if total is not None:
-            return total
+            return total if reduction == "sum" else total.masked_fill(items == 0, math.nan)
     # Rounded as the plain loss rounds its logits, where the gradient is of their mean.
     half_logits = reduction != "none" and torch.is_grad_enabled()
     asked = extras["logsumexp"], False, extras["mean_logit"], True
@@ -196,18 +201,13 @@ def _of_few(
     Raises ValueError for targets that are no classes.
     """
     target = (target if target.dim() == 1 else target.flatten()).long()
-    # A GPU would be waited for to ask whether this is the mean of no tokens.
-    asks = target.is_cpu and reduction == "mean" and num_items_in_batch is None
+    how = reduction if num_items_in_batch is None else "sum"
     try:
-        if asks and not within_transform():
-            loss = functional.cross_entropy(logits, target, ignore_index=ignore_index)
-            if not math.isnan(loss.item()):
-                return loss
-        total = functional.cross_entropy(logits, target, ignore_index=ignore_index, reduction="sum")
+        total = functional.cross_entropy(logits, target, ignore_index=ignore_index, reduction=how)
     except IndexError:
         checks.check_ignored(target, ignore_index)
         counted_rows(target.masked_fill(target == ignore_index, 0), logits.shape[-1])
         raise
-    if reduction == "sum":
+    if num_items_in_batch is None or reduction == "sum":
         return total
-    return total / _divisor(target != ignore_index, None, num_items_in_batch)
+    return over_items(total, _divisor(target, None, num_items_in_batch))

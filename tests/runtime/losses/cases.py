@@ -65,7 +65,7 @@ def _plain_cross_entropy(
         token, total = token * weights, counted * weights
     if num_items_in_batch is not None:
         return token.sum() / num_items_in_batch
-    return token.sum() / total.sum() if total.any() else token.sum() * 0.0
+    return token.sum() / total.sum()
 
 
 def _answers(found: Tensor, target: Tensor) -> tuple[Tensor, ...]:

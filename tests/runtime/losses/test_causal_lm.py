@@ -65,13 +65,24 @@ def test_shifted_labels_and_ignore_index() -> None:
         judge(step(model, moved, ignore_index=-7), *expected)
 
 
-def test_all_masked_batch_is_zero() -> None:
-    model = tiny_model()
+@pytest.mark.parametrize("backend", ["tiles", "torch"])
+@pytest.mark.parametrize("items", [None, 0, 0.0, 7])
+@pytest.mark.parametrize("room", [None, 8192])
+def test_a_batch_without_labels_is_as_the_models_own(
+    backend: Any, items: float | None, room: int | None
+) -> None:
+    """NaN, but for items of other batches; and no gradient: what is learned stays whole."""
     batch = tiny_batch()
     batch["labels"].fill_(-100)
-    with fuse_causal_lm_loss(model):
-        loss, grown = step(model, batch)
-    assert loss == 0
+    given = {} if items is None else {"num_items_in_batch": torch.tensor(items)}
+    expected, _ = step(tiny_model(), batch, **given)
+    model = tiny_model()
+    if backend == "torch" and not hasattr(torch.nn.functional, "linear_cross_entropy"):
+        pytest.skip("no such loss in this release")
+    with fuse_causal_lm_loss(model, backend=backend, workspace_bytes=room):
+        loss, grown = step(model, batch, **given)
+    assert torch.equal(torch.as_tensor(loss).isnan(), torch.as_tensor(expected).isnan())
+    assert bool(torch.as_tensor(loss).isnan()) is not bool(items)
     assert not any(gradient.any() for gradient in grown.values())
 
 
