@@ -424,10 +424,9 @@ def _targets(labels: Tensor | None, shifted: Tensor | None, ignore_index: int) -
 
 
 def _score_tokens(head: nn.Module, hidden: Tensor, request: _Request, options: _Options) -> Tensor:
-    """The loss `[1, 1, 3]`, beside probes."""
+    """The loss `[1, 1, 3]`, beside probes; of no items the sum, as no probe is held against NaN."""
     tensors, target = read_head(head), request.target
-    items = _items(request, target.device)
-    request.divisor = torch.where(items == 0, 1, items)  # the probes are to be compared
+    request.divisor = torch.where((items := _items(request, target.device)) == 0, 1, items)
     penalties: dict[str, Any] = {
         "label_smoothing": options.label_smoothing,
         "z_loss": options.z_loss,

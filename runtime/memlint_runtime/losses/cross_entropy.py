@@ -161,13 +161,15 @@ def cross_entropy(
 
     if reduction != "none":
         weights = None if token_weights is None else token_weights.reshape(-1)
+        nothing = counted.new_zeros(())
         if reduction == "mean":
             items = _divisor(counted, token_weights, num_items_in_batch)
-            share = torch.where(items == 0, 1, items).reciprocal()
+            nothing = items == 0
+            share = torch.where(nothing, 1, items).reciprocal()
             weights = share if weights is None else weights * share
         total = summed_loss(inputs, token_loss, weights, **extras)
         if total is not None:
-            return total if reduction == "sum" else total.masked_fill(items == 0, math.nan)
+            return total.masked_fill(nothing, math.nan)
     # Rounded as the plain loss rounds its logits, where the gradient is of their mean.
     half_logits = reduction != "none" and torch.is_grad_enabled()
     asked = extras["logsumexp"], False, extras["mean_logit"], True
