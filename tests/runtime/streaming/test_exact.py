@@ -127,5 +127,5 @@ def test_a_fused_loss_reads_the_head_in_tiles(workspace: int, scheduler: str, ti
 )
 def test_blocks_of_real_size(width: str, steps: int) -> None:
     """Buffers of 0.4 and 1.7 GB, reused while their views are in use; more steps by command."""
-    fetches = streaming_exact.compare_size(width, "at the last moment", steps, tokens=4)
+    fetches = streaming_exact.compare_size(width, "at the last moment", steps, tokens=2)
     assert fetches >= 3 * steps
