@@ -61,12 +61,21 @@ _BEFORE = re.compile(rb"(?:\A|[\r\n])[ \t\f]*\Z")
 _BEHIND = re.compile(rb"[ \t\f]*+;?[ \t\f]*+(?:#[^\r\n]*)?(?:[\r\n]|\Z)")
 
 
-def hints_as_advice(findings: list[Finding], by_code: frozenset[str] | None) -> list[Finding]:
-    """``findings`` without those on request that the user did not choose, and with advice in the
-    place of fixes of hints that he did not."""
-    if by_code is None:
+def hints_as_advice(
+    findings: list[Finding], by_code: frozenset[str] | None, path: str
+) -> list[Finding]:
+    """``findings`` without those on request that the user did not choose, and without hints on what
+    may be out of use; with advice in the place of fixes of hints that he did not choose."""
+    if by_code is None or not findings:
         return findings
-    findings = [one for one in findings if not one.on_request or one.code in by_code]
+    from memlint.script.guesses import may_be_out_of_use
+
+    hints = not may_be_out_of_use(path)
+    findings = [
+        one
+        for one in findings
+        if one.code in by_code or not (one.on_request or (one.level is Level.HINT and not hints))
+    ]
     # Their edits are shown.
     return [
         each._replace(fix=each.fix._replace(applicability=Applicability.DISPLAY))

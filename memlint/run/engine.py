@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memlint.rule.file_rules import UNUSED_SUPPRESSION
-from memlint.rule.findings import Finding, Level
+from memlint.rule.findings import Finding
 from memlint.rule.savings import Footprint, Pricing
 from memlint.run.advice import (
     hints_as_advice,
@@ -279,7 +279,7 @@ def _quietly(work: Callable[[], Result]) -> Result:
 def _fitting(findings: list[Finding], source: Source, asked: Asked) -> list[Finding]:
     """Return findings in order, without doubles and without fixes that cannot be applied."""
     target = asked.api.target
-    findings = hints_as_advice(once(findings), asked.by_code)
+    findings = hints_as_advice(once(findings), asked.by_code, source.path)
     if any(finding.fix is not None for finding in findings):
         findings = without_runtime(findings, target, wanted=asked.runtime)
         findings = with_advice_on_shared_lines(source, findings)
@@ -291,11 +291,6 @@ def unsuppressed(
 ) -> list[Finding]:
     """The findings that no comment suppresses, and the suppressions without use if asked for."""
     data = source.data
-    if findings:
-        from memlint.script.guesses import may_be_out_of_use
-
-        tells = not may_be_out_of_use(source.path)
-        findings = [one for one in findings if tells or one.level is not Level.HINT]
     if not ((b"memlint" in data or b"MEM" in data) and _MARK.search(data)):
         return findings
     from memlint.run.suppressions import apply

@@ -302,7 +302,7 @@ def _in_own_words(recipe: Recipe, asked: Asked) -> list[Finding]:
     for rule in asked.requested:
         if rule.is_of_recipe:
             findings += findings_of(rule, rule.findings_of_recipe, recipe, asked.on_error)
-    return hints_as_advice(findings, asked.by_code)
+    return hints_as_advice(findings, asked.by_code, recipe.source.path)
 
 
 def duplicate_keys(recipe: Recipe) -> Iterator[FileError]:
