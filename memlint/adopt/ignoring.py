@@ -83,12 +83,8 @@ def add_ignores(path: str, findings: Sequence[Rendered], why: str = "") -> Ignor
         if isinstance(error, OSError):
             told = f"could not be written: {reason(error)}; left as it was"
         return Ignored(0, [FileError(path, told)])
-    problems = [
-        FileError(
-            path, f"{each.code} could not be ignored: no comment can stand on its line", *each.start
-        )
-        for each in left
-    ]
+    told = "could not be ignored: no comment can stand on its line"
+    problems = [FileError(path, f"{each.code} {told}", *each.start) for each in left]
     return Ignored(len(wanted) - len(left), problems)
 
 

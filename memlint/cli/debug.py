@@ -82,14 +82,11 @@ def _runs(path: str) -> Iterator[str]:
     """Yield the project's runs that use a file."""
     from memlint.run.runs import Runs
 
-    runs = Runs().at(os.path.abspath(path))
-    launches = runs.launches()
+    launches = Runs().at(os.path.abspath(path)).launches()
     yield from ("runs:",) if launches else ()
     for launch in launches:
-        command = launch.command
-        row = launch.row
-        yield f"    {os.path.relpath(launch.path)}, line {row}: {command.program}"
-        yield from (f"        {line}" for line in _command(command))
+        yield f"    {os.path.relpath(launch.path)}, line {launch.row}: {launch.command.program}"
+        yield from (f"        {line}" for line in _command(launch.command))
 
 
 def _command(command: Command) -> Iterator[str]:
@@ -143,10 +140,8 @@ def _call(script: Script, call: Call | Config, head: str) -> Iterator[str]:
 
 
 def _setting(script: Script, setting: Setting) -> str:
-    where = ""
-    if setting.node is not None:
-        source = script.source
-        where = f", line {source.location(script.span(setting.node).start).row}"
+    source, node = script.source, setting.node
+    where = "" if node is None else f", line {source.location(script.span(node).start).row}"
     given = {True: "given", False: "not given", None: "given on some paths"}[setting.given]
     value = setting.symbol or repr(setting.value)
     return f"{setting.name} = {value} ({given}, {setting.origin.name.lower()}{where})"

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,7 +13,8 @@ import click
 from memlint.cli.inputs import Usage, check_targets, gather
 from memlint.cli.interrupts import end_cleanly, warn_of_programs
 from memlint.cli.options import Common
-from memlint.proof.comparing import Job, Run, Verified, sample_columns, verify
+from memlint.project.environments import installed
+from memlint.proof.comparing import Job, Run, Verified, verify
 from memlint.proof.stand_ins import sample_rows
 from memlint.reports.readable import finding_place, plural, saving_words
 from memlint.reports.style import shown_path, visible
@@ -20,7 +22,8 @@ from memlint.rule.file_rules import BROKEN_FILE
 from memlint.rule.registry import Choice
 from memlint.run.jobs import Job as FileJob
 from memlint.run.jobs import asking_for_peak
-from memlint.run.results import Rendered
+from memlint.run.results import FixResult, Rendered
+from memlint.run.sampled_columns import sample_columns
 from memlint.run.session import Session
 from memlint.source.diagnostics import ReadError
 from memlint.source.reading import read_file, read_source
@@ -57,17 +60,19 @@ def verify_command(
             raise Usage(f"--columns {columns}: {error}") from None
     fixing = _Fixing(codes, unsafe, target or _installed())
     here = os.path.realpath(os.getcwd())
-    job = Job("", here, here, "", arguments, steps=steps, seed=seed, seconds=timeout)
+    rows = {"*": columns or "text"} if tiny else None
+    job = Job("", here, here, "", arguments, steps=steps, seed=seed, seconds=timeout, tiny=rows)
     if recipe:
         from memlint.proof.launching import LaunchError, jobs_of
 
         words = (script, *arguments)
         try:
-            shown, before, after = jobs_of(words, job, fixing.texts, tiny, columns)
+            shown, before, after = jobs_of(words, job, fixing.texts)
         except LaunchError as error:
             raise Usage(f"{shlex.join(words)}: {error}") from None
     else:
-        shown, before, after = _of_script(script, job, fixing, tiny, columns)
+        shown, before, after = _of_script(script, job, fixing)
+    before, after = _with_modules(before, after, fixing, guesses=tiny and not columns)
     if not fixing.fixed:
         click.echo("Nothing to fix, nothing to verify.", err=True)
         return 0
@@ -85,6 +90,7 @@ class _Fixing:
 
     def __init__(self, codes: Sequence[str], unsafe: bool, target: str) -> None:
         self.fixed: list[Rendered] = []
+        self._beside: set[str] = set()
         self.peaks: tuple[int, int] | None = None
         options = Common(Choice(), target, None, False, False, None, False, True)
         self._options = options._replace(fixable=tuple(codes)) if codes else options
@@ -106,15 +112,27 @@ class _Fixing:
         absolute = os.path.abspath(path)
         job = jobs[0]._replace(path=path, absolute=absolute, unsafe_fixes=self._unsafe)
         result = Session().fix(job, data)
-        for diagnostic in () if may_fail else result.diagnostics:
-            raise Usage(f"{path}: {diagnostic.message}")
-        for finding in result.checked.findings:
-            if finding.code == BROKEN_FILE.code and not may_fail:
-                raise Usage(f"{finding_place(finding)}: {finding.message}")
         self.fixed += result.fixed
-        peaks = [_peak(job, each) for each in (data, result.after or data)]
-        self.peaks = (peaks[0], peaks[1]) if all(peaks) else None
+        if not may_fail:
+            _refuse_broken(path, result)
+            self._beside |= {each for each, digest in result.checked.relied_on if digest}
+            before, after = (_peak(job, each) for each in (data, result.after or data))
+            self.peaks = (before, after) if before and after else None
         return text, text if result.after is None else read_source(path, result.after).text
+
+    def modules(self, folder: str) -> dict[str, tuple[str, str]]:
+        """Return the texts of modules below ``folder`` that what was fixed imports, and fixed."""
+        below = [each for each in self._beside if each.startswith(os.path.join(folder, ""))]
+        python = [each for each in sorted(below) if each.endswith(".py")]
+        return {each: self.texts(each, read_file(each).data) for each in python}
+
+
+def _refuse_broken(path: str, result: FixResult) -> None:
+    for diagnostic in result.diagnostics:
+        raise Usage(f"{path}: {diagnostic.message}")
+    for finding in result.checked.findings:
+        if finding.code == BROKEN_FILE.code:
+            raise Usage(f"{finding_place(finding)}: {finding.message}")
 
 
 def _peak(job: FileJob, data: bytes) -> int:
@@ -123,35 +141,35 @@ def _peak(job: FileJob, data: bytes) -> int:
     return 0 if footprint is None else footprint.peak
 
 
-def _of_script(
-    script: str, job: Job, fixing: _Fixing, tiny: bool, columns: str | None
-) -> tuple[str, Job, Job]:
+def _of_script(script: str, job: Job, fixing: _Fixing) -> tuple[str, Job, Job]:
     """Return what is shown of a script's run, the run, and the run of its fixed version."""
     if not script.endswith((".py", ".ipynb")):
-        raise Usage(
-            f"{script}: give a script or a notebook that trains, or a command with --recipe"
-        )
+        asked = "give a script or a notebook that trains, or a command with --recipe"
+        raise Usage(f"{script}: {asked}")
     text, fixed = fixing.texts(script)
-    rows = {"*": columns or sample_columns(text)} if tiny else None
     absolute = os.path.realpath(script)
     folder = repository_of(os.path.dirname(absolute)) or os.path.dirname(absolute)
     if absolute.startswith(os.path.join(job.folder, "")):
         folder = job.folder
-    before = job._replace(script=absolute, folder=folder, text=text, tiny=rows)
+    before = job._replace(script=absolute, folder=folder, text=text)
     return script, before, before._replace(text=fixed)
+
+
+def _with_modules(before: Job, after: Job, fixing: _Fixing, *, guesses: bool) -> tuple[Job, Job]:
+    """Return the runs with what the script imports. guesses: rows of data, from all of it."""
+    modules = fixing.modules(before.folder)
+    if guesses:
+        others = (old for old, _ in modules.values())
+        before = before._replace(tiny={"*": sample_columns(before.text, *others)})
+    files = {path: new for path, (old, new) in modules.items() if new != old}
+    return before, after._replace(files={**files, **after.files}, tiny=before.tiny)
 
 
 def _installed() -> str:
     """Return the versions of the environment that the script runs in, for ``--target``."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = []
-    for name in _LIBRARIES:
-        try:
-            found.append(f"{name}={version(name).partition('+')[0]}")
-        except PackageNotFoundError:
-            continue
-    if not any(each.startswith("torch=") for each in found):
+    here = installed(sys.path)
+    found = [f"{name}={here[name].partition('+')[0]}" for name in _LIBRARIES if name in here]
+    if "torch" not in here:
         raise Usage(
             "verify runs the script: use it in the environment that trains "
             "(pip install 'torch-memlint[runtime]'); torch is not installed in this one"
@@ -184,20 +202,19 @@ def _lines(fixed: Sequence[Rendered], verified: Verified) -> Sequence[str]:
         lines.append(f"{name:14}{one:>14.2f}{other:>14.2f} {unit}")
     if before.line:
         lines.append(f"ended in line {before.line}: what comes after the last step was not run")
-    lines += [
+    saved = [
         f"{each.code}: {saving_words(each.saving)}, by the memory model"
         for each in fixed
         if each.saving is not None
     ]
-    lines.append(_verdict(verified))
-    return lines
+    return [*lines, *saved, _verdict(verified)]
 
 
 def _alone(verified: Verified) -> list[str]:
     """Return what the fixed script does where the script itself has nothing to compare it with."""
     after = verified.after
     if after.error:
-        return [*_log(verified.before), f"the fixed script stops: {visible(after.error)}"]
+        return [*_log(verified.before), f"the fixed script stops, too: {visible(after.error)}"]
     if not after.losses:
         return [*_log(verified.before), "the fixed script ends, too, before it has a loss"]
     losses, norms = (", ".join(f"{one:.6f}" for one in of) for of in (after.losses, after.norms))
@@ -232,10 +249,8 @@ def _verdict(verified: Verified) -> str:
         case "stops":
             steps = f"{verified.after.steps} of {verified.before.steps} steps"
             return f"STOPS: the fixed script took {steps}"
-    return (
-        f"not verified: {told}; the script does not repeat itself, or its losses hang on each "
-        "rounding (fix its seed, or verify it in float32)"
-    )
+    why = "the script does not repeat itself, or its losses hang on each rounding"
+    return f"not verified: {told}; {why} (fix its seed, or verify it in float32)"
 
 
 def _share(value: float) -> str:

@@ -11,6 +11,7 @@ import faulthandler
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -26,17 +27,9 @@ from memlint.proof import stand_ins
 from memlint.proof.overlay import Overlay
 from memlint.proof.stand_ins.cpu_only import keep_from_hub
 from memlint.proof.stand_ins.missing_packages import Anything
+from memlint.proof.stand_ins.sample_rows import TABLES
 from memlint.proof.watching import Watch
 
-# What a user can do, by what a script stops with.
-_ADVICE = {
-    "SystemExit": "its arguments follow `--`",
-    "FileNotFoundError": "put it there, or name another after `--`",
-    "PermissionError": "what runs here writes in its own folder and in temporary ones",
-    "KeyError": "with --tiny, --columns says which columns the data has",
-    "ModuleNotFoundError": "install it, or verify the script where it trains",
-    "ImportError": "verify it with the releases that it is written for",
-}
 _STUCK = 600.0  # seconds in which no thread of Python's could run
 _RANK = int(os.environ.get("RANK", 0))
 
@@ -128,6 +121,7 @@ def _compared(job: dict[str, Any], told: dict[str, Any]) -> None:
     def seen() -> dict[str, Any]:
         return {**watch.seen(), "processes": int(os.environ.get("WORLD_SIZE", 1))}
 
+    lacked: set[str] = set()
     # No script catches the end: it would go on to evaluate, save and upload.
     watch = Watch(job["steps"], job["nudge"], lambda: end(job, told | seen()))
     try:
@@ -135,6 +129,7 @@ def _compared(job: dict[str, Any], told: dict[str, Any]) -> None:
         if job["tiny"] is not None:
             has_template = "setup_chat_format" not in job["text"]  # which refuses a second one
             stand_ins.install(overlay.copy, job["tiny"], chat_template=has_template)
+            _watch_files(overlay.copy, lacked)
         else:
             keep_from_hub()
         seed(job["seed"])
@@ -142,7 +137,27 @@ def _compared(job: dict[str, Any], told: dict[str, Any]) -> None:
         overlay.guard_writers()
         execute(job["text"], job["module"])
     finally:
-        told |= seen()
+        told |= seen() | {"lacked": sorted(lacked)}
+
+
+def _watch_files(folder: str, lacked: set[str]) -> None:
+    """Add to ``lacked`` the files of data that code of the project looks for in vain."""
+    real_stat = os.stat
+
+    def stat(path: Any, *arguments: Any, **keywords: Any) -> Any:
+        try:
+            return real_stat(path, *arguments, **keywords)
+        except FileNotFoundError:
+            caller: Any = sys._getframe(1)
+            while caller.f_code.co_filename.endswith(("pathlib.py", "genericpath.py")):
+                caller = caller.f_back
+            by_project = caller.f_code.co_filename.startswith(folder)
+            if by_project and Path(path).suffix in TABLES["writers"]:
+                is_inside = os.path.abspath(path).startswith(folder)
+                lacked.add(os.path.relpath(path) if is_inside else str(path))
+            raise
+
+    os.stat = stat
 
 
 def _said(error: BaseException, folder: str) -> str:
@@ -156,7 +171,8 @@ def _said(error: BaseException, folder: str) -> str:
         where = f" ({beside}line {inside[-1].lineno})"
     text = " ".join(f"{type(error).__name__}: {error}".split())
     text = f"{text.replace(os.path.join(folder, ''), '')[:400]}{where}"
-    said = [text, *filter(None, [_ADVICE.get(type(error).__name__)])]
+    advice = [each for pattern, each in TABLES["advice"] if re.search(pattern, text)]
+    said = [text, *advice[:1]]
     mocks = [name for name, one in sys.modules.items() if type(one) is Anything and "." not in name]
     return "; ".join(said + ["not installed, so mocks here: " + ", ".join(mocks)] * bool(mocks))
 

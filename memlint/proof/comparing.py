@@ -21,8 +21,9 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from memlint.proof.stand_ins import NOT_SAID
+from memlint.run.sampled_columns import kind_of
 from memlint.source.bounded import read_regular
-from memlint.source.parsing import parse_python
 from memlint.source.record import NamedTuple
 
 # A fix may move losses by so many times what one rounding of the weights does: sums in another
@@ -41,6 +42,8 @@ _FILE = re.compile(
     r"\.(?:jsonl?|[ct]sv|txt|parquet|bin))(?![\w/])"
 )
 _OUT = re.compile(r"(?<=[\"'])(?:(?:\.\./)+|/)([^/\"'\n]{1,100})")
+# What is said of options that are not.
+_UNSAID = re.compile(r"NoneType|SystemExit|[Nn]eed either|(?:[Pp]lease|must) (?:specify|provide)")
 _MOST_BYTES = 10 << 20  # of what a run says of its steps
 _OF_LAUNCHERS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 _PATIENCE = 5.0  # seconds: a launcher ends its own processes in them
@@ -73,8 +76,8 @@ class Run(NamedTuple):
 
     losses, norms: of each step, norms before clipping by the optimizer's own gradients. seconds: of
     each step. host, allocated, reserved: the highest bytes, None without a GPU. line: of the
-    script, where the last step was taken. ended: when. Of several processes: losses are their
-    mean, host memory is their sum, bytes the fullest's.
+    script, where the last step was taken. ended: when. lacked: files of data that it looked for. Of
+    several processes: losses are their mean, host memory is their sum, bytes the fullest's.
     """
 
     error: str = ""
@@ -89,6 +92,7 @@ class Run(NamedTuple):
     processes: int = 1
     ended: float = 0.0
     log: str = ""
+    lacked: tuple[str, ...] = ()
 
     @property
     def step_seconds(self) -> float | None:
@@ -134,9 +138,9 @@ def verify(before: Job, after: Job) -> Verified:
     with tempfile.TemporaryDirectory(prefix="memlint-verify-") as scratch:
         for number in range(_TRIES):
             first = _run(before, os.path.join(scratch, f"before-{number}"))
-            data = _learned(_stop(first), before.tiny)
+            data = _learned(first, before.tiny)
             third = Run() if data else _run(after, os.path.join(scratch, f"after-{number}"))
-            data = data or _learned(_stop(third), before.tiny)
+            data = data or _learned(third, before.tiny)
             if data is None:
                 break
             before, after = before._replace(tiny=data), after._replace(tiny=data)
@@ -150,24 +154,25 @@ def _inside(text: str, files: Iterable[str]) -> str:
     return _OUT.sub(lambda found: found[1] if found[0] in tops else found[0], text)
 
 
-def _stop(run: Run) -> str:
-    """Return what a run stopped with, and of one that only prints it, the line."""
-    is_silent = not run.losses and run.error[:10] in ("", "SystemExit")
-    lines = [line for line in run.log.splitlines() if is_silent and "not found" in line]
-    return f"FileNotFoundError: {lines[-1]}" if lines else run.error
-
-
-def _learned(error: str, data: Mapping[str, str] | None) -> Mapping[str, str] | None:
-    """Return the made data with the columns or the file that a run stopped for; None for none."""
-    if data is None:
+def _learned(run: Run, data: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """Return the made data with what a run stopped for: columns, files, options; None for none."""
+    if data is None or (run.losses and not run.error):
         return None
-    had = {each.partition(":")[0] for each in data["*"].split(",")}
+    file = _FILE.match(run.error)
+    lacked = (*run.lacked, *(file.groups() if file else ()))
+    options = [NOT_SAID] * bool(_UNSAID.search(run.error))
+    learned = dict.fromkeys((*data, *lacked, *options), _with_lacked(run.error, data["*"]))
+    return learned if learned != data else None
+
+
+def _with_lacked(error: str, columns: str) -> str:
+    """Return the columns of data with those that a run stopped for."""
+    if "must be of type `str`" in error:
+        return columns.replace(":int", ":text")
+    had = {each.partition(":")[0] for each in columns.split(",")}
     names = _NAMES.findall(re.split(r"\. Current|, dtype| \(", error)[0])
     words = [one or other for one, other in names if _LACKED.match(error)]
-    if new := [f"{word}:{_COLUMNS.get(word, 'text')}" for word in words if word not in had]:
-        return dict.fromkeys(data, ",".join([data["*"], *new]))
-    file = _FILE.match(error)
-    return {**data, file[1]: data["*"]} if file and file[1] not in data else None
+    return ",".join([columns, *(f"{word}:{kind_of(word)}" for word in words if word not in had)])
 
 
 def _distance(one: Run, other: Run) -> float:
@@ -273,55 +278,3 @@ def _tail(path: str, most: int = 2000) -> str:
     with open(path, "rb") as file:
         file.seek(max(0, os.path.getsize(path) - most))
         return file.read().decode("utf-8", "replace")
-
-
-# Columns of public data sets, and what they hold.
-_TEXTS = (
-    "question", "instruction", "input", "output", "response", "context", "query", "article",
-    "highlights", "summary", "document", "dialogue", "title", "content", "source", "target", "text",
-    "prompt", "completion",
-)  # fmt: skip
-_COLUMNS = dict.fromkeys(_TEXTS, "text") | {
-    "answer": "number", "label": "int", "score": "float", "reward": "float",
-    "conversations": "conversations", "messages": "messages",
-}  # fmt: skip
-_TOKENIZED = frozenset({"input_ids", "attention_mask", "token_type_ids", "labels", "pixel_values"})
-_SETTINGS = frozenset({"args", "cfg", "config", "kwargs", "logs", "metrics", "options", "params"})
-_BY_TRAINER = {
-    "DPO": "preference", "CPO": "preference", "ORPO": "preference", "Reward": "preference",
-    "KTO": "kto", "GRPO": "prompt", "RLOO": "prompt", "OnlineDPO": "prompt", "PPO": "prompt",
-    "SequenceClassification": "classes",
-}  # fmt: skip
-
-
-def sample_columns(text: str) -> str:
-    """Return the rows that a script is likely to take: the columns that its functions read of their
-    parameters (``row["quote"]``), and loops of what they go through, but of settings, and but those
-    that a tokenizer makes; else those that it names, else by its trainer. As ``sample_rows`` says.
-    """
-    parse_python(text)  # whose errors are told before anything runs
-    heads = re.findall(r"\b(?:def \w+|lambda)\b([^):]*)|\bfor ([\w, ]{1,60}) in\b", text)
-    holders = {*re.findall(r"\w+", " ".join(map(" ".join, heads)))} - _SETTINGS
-    read = re.findall(r"\b(\w+)(?:\.get\(|\[)[\"'](\w+)[\"']", text)
-    named = [name for holder, name in read if holder in holders and name not in _TOKENIZED]
-    kinds = _kinds(text, read)
-    quoted = dict.fromkeys(re.findall(r"[\"'](\w+)[\"']", text))
-    named = [*dict.fromkeys(named)] or [name for name in quoted if name in _COLUMNS]
-    if named == ["text"] and "ForSequenceClassification" in text:
-        return "classes"
-    if named and "chosen" not in quoted:
-        return ",".join(f"{name}:{kinds.get(name, 'text')}" for name in named)
-    for word, rows in _BY_TRAINER.items():
-        if f"{word}Trainer" in text or f"For{word}" in text:
-            return rows
-    return "text"
-
-
-def _kinds(text: str, read: list[tuple[str, str]]) -> dict[str, str]:
-    """Return what columns hold, lists by the keys that are read of their items."""
-    kinds = {**_COLUMNS}
-    for item, column in re.findall(r"\bfor (\w+) in \w+\[[\"'](\w+)[\"']\]", text):
-        keys = {name for holder, name in read if holder == item}
-        chat = "messages" if "role" in keys else "conversations" if "from" in keys else "comments"
-        kinds |= {column: chat} if keys else {}
-    return kinds

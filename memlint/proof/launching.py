@@ -11,9 +11,10 @@ import importlib.util
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from memlint.proof.comparing import Job, sample_columns
+from memlint.proof.comparing import Job
+from memlint.proof.stand_ins.sample_rows import TABLES
 from memlint.recipes.document import DocumentError, read_document, values
 from memlint.recipes.launch import Command, commands_in
 from memlint.source import Source, Span
@@ -21,16 +22,9 @@ from memlint.source.diagnostics import ReadError
 from memlint.source.reading import read_source
 
 # Of each launcher: how it is started, and what finds it a free port.
-_LAUNCHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "python": ((), ()), "torchrun": (("-m", "torch.distributed.run"), ("--standalone",)),
-    "accelerate": (("-m", "accelerate.commands.launch"), ("--main_process_port", "0")),
-    "deepspeed": (("-m", "deepspeed.launcher.runner"), ()),
-}  # fmt: skip
+_LAUNCHERS: Mapping[str, tuple[list[str], list[str]]] = TABLES["launchers"]
 # Of programs that start a file of their own: which, among the installed packages, and by what.
-_PROGRAMS = {
-    "trl": ("trl/scripts/{}.py", "accelerate"), "axolotl": ("axolotl/cli/train.py", "accelerate"),
-    "tune": ("recipes/{}.py", "torchrun"), "llamafactory": ("llamafactory/launcher.py", "torchrun"),
-}  # fmt: skip
+_PROGRAMS: Mapping[str, tuple[str, str]] = TABLES["programs"]
 _RUN = (
     "python, torchrun, accelerate launch, deepspeed, trl, tune run, axolotl train and "
     "llamafactory-cli train are run"
@@ -45,11 +39,7 @@ class LaunchError(ValueError):
 
 
 def jobs_of(
-    words: Sequence[str],
-    job: Job,
-    texts: Callable[[str, bytes | None, str], tuple[str, str]],
-    tiny: bool,
-    columns: str | None,
+    words: Sequence[str], job: Job, texts: Callable[[str, bytes | None, str], tuple[str, str]]
 ) -> tuple[str, Job, Job]:
     """Return a command as it is shown, its run, and its run once all that is fixed in it, in its
     recipe and in its script.
@@ -71,9 +61,7 @@ def jobs_of(
     for each in filter(os.path.isfile, (script, recipe)):
         if os.path.realpath(each).startswith(os.path.join(job.folder, "")):
             fixed[os.path.realpath(each)] = texts(each, None, "")[1]
-    if tiny:
-        job = job._replace(tiny={"*": columns or sample_columns(text)})
-    on_cpu = tiny or not any(map(os.path.exists, _GPUS))
+    on_cpu = job.tiny is not None or not any(map(os.path.exists, _GPUS))
     script = os.path.realpath(script)
     before = _as_run(source, command, on_cpu, job._replace(script=script, text=text))
     again = Source(source.path, launch)

@@ -31,7 +31,7 @@ _MOST_FLOATS = 1 << 12
 _HALF = (torch.bfloat16, torch.float16)
 _aten = torch.ops.aten
 _READS = (_aten._local_scalar_dense.default, _aten.item.default)
-# What CUDA's autocast computes in float32 and the CPU's does not; what its functions answer.
+# What CUDA's autocast computes in float32 and the CPU's does not; what its functions answer, but 0.
 CUDA: dict[str, Any] = json.loads(
     read_regular(os.path.join(os.path.dirname(__file__), "data", "cuda.json"))
 )

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memlint.proof import child, stand_ins
-from memlint.proof.stand_ins.cpu_only import keep_from_hub
+from memlint.proof.stand_ins.cpu_only import answer_for_gpu, keep_from_hub
 
 
 def _run(job: dict[str, Any], told: dict[str, Any]) -> None:
@@ -144,9 +144,7 @@ def _replace_cuda(gpu: Any) -> None:
         )  # fmt: skip
 
     torch.autocast.__init__ = autocast
-    answers = {**CUDA["answers"], "get_device_capability": (9, 0)}
-    for name, value in {**answers, **dict.fromkeys(CUDA["zero"], 0)}.items():
-        setattr(torch.cuda, name, lambda *a, answer=value, **k: answer)
+    answer_for_gpu(get_device_capability=(9, 0), **CUDA["answers"])
     torch.compile = lambda model=None, *a, **k: model if model is not None else (lambda it: it)
 
 

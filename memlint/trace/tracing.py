@@ -8,8 +8,9 @@ from typing import Any
 
 from memlint.memory.lifetimes import Tensor
 from memlint.memory.timeline import Phase
-from memlint.proof.comparing import run_apart, sample_columns
+from memlint.proof.comparing import run_apart
 from memlint.proof.stand_ins.sample_rows import SHORT
+from memlint.run.sampled_columns import sample_columns
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 from memlint.source.roots import repository_of

@@ -40,7 +40,7 @@ TABLES = {
     "memlint.api.knowledge.sizes": ("_WRITTEN", "_WORDS"),
     "memlint.memory.oom_log": ("_FRAMES", "_PHASES"),
     "memlint.profile.stacks": ("DATA",),
-    "memlint.proof.stand_ins.tiny_models": ("_FAMILIES",),
+    "memlint.proof.stand_ins.sample_rows": ("TABLES",),
     "memlint.project.checkouts": (
         *("_PROJECT_NAME", "_SETUP_NAME", "_SETUP_VERSION", "_PROJECT_VERSION"),
     ),
@@ -64,6 +64,7 @@ OF_TABLES = {
         "re.search(_SETUP_VERSION if name == 'setup.py' else _PROJECT_VERSION, text)",
     ),
     "memlint.proof.stand_ins.tiny_models": ("re.search(pattern, name.lower())",),
+    "memlint.proof.child": ("re.search(pattern, text)",),
     # Of names of imports; each of its repetitions is bounded.
     "memlint.engine.project": ("re.search(_HANDS % (bound, bound, settings), module.text)",),
     # Of names, which are escaped.
@@ -107,6 +108,8 @@ def rows(module: Any, table: str) -> list[str]:
     value = getattr(module, table)
     if isinstance(value, str):
         return [value]
+    if "families" in value:
+        return [pattern for name in ("families", "advice") for pattern, _ in value[name]]
     if isinstance(value, dict):  # a file of several tables
         kinds = [pattern for _, _, pattern, _ in value["kinds"]]
         return [*value["patterns"].values(), *value["marks"].values(), *kinds]

@@ -32,6 +32,7 @@ QUIET = {
     "TOKENIZERS_PARALLELISM": "false",
     "HF_HUB_DISABLE_TELEMETRY": "1",
 }
+NOT_SAID = "--"  # among the data: options are answered that a script may not require
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
@@ -72,4 +73,4 @@ def replace_the_rest(folder: str, data: Mapping[str, str], rows: int, *, exact: 
     shorten_trainers(exact=exact)
     replace_hub()
     replace_process_groups()
-    answer_what_is_asked()
+    answer_what_is_asked(not_said=NOT_SAID in data)

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import argparse
 import builtins
+import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
+from memlint.proof.stand_ins.sample_rows import TABLES
+from memlint.source.bounded import read_regular_text
+
+# Options for what a script cannot do without, though it may not require them.
+_OPEN = re.compile(
+    r"-(?:(?:train|training|input|data|dataset)(?:[-_](?:file|path|data|name))?"
+    r"|config(?:[-_](?:file|path))?|(?:base[-_])?model(?:[-_]name)?(?:[-_]or)?(?:[-_]path)?)$"
+)
 _WRITE = ("create_repo", "upload_file", "upload_folder", "create_commit")
 
 
@@ -67,13 +77,19 @@ def move_to_cpu() -> None:
 
     torch.accelerator.current_accelerator = accelerator
     torch.cpu.is_bf16_supported = lambda *a: True  # what a script then asks
-    torch.cuda.get_device_capability = lambda *a: (8, 0)
-    torch.cuda.get_device_name = lambda *a: "stand-in"
-    torch.cuda.empty_cache = lambda: None
     transformers.training_args.is_torch_tf32_available = lambda: True
-    for name in ("memory_allocated", "max_memory_allocated", "memory_reserved"):
-        setattr(torch.cuda, name, lambda *a: 0)
-    torch.cuda.get_device_properties = lambda *a: MagicMock(total_memory=80 * 2**30)
+    answer_for_gpu(
+        get_device_capability=(8, 0), get_device_name="stand-in",
+        get_device_properties=MagicMock(total_memory=80 * 2**30),
+    )  # fmt: skip
+
+
+def answer_for_gpu(**answers: Any) -> None:
+    """Answer what is asked of a GPU that is not here, by the name of the question; 0 to others."""
+    import torch
+
+    for name, value in {**dict.fromkeys(TABLES["asked of a gpu"], 0), **answers}.items():
+        setattr(torch.cuda, name, lambda *a, answer=value, **k: answer)
 
 
 def replace_process_groups() -> None:
@@ -94,22 +110,38 @@ def replace_process_groups() -> None:
 
     torch.distributed.init_process_group = init
     wrapper.__init__ = wrap
-    torch.cuda.set_device = lambda *a: None
 
 
-def answer_what_is_asked() -> None:
-    """Answer names of notebooks, and what a parser requires: a recipe is the project's own."""
+def answer_what_is_asked(*, not_said: bool) -> None:
+    """Answer names of notebooks and of the environment, and what a parser requires: a recipe is the
+    project's own. not_said: options for data and models that may be left out are answered, too."""
     found = sorted(Path().glob("*conf*/**/*.[jy]*"), key=lambda path: "train" not in path.name)
     recipe = str(found[0]) if found else ""
     builtins.display = lambda *values, **keywords: None
     builtins.get_ipython = MagicMock
+    real_get: Any = type(os.environ).__getitem__
+
+    def get(self: Any, name: str) -> Any:
+        try:
+            return real_get(self, name)
+        except KeyError:
+            if not sys._getframe(1).f_code.co_filename.startswith(os.getcwd()):
+                raise
+            return str(int("SIZE" in name))  # one process, the first
+
+    type(os.environ).__getitem__ = get
+    script = read_regular_text(sys.argv[0]) if os.path.isfile(sys.argv[0]) else ""
+    kinds = [kind for kind in ("jsonl", "json", "csv", "parquet") if f".{kind}" in script]
     real_add = argparse._ActionsContainer.add_argument
 
     def add(self: Any, *names: str, **kw: Any) -> Any:
         name = "".join(names[-1:])
         positional = not name.startswith("-") and "nargs" not in kw
-        file = f"sample.{'csv' if 'csv' in name else 'json'}" if "config" not in name else recipe
-        if name and (kw.get("required") or positional) and file:
+        kind = "csv" if "csv" in name else [*kinds, "json"][0]
+        file = f"sample.{kind}" if "config" not in name else recipe
+        is_open = not_said and [kw.get("default"), kw.get("type", str)] == [None, str]
+        is_open = is_open and "action" not in kw and bool(_OPEN.search(name))
+        if name and (kw.get("required") or positional or is_open) and file:
             first = next(iter(kw.get("choices") or ()), file)
             kw |= {"nargs": "?"} if positional else {"required": False}
             kw["default"] = {int: 1, float: 0.5}.get(kw.get("type"), first)

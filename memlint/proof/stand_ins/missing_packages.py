@@ -8,11 +8,14 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import inspect
+import os
 import re
 import sys
+from argparse import ArgumentParser
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, ClassVar
+from unittest import mock
 from unittest.mock import MagicMock
 
 
@@ -29,6 +32,9 @@ class Anything(ModuleType):
     __path__: ClassVar[list[str]] = []
     __version__ = "9.0.0"
     Fire: ClassVar[Any] = staticmethod(_fire)
+    train_test_split: ClassVar[Any] = staticmethod(
+        lambda *values, **_: [half for each in values for half in (each[::2], each[1::2])]
+    )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
@@ -42,15 +48,33 @@ class Anything(ModuleType):
 
 
 class _Mock(MagicMock):
+    """As a number it is 1, and of it come as many values as there are names to take them."""
+
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(name=keywords.get("name"))
+        own: Any = type(self)  # each mock has a class to itself
+        own.__iter__ = lambda self: iter([_Mock() for _ in range(_names_on_the_left())])
+        own.__lt__ = own.__gt__ = own.__le__ = own.__ge__ = lambda self, other: True
+
+    def __format__(self, form: str) -> str:
+        return format(1.0, form)
 
     def _get_child_mock(self, **keywords: Any) -> MagicMock:
         return _Mock(**keywords)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        decorates = [type(each) for each in arguments] == [FunctionType]
-        return arguments[0] if decorates else super().__call__(*arguments, **keywords)
+        first = arguments[0] if len(arguments) == 1 else None
+        # What is decorated comes back, and so does a parser that options are added to.
+        passes = isinstance(first, FunctionType | type | ArgumentParser)
+        return first if passes else super().__call__(*arguments, **keywords)
+
+
+def _names_on_the_left() -> int:
+    frame: Any = sys._getframe(1)
+    while frame.f_code.co_filename in (__file__, mock.__file__):
+        frame = frame.f_back
+    code, at = frame.f_code.co_code, frame.f_lasti
+    return code[at + 1] if dis.opname[code[at]] == "UNPACK_SEQUENCE" else 0
 
 
 class _MockClass(type):
@@ -79,6 +103,8 @@ class Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if not known and (inner or not self._is_needed()):
             return None
         near = sorted(Path(self._folder).rglob(f"{top}*"), key=lambda path: len(path.parts))
+        script = os.path.abspath(sys.argv[0])
+        near.sort(key=lambda path: -len(os.path.commonpath([path, script])))  # of several the next
         for each in () if known else near:
             if each.name == f"{top}.py" or (each.name == top and any(each.rglob("*.py"))):
                 sys.path.append(str(each.parent))

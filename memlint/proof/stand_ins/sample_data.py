@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from memlint.proof.stand_ins.sample_rows import rows
-from memlint.source.bounded import read_regular_text
+from memlint.proof.stand_ins.sample_rows import TABLES, rows
 
 _SPLITS = ("train", "test", "validation")
-# How pandas writes a file, by its suffix.
-_WRITERS: dict[str, tuple[str, dict[str, Any]]] = {
-    ".json": ("to_json", {"orient": "records"}), ".csv": ("to_csv", {"index": False}),
-    ".jsonl": ("to_json", {"orient": "records", "lines": True}), ".parquet": ("to_parquet", {}),
-    ".tsv": ("to_csv", {"index": False, "sep": "\t"}),
-    ".txt": ("to_csv", {"index": False, "header": False}),
-    ".bin": ("to_csv", {"index": False, "header": False, "encoding": "utf-16-le"}),  # ids: uint16
-}  # fmt: skip
+# How pandas writes a file, by its suffix; ids of tokens are of 16 bits.
+_WRITERS: Mapping[str, tuple[str, dict[str, Any]]] = TABLES["writers"]
 
 
 def replace_data_sets(data: dict[str, str], count: int) -> None:
     import datasets
 
-    for name, kind in data.items():
+    files = {name: os.path.normpath(f"/{name}").lstrip("/") for name in data}
+    for name, file in files.items():
         if Path(name).suffix in _WRITERS:
-            _write(Path(os.path.normpath(f"/{name}").lstrip("/")), rows(kind, count))
+            _write(Path(file), rows(data[name], count))
+    _read_by_line(files.values())
     if not hasattr(datasets, "load_dataset"):
         return  # a module of the project has the library's name
 
@@ -84,7 +79,38 @@ def _write(path: Path, values: list[dict[str, Any]]) -> None:
     import pandas  # type: ignore[import-untyped]
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    script = read_regular_text(sys.argv[0]) if Path(sys.argv[0]).is_file() else ""
-    by_line = path.suffix == ".json" and "json.loads(" in script and "json.load(" not in script
-    writer, options = _WRITERS[".jsonl" if by_line else path.suffix]
+    writer, options = _WRITERS[path.suffix]
     getattr(pandas.DataFrame(values), writer)(path, **options)
+
+
+class _Rows(list[Any]):
+    """Rows of a file, and a dictionary that holds them, whatever a script takes them for."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return self if isinstance(key, str) else super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self
+
+    def items(self) -> list[tuple[str, Any]]:
+        return [(str(index), row) for index, row in enumerate(self)]
+
+
+def _read_by_line(names: Container[str]) -> None:
+    """Let what reads JSON read a row to the line. names: of files that pandas reads so."""
+    import pandas
+
+    real_loads, real_read = json.loads, pandas.read_json
+
+    def loads(text: Any, **kw: Any) -> Any:
+        try:
+            return real_loads(text, **kw)
+        except json.JSONDecodeError as error:
+            if error.msg != "Extra data":
+                raise
+        return _Rows(real_loads(line, **kw) for line in text.splitlines())
+
+    def read(path: Any, **kw: Any) -> Any:
+        return real_read(path, **{"lines": os.path.normpath(path) in names, **kw})
+
+    json.loads, pandas.read_json = loads, read

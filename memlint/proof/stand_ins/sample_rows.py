@@ -5,14 +5,22 @@ Texts differ in length, so that padding, truncation and packing have something t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import os
+from collections.abc import Callable, Mapping
 from typing import Any
 
-_TEXT = """\
-the model reads a row of text and learns which word comes next while memory fills with activations
-gradients and states of the optimizer until the step is over and all is free
-"""
-_WORDS = _TEXT.split()
+from memlint.source.bounded import read_regular
+
+# What scripts load, by name: shapes of rows, columns, configurations of checkpoints by a part of
+# their name (the first that fits), sizes of models; what a user can do about a stop; and what
+# trainers' arguments become, None for what the library has where nobody says it. "always": what
+# needs a network, a second process or a GPU, or says nothing of training. "small": so that any
+# script of the open repositories takes its steps.
+TABLES: Mapping[str, Any] = json.loads(
+    read_regular(os.path.join(os.path.dirname(__file__), "tables.json"))
+)
+_WORDS = "".join(TABLES["text"]).split()
 COUNT = 16
 SHORT = 12  # words of a prompt
 
@@ -51,16 +59,6 @@ _VALUES: dict[str, Callable[[int], Any]] = {
     "good_chat": lambda n: _asks(n) + _says(text(n + 1)),
     "worse_chat": lambda n: _asks(n) + _says(text(n + 2, 9)),
 }  # fmt: skip
-_SHAPES = {
-    "text": "text:", "messages": "messages:messages", "prompt": "prompt:short",
-    "prompt-conversation": "prompt:question", "classes": "text:text,label:int",
-    "prompt-completion": "prompt:short,completion:completion",
-    "preference": "prompt:short,chosen:completion,rejected:worse",
-    "preference-implicit": "chosen:good_dialogue,rejected:worse_dialogue",
-    "preference-conversation": "prompt:question,chosen:good_answer,rejected:worse_answer",
-    "preference-implicit-conversation": "chosen:good_chat,rejected:worse_chat",
-    "kto": "prompt:short,completion:completion,label:bool",
-}  # fmt: skip
 
 
 def rows(kind: str, count: int = COUNT) -> list[dict[str, Any]]:
@@ -69,7 +67,7 @@ def rows(kind: str, count: int = COUNT) -> list[dict[str, Any]]:
     A column is text unless it says more: ``:int``, ``:float``, ``:bool``, ``:number``
     (a text that ends in one), ``:list`` (of text), ``:ids``, ``:messages`` or ``:conversations``.
     """
-    shape = ",".join(_SHAPES.get(part.strip(), part.strip()) for part in kind.split(","))
+    shape = ",".join(TABLES["shapes"].get(part.strip(), part.strip()) for part in kind.split(","))
     columns = [column.partition(":") for column in shape.split(",")]
     unknown = [of for _, _, of in columns if of not in _VALUES]
     if unknown:

@@ -7,21 +7,8 @@ import sys
 import tempfile
 from typing import Any
 
-# Needs a network, a second process or a GPU, or says nothing of training.
-_ALWAYS: dict[str, Any] = {
-    "use_cpu": True, "report_to": "none", "push_to_hub": False, "hub_model_id": None,
-    "save_strategy": "no", "load_best_model_at_end": False, "logging_steps": 1,
-    "logging_strategy": "steps", "logging_first_step": True, "logging_nan_inf_filter": False,
-    "deepspeed": None, "fsdp": None, "use_vllm": False, "seed": 42, "activation_offloading": False,
-}  # fmt: skip
-# Small and in fp32, so that any script of the open repositories takes its steps.
-_SMALL: dict[str, Any] = {
-    "max_steps": 3, "bf16": False, "fp16": False, "tf32": None, "dataloader_num_workers": 0,
-    "dataloader_prefetch_factor": None, "dataloader_persistent_workers": False,
-    "torch_compile": False, "neftune_noise_alpha": None, "dataset_num_proc": None,
-    "bf16_full_eval": False, "fp16_full_eval": False, "use_liger_kernel": False,
-    "warmup_ratio": None,
-}  # fmt: skip
+from memlint.proof.stand_ins.sample_rows import TABLES
+
 _MOST_STEPS = 4
 
 
@@ -34,7 +21,7 @@ def shorten_trainers(*, exact: bool) -> None:
     output = tempfile.mkdtemp(prefix="memlint-verify-")
 
     def post_init(self: Any) -> None:
-        _give(self, {"output_dir": output, **_ALWAYS})
+        _give(self, {"output_dir": output, **TABLES["always"]})
         if exact:
             self.max_steps = self.max_steps if 0 < self.max_steps < _MOST_STEPS else _MOST_STEPS
         else:
@@ -69,7 +56,7 @@ def _give(arguments: Any, values: dict[str, Any]) -> None:
 
 
 def _make_small(arguments: Any) -> None:
-    _give(arguments, _SMALL)
+    _give(arguments, TABLES["small"])
     if re.search(r"8bit|4bit|paged|lion|fused|galore|apollo", str(arguments.optim)):
         arguments.optim = "adamw_torch"
     for name, most in (

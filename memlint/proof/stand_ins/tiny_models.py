@@ -10,35 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
-from memlint.proof.stand_ins.tiny_tokens import VOCABULARY
-
-# Keywords that loaders of transformers ignore, or hand on to what is replaced here.
-_IGNORED = (
-    "finetuning_task", "gradient_checkpointing", "resume_download", "return_unused_kwargs",
-    "use_auth_token",
-)  # fmt: skip
-# The configuration class of a checkpoint, by a part of its name; the first that fits.
-_FAMILIES = (
-    (r"t5|flan|ul2|mt0", "T5Config"), (r"bart(?!h)", "BartConfig"),
-    (r"gpt-?2|dialogpt", "GPT2Config"), (r"roberta", "RobertaConfig"),
-    (r"distil-?bert", "DistilBertConfig"), (r"bert", "BertConfig"), (r"bloom", "BloomConfig"),
-    (r"falcon", "FalconConfig"), (r"gpt-?neox|pythia|stablecode|stablelm", "GPTNeoXConfig"),
-    (r"phi-?3", "Phi3Config"), (r"phi", "PhiConfig"), (r"gemma-?2", "Gemma2Config"),
-    (r"gemma-?3", "Gemma3TextConfig"), (r"gemma", "GemmaConfig"),
-    (r"mistral|zephyr", "MistralConfig"), (r"qwen-?3", "Qwen3Config"), (r"qwen", "Qwen2Config"),
-    (r"\bopt\b|opt-", "OPTConfig"), (r"starcoder|santacoder", "GPTBigCodeConfig"),
-)  # fmt: skip
-_SMALL = {
-    "vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "d_model": 32, "d_kv": 8,
-    "d_ff": 64, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 4, "n_embd": 32,
-    "n_layer": 2, "n_head": 4, "max_position_embeddings": 2048, "n_positions": 2048,
-    "max_window_layers": 2, "sliding_window": 64, "encoder_layers": 2, "decoder_layers": 2,
-    "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 64,
-    "decoder_ffn_dim": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
-    "decoder_start_token_id": 0, "num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2,
-    "moe_intermediate_size": 32, "embedding_size": 32, "type_vocab_size": 2,
-}  # fmt: skip
+from memlint.proof.stand_ins.sample_rows import TABLES
 
 
 def with_architecture(config: Any) -> Any:
@@ -61,7 +33,7 @@ def _shrunk(config_class: Any) -> Any:
     config = config_class()
     takes = {
         name: value
-        for name, value in _SMALL.items()
+        for name, value in TABLES["model"].items()
         if hasattr(config, name) and not isinstance(getattr(config_class, name, None), property)
     }
     if hasattr(config, "layer_types"):
@@ -76,7 +48,7 @@ def _config_class(name: str, loader: str) -> Any:
     import transformers
 
     is_seq2seq = "Seq2Seq" in loader or "ConditionalGeneration" in loader
-    of_name = (found for pattern, found in _FAMILIES if re.search(pattern, name.lower()))
+    of_name = (found for pattern, found in TABLES["families"] if re.search(pattern, name.lower()))
     return getattr(transformers, next(of_name, "T5Config" if is_seq2seq else "LlamaConfig"))
 
 
@@ -87,9 +59,8 @@ def _loaders_take() -> frozenset[str]:
 
     load = transformers.PreTrainedModel.from_pretrained
     text = inspect.getsource(load) + inspect.getsource(auto_factory)
-    return frozenset(
-        {*re.findall(r'"(\w+)"', text), *inspect.signature(load).parameters, *_IGNORED}
-    )
+    named = (*re.findall(r'"(\w+)"', text), *TABLES["ignored by loaders"])
+    return frozenset((*named, *inspect.signature(load).parameters))
 
 
 def replace_loaders(

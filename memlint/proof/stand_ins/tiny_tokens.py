@@ -7,15 +7,10 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from memlint.proof.stand_ins.sample_rows import text
+from memlint.proof.stand_ins.sample_rows import TABLES, text
 
-VOCABULARY = 384
+VOCABULARY: int = TABLES["model"]["vocab_size"]
 _SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
-_TEMPLATE = (
-    "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}"
-    "{% if message['role'] == 'assistant' %}{{ eos_token }}{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
-)
 
 
 def replace_tokenizers(
@@ -45,7 +40,7 @@ def replace_tokenizers(
             fast.add_special_tokens(
                 {"sep_token": "</s>", "cls_token": "<s>", "mask_token": "<mask>"}
             )
-        fast.chat_template = _TEMPLATE if has_chat_template else None
+        fast.chat_template = "".join(TABLES["template"]) if has_chat_template else None
         for side in ("padding_side", "truncation_side", "model_max_length"):
             if side in kw:
                 setattr(fast, side, kw[side])

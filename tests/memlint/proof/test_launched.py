@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memlint.proof.comparing import Job, verify
+from memlint.proof.comparing import Job, Run, Verified, _run, verify
 from memlint.proof.launching import LaunchError, jobs_of
 
 LOOP = """\
@@ -54,7 +54,7 @@ def run(words: list[str], job: Job, **texts: str) -> tuple[Job, Job]:
         text = unchanged(path, data, beside)[0]
         return text, texts.get(Path(path).stem, text)
 
-    _, before, after = jobs_of(words, job, fix, False, None)
+    _, before, after = jobs_of(words, job, fix)
     return before, after
 
 
@@ -184,17 +184,18 @@ def test_two_processes_read_the_recipe_that_is_fixed(job: Job) -> None:
      ("import time; time.sleep(600)", 20.0, "still running after 20 s")],
 )  # fmt: skip
 def test_a_process_that_fails_takes_the_others_along(
-    line: str, seconds: float, said: str, job: Job
+    line: str, seconds: float, said: str, job: Job, tmp_path: Path
 ) -> None:
     Path("learn.py").write_text(
         LOOP.replace("    loss = ", f"    if rank and step: {line}\n    loss = ")
         + f"open({str(Path.cwd() / 'left')!r} + str(rank), 'w')\n"
     )
     words = ["torchrun", "--nproc_per_node", "2", "learn.py", "rates.yaml"]
-    verified = verify(*(each._replace(seconds=seconds) for each in run(words, job)))
-    assert verified.before.error
-    assert said in verified.before.error
-    assert verified.verdict == "no answer"
+    before, _ = run(words, job)
+    one = _run(before._replace(seconds=seconds), str(tmp_path / "run"))
+    assert one.error
+    assert said in one.error
+    assert Verified(one, Run(), one, 0.0, 0.0).verdict == "no answer"
     time.sleep(0.5)
     assert not [pid for pid in filter(str.isdigit, os.listdir("/proc")) if _is_ours(pid)]
 

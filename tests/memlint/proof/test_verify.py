@@ -26,11 +26,12 @@ from memlint.proof.comparing import (
     _distance,
     _learned,
     _run,
-    sample_columns,
     verify,
 )
 from memlint.proof.overlay import Overlay
+from memlint.proof.stand_ins import NOT_SAID
 from memlint.proof.watching import _PART, _square
+from memlint.run.sampled_columns import sample_columns
 
 LOOP = """\
 import torch
@@ -157,7 +158,7 @@ def test_why_both_stop_is_told() -> None:
     fixed = Run("ValueError: no rows (line 2)")
     said = "\n".join(_lines((), Verified(no, Run(), fixed, 0.0, 0.0)))
     assert "not verified: the script itself: TypeError: no `a` (line 1)" in said
-    assert "the fixed script stops: ValueError: no rows (line 2)" in said
+    assert "the fixed script stops, too: ValueError: no rows (line 2)" in said
     said = "\n".join(_lines((), Verified(no, Run(), Run(), 0.0, 0.0)))
     assert "the fixed script ends, too, before it has a loss" in said
 
@@ -192,9 +193,11 @@ def test_squares_are_added_up_in_parts() -> None:
     ],
 )
 def test_a_script_that_does_not_train_is_no_answer(text: str, words: str, tmp_path: Path) -> None:
-    verified = run(tmp_path, text, text + "\n", seconds=8.0)
-    assert verified.verdict == "no answer"
-    assert words in verified.before.error
+    (tmp_path / "train.py").write_text(text)
+    job = Job(str(tmp_path / "train.py"), str(tmp_path), str(tmp_path), text, seconds=8.0)
+    one = _run(job, str(tmp_path / "run"))
+    assert Verified(one, Run(), one, 0.0, 0.0).verdict == "no answer"
+    assert words in one.error
 
 
 def test_a_script_that_does_not_repeat_itself_is_no_answer(tmp_path: Path) -> None:
@@ -542,10 +545,18 @@ def _wait_for_child(parent: int) -> int:
         ("row['prompt'], row['chosen']; DPOTrainer", "preference"),
         ("AutoModelForSequenceClassification.from_pretrained(n)", "classes"),
         ("SFTTrainer(model)", "text"),
+        ('def f(r):\n    r["scores"] + r["last_label"]', "scores:float,last_label:int"),
     ],
 )  # fmt: skip
 def test_rows_are_guessed(text: str, rows: str) -> None:
     assert sample_columns(text) == rows
+
+
+def test_rows_are_guessed_from_modules_where_the_script_reads_none() -> None:
+    reads = 'def f(row): return row["poem"]'
+    assert sample_columns("SFTTrainer(model)", reads) == "poem:text"
+    assert sample_columns("DPOTrainer(model)", reads) == "preference"
+    assert sample_columns(reads.replace("poem", "saying"), reads) == "saying:text"
 
 
 def test_a_module_of_a_package_runs_as_one(tmp_path: Path) -> None:
@@ -578,6 +589,41 @@ def test_what_cannot_be_verified_is_said(
         Path(name).write_text(text)
     assert main(["verify", name]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_modules_that_a_script_imports_are_fixed_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``memlint fix`` fixes them; what is not imported stays, and rows are guessed from them."""
+    settings = "from trl import SFTConfig\nARGS = SFTConfig('out', evaluation_strategy='no')\n"
+    texts = {
+        "train.py": "from trl import SFTTrainer\nfrom parts.settings import ARGS\n"
+        "from parts.rows import DATA\nSFTTrainer('x/y', ARGS, train_dataset=DATA).train()\n",
+        "parts/__init__.py": "",
+        "parts/settings.py": settings,
+        "parts/rows.py": "DATA = D.map(lambda row: {'text': row['poem']})\n",
+        "other.py": settings,
+    }
+    (tmp_path / "parts").mkdir()
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    jobs: list[Job] = []
+
+    def compared(*pair: Job) -> Verified:
+        jobs.extend(pair)
+        return Verified(Run(), Run(), Run(), 0.0, 0.0)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("memlint.cli.verifying.verify", compared)
+    main(["verify", "--tiny", "train.py"])
+    before, after = jobs
+    fixed = settings.replace("evaluation_strategy", "eval_strategy")
+    assert (before.text, after.text) == (texts["train.py"], texts["train.py"])
+    assert (dict(before.files), before.tiny) == ({}, {"*": "poem:text"})
+    assert (dict(after.files), after.tiny) == (
+        {str(tmp_path / "parts" / "settings.py"): fixed}, before.tiny,
+    )  # fmt: skip
+    assert {name: (tmp_path / name).read_text() for name in texts} == texts
 
 
 def test_columns_of_no_kind_are_refused_before_anything_runs(
@@ -641,6 +687,25 @@ ASKS = {
     "ok = p.parse_args([]).config == 'configs/b/train.yaml'",
     "a package that torch imports": "from torch.utils.tensorboard import SummaryWriter\n"
     "SummaryWriter().add_scalar('loss', 1.0)\nok = True",
+    "a parser, a class and numbers of a package": "import gone\n"
+    "p = argparse.ArgumentParser()\nok = gone.add(p) is p and gone.register(int) is int\n"
+    "low, high = gone.f(1)\nok &= 2.0 > gone.f(1) and f'{gone.f(1):.2f}' == '1.00'\n"
+    "ok &= list(gone.rows()) == []",
+    "a split of a package": "from sklearn.model_selection import train_test_split\n"
+    "a, b, c, d = train_test_split([1, 2, 3], 'abc', test_size=0.1, random_state=1)\n"
+    "ok = (sorted(a + b), len(a), sorted(c + d)) == ([1, 2, 3], 2, ['a', 'b', 'c'])",
+    "the environment": "import os\nok = os.environ['SOME_KEY'] == '0'\n"
+    "ok &= os.environ['SOME_SIZE'] == '1'\n"
+    "ok &= 'SOME_KEY' not in os.environ and os.environ.get('SOME_KEY') is None",
+    "a GPU that is not here": "torch.cuda.synchronize(), torch.cuda.reset_peak_memory_stats()\n"
+    "ok = torch.cuda.max_memory_allocated() == 0 and not torch.cuda.is_available()",
+    "a row to the line": "import pandas\nname = 'nowhere/in/rows.json'\n"
+    "text = Path(name).read_text()\nok = len(json.loads(text)) == 16\n"
+    "ok &= len(pandas.read_json(name)) == len(pandas.read_json(Path(name))) == 16\n"
+    "ok &= [json.loads(line) for line in text.splitlines()] == json.loads(text)['rows']\n"
+    "Path('own.json').write_text('[1, 2]'), Path('bad.json').write_text('{')\n"
+    "ok &= json.load(open('own.json')) == [1, 2] == pandas.read_json('own.json')[0].tolist()\n"
+    "try: json.load(open('bad.json'))\nexcept json.JSONDecodeError: pass\nelse: ok = False",
     "a class of a package": "from gone import Colour, Tensor\n"
     "ok = Colour.RED is not None and Tensor['rows', 'words'] is Tensor",
     "a decorator of a package": "from gone import op\n"
@@ -755,42 +820,53 @@ def test_columns_are_learned_from_what_stops_the_script(tmp_path: Path) -> None:
         ("AttributeError: 'DataFrame' object has no attribute 'poem'", "text,poem:text"),
         ("KeyError: 'text' (line 3)", None),  # it is there: something else has no such key
         ("ValueError: no 'poem' (line 3)", None),
+        ("KeyError: 'reward_scores' (line 3)", "text,reward_scores:float"),
         ("TypeError: f() got an unexpected keyword argument 'poem'", None),
     ],
 )  # fmt: skip
 def test_what_a_run_lacked(error: str, columns: str | None) -> None:
-    learned = _learned(error, {"*": "text"})
+    learned = _learned(Run(error), {"*": "text"})
     assert (learned and learned["*"]) == columns
-    assert _learned(error, None) is None
+    assert _learned(Run(error), None) is None
 
 
 def test_a_file_that_a_script_looks_for_is_made() -> None:
     error = "FileNotFoundError: no data in data/rows.jsonl: see README.md (line 3)"
-    learned = _learned(error, {"*": "text"})
+    learned = _learned(Run(error), {"*": "text"})
     assert learned == {"*": "text", "data/rows.jsonl": "text"}
-    assert _learned(error, learned) is None
+    assert _learned(Run(error), learned) is None
     for name in ("/mnt/rows.jsonl", "../rows.csv", "my data/rows.json"):
-        learned = _learned(f"FileNotFoundError: [Errno 2] no: '{name}' (line 3)", {"*": "text"})
+        run = Run(f"FileNotFoundError: [Errno 2] no: '{name}' (line 3)")
+        learned = _learned(run, {"*": "text"})
         assert learned == {"*": "text", name: "text"}
-    assert _learned("FileNotFoundError: 'weights.pt'", {"*": "text"}) is None
+    assert _learned(Run("FileNotFoundError: 'weights.pt'"), {"*": "text"}) is None
+    sought = Run("ValueError: no rows", lacked=("in/a.csv", "in/b.csv"))
+    assert _learned(sought, {"*": "x"}) == {"*": "x", "in/a.csv": "x", "in/b.csv": "x"}
+    assert _learned(sought._replace(error="", losses=(1.0,)), {"*": "x"}) is None
 
 
-def test_files_that_lie_elsewhere_are_made_inside(tmp_path: Path) -> None:
-    """What they are named by is read as a name below the project, in both versions."""
+def test_what_may_be_left_out_is_answered_where_the_script_stops_without_it() -> None:
+    for error in ("ValueError: Need either a data set or a file", "SystemExit: 1",
+                  "TypeError: expected str, not NoneType"):  # fmt: skip
+        learned = _learned(Run(error), {"*": "text"})
+        assert learned == {"*": "text", NOT_SAID: "text"}
+        assert _learned(Run(error), learned) is None
+    both = Run("SystemExit: no 'poem'", lacked=("a.csv",))
+    assert _learned(both, {"*": "x"}) == dict.fromkeys(("*", "a.csv", NOT_SAID), "x")
+
+
+def test_files_that_a_script_looks_for_are_made_inside(tmp_path: Path) -> None:
+    """What lies elsewhere is read as a name below the project, in both versions; one that is only
+    asked for is made, too."""
     text = (
-        "import json\nHOME = '/no-such-folder'\nrows = json.load(open(f'{HOME}/in/rows.json'))\n"
+        "import json\nfrom pathlib import Path\n"
+        "if not Path('in/rows.csv').exists():\n    raise SystemExit('no rows')\n"
+        "HOME = '/no-such-folder'\nrows = json.load(open(f'{HOME}/in/rows.json'))\n"
         f"assert len(rows) + len(open('../up/rows.jsonl').readlines()) == 32\n{LOOP}"
     )
     verified = run(tmp_path, text, f"{text}\n", tiny={"*": "text"})
     assert (verified.before.error, verified.verdict) == ("", "same")
     assert [each.name for each in (tmp_path / "project").iterdir()] == ["train.py"]
-
-
-def test_a_file_that_a_script_only_prints_is_made(tmp_path: Path) -> None:
-    stops = "from pathlib import Path\nif not Path('in/rows.csv').exists():\n    print('no rows:"
-    stops += " in/rows.csv not found')\n    raise SystemExit(1)\n"
-    verified = run(tmp_path, f"{stops}{LOOP}", f"{stops}{LOOP}\n", tiny={"*": "text"})
-    assert verified.verdict == "same"
 
 
 def test_losses_of_nothing_are_no_answer() -> None:
