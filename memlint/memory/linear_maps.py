@@ -48,6 +48,7 @@ class Work(Record):
     joined_projections: whether queries, keys and values are one matmul, with one adapter.
     tiled: whether an MLP goes over its tokens in tiles.
     relative: how a trained bias of positions lies (T5): in one ``piece``, or ``scattered``.
+    recasts: whether weights of 16 bits are cast to the other dtype of as many.
     """
 
     batch: int
@@ -71,6 +72,7 @@ class Work(Record):
     joined_projections: bool = False
     tiled: bool = False
     relative: str = ""
+    recasts: bool = False
 
     @property
     def tokens(self) -> int:
@@ -110,7 +112,7 @@ def _base(tape: Tape, x: Value, layer: Linear, weight: Weight, work: Work, out: 
     matrix = layer.inputs * layer.outputs
     width = work.compute if work.autocast else x.width
     source = cast(tape, x, width, f"{layer.name} input")
-    recast = weight.stored > width
+    recast = weight.stored > width or (work.recasts and weight.stored == width)
     output = tape.op(
         layer.name,
         (source,),

@@ -532,6 +532,34 @@ def test_magnitudes_after_dropout_keep_a_copy_of_each_weight() -> None:
     assert counted[1].saved - counted[0].saved == pytest.approx(size, rel=0.15)
 
 
+def test_fp16_over_bf16_sums_in_float32_and_keeps_weights_again() -> None:
+    """Measured, LoRA on all maps of four layers of 128 numbers and 256 tokens, for real: 11.3 MiB
+    at the peak under autocast in bf16, 12.9 in fp16; 6.1 and 6.7 with checkpointing."""
+    maps = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+    config = {
+        "model_type": "llama", "vocab_size": 128, "hidden_size": 128, "intermediate_size": 448,
+        "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8,
+        "tie_word_embeddings": False,
+    }  # fmt: skip
+    run = {
+        "model": {"config": config}, "trainer": "loop", "method": "lora", "autocast": True,
+        "lora": {"r": 8, "target_modules": maps, "dtype": "float32"}, "packed": True,
+        "weights_dtype": "bfloat16", "optimizer": "adamw_torch_fused", "loss": "full_logits",
+        "micro_batch": 1, "seq_len": 256,
+    }  # fmt: skip
+    for again, measured in (("none", 12.9 / 11.3), ("full", 6.7 / 6.1)):
+        other, same = (
+            estimate({**run, "checkpointing": again, "compute_dtype": dtype}).peak
+            for dtype in ("float16", "bfloat16")
+        )
+        spaces = [
+            sum(one.bytes for one in peak.tensors if one.kind in ("workspace", "batch"))
+            for peak in (other, same)
+        ]
+        counted = (other.total - spaces[0]) / (same.total - spaces[1])
+        assert counted == pytest.approx(measured, rel=0.05)
+
+
 def test_segments_that_grow_reserve_little_more_than_is_allocated() -> None:
     setting = 'import os\nos.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:{}"'
     grown, fixed = (
