@@ -13,6 +13,8 @@ from itertools import islice
 from memlint.source.bounded import read_regular
 
 MAX_SCRIPTS = 3
+# Of those that each reach what no other does.
+_MAX_OTHERS = 6
 _MAX_FILES = 400
 _MAX_BYTES = 300_000
 _MAX_HOPS = 4
@@ -106,8 +108,11 @@ class Importers:
         left = sorted(named, key=lambda one: one not in self._training)
         reached: set[str] = set()
         found: list[str] = []
-        while left and len(found) < MAX_SCRIPTS:
-            best = next((one for one in left if leading[one] - reached), left[0])
+        while left and len(found) < _MAX_OTHERS:
+            new = [one for one in left if leading[one] - reached]
+            if not new and len(found) >= MAX_SCRIPTS:
+                break
+            best = (new or left)[0]
             left.remove(best)
             found.append(best)
             reached |= leading[best]

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from itertools import islice
 
-from memlint.engine.importers import MAX_SCRIPTS, Importers, files_below, text_of
+from memlint.engine.importers import Importers, files_below, text_of
 from memlint.engine.nodes import imports_in, walk
 from memlint.source.bounded import read_regular, read_regular_text
 from memlint.source.diagnostics import ReadError
@@ -313,7 +313,7 @@ class Project:
         """The scripts that lead to the file, nearest first; none for what is only a script."""
         if not (self.is_library or self._is_both):
             return ()
-        above = self._importers.scripts_above(self._path)[:MAX_SCRIPTS]
+        above = self._importers.scripts_above(self._path)
         self.relied_on.update(above, map(os.path.dirname, above), self._importers.roots)
         return tuple(above)
 

@@ -1187,3 +1187,29 @@ def test_a_collator_of_another_file_and_what_makes_a_loader_with_it(
     main = TAUGHT.format(training=training, evaluation=evaluation)
     found = reported(tmp_path, {"feed.py": FEED, "learn.py": main}, load(["MEM102"]))
     assert codes(found["feed.py"]) == expected
+
+
+def test_more_scripts_that_each_reach_what_no_other_does(tmp_path: Path) -> None:
+    names = [f"fit_{number}" for number in range(5)]
+    files = {
+        "parts.py": "import torch\n"
+        + "".join(
+            f"def {name}(net, optimizer, rows):\n"
+            "    for ids in rows:\n"
+            "        net(ids, labels=ids).loss.backward()\n"
+            "        optimizer.step()\n"
+            "        torch.cuda.empty_cache()\n"
+            for name in names
+        )
+    }
+    for name in names:
+        files[f"go_{name}.py"] = f"""
+            import torch
+            from parts import {name}
+            from transformers import AutoModelForCausalLM
+            net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
+            {name}(net, torch.optim.SGD(net.parameters(), lr=1e-5), loader)
+        """
+    found = reported(tmp_path, files, load(["MEM302", "MEM201"]))
+    assert codes(found["parts.py"]) == {"MEM201"}
+    assert len(found["parts.py"]) == len(names)
