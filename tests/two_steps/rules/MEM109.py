@@ -1,5 +1,7 @@
 # data: preference
 # fix: unsafe
+import os
+
 import torch
 from datasets import load_dataset
 from transformers import AutoModelForCausalLM
@@ -8,7 +10,12 @@ from trl import DPOConfig, DPOTrainer
 dataset = load_dataset("trl-lib/ultrafeedback_binarized", split="train")
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2-0.5B-Instruct", dtype=torch.float32)
 args = DPOConfig(
-    "out", per_device_train_batch_size=2, max_length=128, max_steps=3, logging_steps=1, bf16=False
+    "out",
+    per_device_train_batch_size=2,
+    max_length=512,
+    max_steps=int(os.environ.get("STEPS", "3")),
+    logging_steps=1,
+    bf16=False,
 )
 trainer = DPOTrainer(model, args=args, train_dataset=dataset)
 trainer.train()

@@ -1,5 +1,7 @@
 # data: messages
 # fix: unsafe
+import os
+
 from datasets import load_dataset
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -15,15 +17,15 @@ trainer = SFTTrainer(
     model,
     args=SFTConfig(
         output_dir="qwen3-lora",
-        max_length=128,
-        per_device_train_batch_size=2,
+        max_length=1024,
+        per_device_train_batch_size=8,
         per_device_eval_batch_size=4,
         gradient_accumulation_steps=2,
         eval_strategy="steps",
         eval_steps=2,
         learning_rate=1e-2,
         bf16=False,
-        max_steps=4,
+        max_steps=int(os.environ.get("STEPS", "4")),
         logging_steps=1,
     ),
     train_dataset=data["train"],

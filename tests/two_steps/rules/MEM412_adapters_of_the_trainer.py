@@ -1,5 +1,7 @@
 # data: preference
 # fix: unsafe
+import os
+
 from datasets import load_dataset
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -9,11 +11,11 @@ model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-3.1-8B-Instruct")
 tokenizer = AutoTokenizer.from_pretrained("meta-llama/Llama-3.1-8B-Instruct")
 args = DPOConfig(
     "llama-dpo",
-    per_device_train_batch_size=2,
+    per_device_train_batch_size=4,
     gradient_accumulation_steps=2,
     learning_rate=1e-2,
     bf16=False,
-    max_steps=3,
+    max_steps=int(os.environ.get("STEPS", "3")),
     logging_steps=1,
 )
 trainer = DPOTrainer(
