@@ -1,6 +1,6 @@
 # data: preference
 # fix: unsafe
-import os
+import sys
 
 import torch
 from datasets import load_dataset
@@ -13,7 +13,7 @@ args = DPOConfig(
     "out",
     per_device_train_batch_size=2,
     max_length=512,
-    max_steps=int(os.environ.get("STEPS", "3")),
+    max_steps=2 + len(sys.argv),
     logging_steps=1,
     bf16=False,
 )

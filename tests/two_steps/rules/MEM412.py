@@ -1,6 +1,6 @@
 # data: messages
 # fix: unsafe
-import os
+import sys
 
 from datasets import load_dataset
 from peft import LoraConfig, get_peft_model
@@ -25,7 +25,7 @@ trainer = SFTTrainer(
         eval_steps=2,
         learning_rate=1e-2,
         bf16=False,
-        max_steps=int(os.environ.get("STEPS", "4")),
+        max_steps=3 + len(sys.argv),
         logging_steps=1,
     ),
     train_dataset=data["train"],

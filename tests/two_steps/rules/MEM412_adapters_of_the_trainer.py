@@ -1,6 +1,6 @@
 # data: preference
 # fix: unsafe
-import os
+import sys
 
 from datasets import load_dataset
 from peft import LoraConfig
@@ -15,7 +15,7 @@ args = DPOConfig(
     gradient_accumulation_steps=2,
     learning_rate=1e-2,
     bf16=False,
-    max_steps=int(os.environ.get("STEPS", "3")),
+    max_steps=2 + len(sys.argv),
     logging_steps=1,
 )
 trainer = DPOTrainer(
