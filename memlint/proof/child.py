@@ -167,7 +167,7 @@ def _said(error: BaseException, folder: str) -> str:
     where = ""
     if inside:
         name = os.path.relpath(inside[-1].filename, folder)
-        beside = "" if inside[-1].filename == sys.argv[0] else f"{name}, "
+        beside = "" if [inside[-1].filename] == sys.argv[:1] else f"{name}, "
         where = f" ({beside}line {inside[-1].lineno})"
     text = " ".join(f"{type(error).__name__}: {error}".split())
     text = f"{text.replace(os.path.join(folder, ''), '')[:400]}{where}"

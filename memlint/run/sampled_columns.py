@@ -11,11 +11,12 @@ from typing import Any
 from memlint.source.bounded import read_regular
 from memlint.source.parsing import parse_python
 
+_CHATS = re.compile(r"apply_chat_template\(\s{0,40}\w{1,40}\[[\"'](\w{1,40})[\"']\]")
 _DATA: Mapping[str, Any] = json.loads(
     read_regular(os.path.join(os.path.dirname(__file__), "data", "columns.json"))
 )
 # Columns of public data sets, and what they hold.
-COLUMNS: Mapping[str, str] = dict.fromkeys(_DATA["texts"], "text") | _DATA["columns"]
+COLUMNS: dict[str, str] = dict.fromkeys(_DATA["texts"], "text") | _DATA["columns"]
 _TOKENIZED = frozenset({"input_ids", "attention_mask", "token_type_ids", "labels", "pixel_values"})
 _SETTINGS = frozenset({"args", "cfg", "config", "kwargs", "logs", "metrics", "options", "params"})
 
@@ -42,10 +43,15 @@ def _columns(text: str) -> str:
         return "classes"
     if named and "chosen" not in quoted:
         return ",".join(f"{name}:{kind_of(name, kinds)}" for name in named)
+    return _by_trainer(text)
+
+
+def _by_trainer(text: str) -> str:
+    chats = _CHATS.findall(text)
     rows: str
     for word, rows in _DATA["by trainer"].items():
         if f"{word}Trainer" in text or f"For{word}" in text:
-            return rows
+            return "preference-implicit-conversation" if "chosen" in chats else rows
     return "text"
 
 
@@ -56,7 +62,7 @@ def kind_of(name: str, kinds: Mapping[str, str] = COLUMNS) -> str:
 
 def _kinds(text: str, read: list[tuple[str, str]]) -> dict[str, str]:
     """Return what columns hold, lists by the keys that are read of their items."""
-    kinds = {**COLUMNS}
+    kinds = COLUMNS | dict.fromkeys(_CHATS.findall(text), "messages")
     for item, column in re.findall(r"\bfor (\w+) in \w+\[[\"'](\w+)[\"']\]", text):
         keys = {name for holder, name in read if holder == item}
         chat = "messages" if "role" in keys else "conversations" if "from" in keys else "comments"

@@ -190,6 +190,7 @@ def test_squares_are_added_up_in_parts() -> None:
         ("import os; os._exit(3)", "without a word"),
         ("import time; time.sleep(600)", "still running after 8 s"),
         ("import sys; sys.exit('usage')", "SystemExit: usage"),
+        ("import sys; sys.argv.clear(); 1 / 0", "division by zero (train.py, line 1)"),
     ],
 )
 def test_a_script_that_does_not_train_is_no_answer(text: str, words: str, tmp_path: Path) -> None:
@@ -545,6 +546,9 @@ def _wait_for_child(parent: int) -> int:
         ("row['prompt'], row['chosen']; DPOTrainer", "preference"),
         ("AutoModelForSequenceClassification.from_pretrained(n)", "classes"),
         ("SFTTrainer(model)", "text"),
+        ('def f(r):\n    t.apply_chat_template(r["turns"]); r["by"]', "turns:messages,by:text"),
+        ('t.apply_chat_template(\n r["chosen"])\nRewardTrainer',
+         "preference-implicit-conversation"),
         ('def f(r):\n    r["scores"] + r["last_label"]', "scores:float,last_label:int"),
     ],
 )  # fmt: skip
