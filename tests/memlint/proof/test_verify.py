@@ -153,6 +153,16 @@ def test_a_script_that_stops_and_its_fixed_version(tmp_path: Path) -> None:
     assert "repaired" not in "\n".join(_lines((), hollow))
 
 
+def test_a_script_that_stops_once_by_chance_is_run_again(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    chance = (
+        f"import os\nif not os.path.exists({str(seen)!r}):\n    open({str(seen)!r}, 'w')\n    raise"
+    )
+    text = f"{chance} OSError('no answer')\n{LOOP}"
+    verified = run(tmp_path, text, f"{text}\n")
+    assert (verified.before.error, verified.verdict) == ("", "same")
+
+
 def test_why_both_stop_is_told() -> None:
     no = Run("TypeError: no `a` (line 1)")
     fixed = Run("ValueError: no rows (line 2)")
