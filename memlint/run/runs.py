@@ -416,18 +416,20 @@ def _launches_in(path: str) -> Iterator[Launch]:
     if not path.endswith(".md"):
         yield from (Launch(source, each) for each in commands_in(source))
         return
-    fence, is_shell, block = "", False, [""]
+    fence, is_shell, is_hidden, block = "", False, False, [""]
     for number, line in enumerate(source.text.splitlines()):
         mark = line.strip()
-        if fence and mark == fence:
+        if is_hidden or (not fence and mark.startswith("<!--")):
+            is_hidden = "-->" not in mark
+        elif fence and mark.startswith(fence) and not mark.strip(fence[0]):
             alone = Source(path, "\n".join(block))
             commands = read_commands(alone.text, "shell") if is_shell else ()
             yield from (Launch(alone, each) for each in commands)
             fence = ""
         elif fence:
-            block.append(line)
-        elif mark.startswith("```"):
-            language = mark.lstrip("`")
+            block.append(mark[2:] if mark.startswith("$ ") else line)
+        elif mark.startswith(("```", "~~~")):
+            language = mark.lstrip(mark[0])
             is_shell = language.strip().lower() in _SHELLS
             fence, block = mark[: len(mark) - len(language)], [""] * (number + 1)
 

@@ -344,6 +344,11 @@ RECIPE = "model_name_or_path: Qwen/Qwen3-0.6B\nconf_of_ours: 1\n" + ODD
         "# Run\n\n```bash\naccelerate launch --num_processes 2 \\\n  train.py "
         "--config sft.yaml\n```\n",
         "1. Then train:\n\n   ```\n   python train.py --config conf/sft.yaml\n   ```\n",
+        "~~~bash\npython train.py --config conf/sft.yaml\n~~~\n",
+        "```bash\npython train.py --config conf/sft.yaml\n````\n",
+        "```console\n$ ls\ntrain.py\n$ python train.py --config conf/sft.yaml\n```\n",
+        "<!-- a note\nof two lines -->\n```\npython train.py --config conf/sft.yaml\n```\n",
+        "<!-- a note -->\n```\npython train.py --config conf/sft.yaml\n```\n",
         "```python\nimport trl\n```\n\n````sh\ncd code\nls\n````\n```shell\ntorchrun train.py "
         "--config sft.yaml --seed 1\n```\n",
     ],
@@ -381,6 +386,9 @@ def test_a_page_says_how_a_recipe_is_sharded(capsys: pytest.CaptureFixture[str])
         {"README.md": "Start `python train.py --config conf/sft.yaml` and wait.\n"},
         {"README.md": "```python\npython train.py --config conf/sft.yaml\n```\n"},
         {"README.md": "```bash\npython other.py --config conf/sft.yaml\n```\n"},
+        {"README.md": "<!--\n```bash\npython train.py --config conf/sft.yaml\n```\n-->\n"},
+        {"README.md": "~~~python\npython train.py --config conf/sft.yaml\n~~~\n"},
+        {"README.md": "~~~\nls\n~~~\npython train.py --config conf/sft.yaml\n"},
         {"README.md": "```bash\npython train.py --config conf/dpo.yaml\n```\n"},
         {
             "README.md": "```bash\npython train.py --config conf/sft.yaml\n```\n",
