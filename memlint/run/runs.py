@@ -416,15 +416,21 @@ def _launches_in(path: str) -> Iterator[Launch]:
     if not path.endswith(".md"):
         yield from (Launch(source, each) for each in commands_in(source))
         return
+    for block in _shell_blocks(source.text):
+        alone = Source(path, block)
+        yield from (Launch(alone, each) for each in read_commands(block, "shell"))
+
+
+def _shell_blocks(text: str) -> Iterator[str]:
+    """Yield the shell blocks of a page, each behind as many empty lines as stand before it."""
     fence, is_shell, is_hidden, block = "", False, False, [""]
-    for number, line in enumerate(source.text.splitlines()):
+    for number, line in enumerate(text.splitlines()):
         mark = line.strip()
         if is_hidden or (not fence and mark.startswith("<!--")):
             is_hidden = "-->" not in mark
         elif fence and mark.startswith(fence) and not mark.strip(fence[0]):
-            alone = Source(path, "\n".join(block))
-            commands = read_commands(alone.text, "shell") if is_shell else ()
-            yield from (Launch(alone, each) for each in commands)
+            if is_shell:
+                yield "\n".join(block)
             fence = ""
         elif fence:
             block.append(mark[2:] if mark.startswith("$ ") else line)
