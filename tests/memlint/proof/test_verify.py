@@ -204,8 +204,10 @@ def test_squares_are_added_up_in_parts() -> None:
     ],
 )
 def test_a_script_that_does_not_train_is_no_answer(text: str, words: str, tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(text)
-    job = Job(str(tmp_path / "train.py"), str(tmp_path), str(tmp_path), text, seconds=8.0)
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").write_text(text)
+    job = Job(str(project / "train.py"), str(project), str(project), text, seconds=8.0)
     one = _run(job, str(tmp_path / "run"))
     assert Verified(one, Run(), one, 0.0, 0.0).verdict == "no answer"
     assert words in one.error
