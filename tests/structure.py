@@ -32,6 +32,8 @@ COMPLEX = 15
 RAW_WALKS = ("ast.walk", "ast.unparse", "ast.iter_child_nodes", "script.nodes")
 # Packages that read syntax by their nature: text, edits, extracted tables.
 SYNTAX = {"engine", "source", "fix", "api"}
+# Tables that are written by hand, as code would be: their lines count as those of their package.
+TABLES = ("*/data/*.rows", "parallel/data/launch.json", "trace/data/cuda.json")
 # The facade that rules import from.
 OFFERED = ("memlint.rule.interface",)
 _SYNTAX_NAME = re.compile(r"\bast\.[A-Za-z]")
@@ -69,6 +71,16 @@ def modules(root: Path) -> dict[str, Path]:
             names = (package, *(part for part in parts if part != "__init__"))
             found[".".join(names)] = path
     return found
+
+
+def tables(root: Path) -> dict[str, str]:
+    """The tables that are written by hand, by names as modules have them."""
+    folder = root / FOLDERS["memlint"]
+    found = [path for pattern in TABLES for path in sorted(folder.glob(pattern))]
+    return {
+        ".".join(("memlint", *path.relative_to(folder).parts)): path.read_text(encoding="utf-8")
+        for path in found
+    }
 
 
 def imports_of(name: str, tree: ast.Module, known: Iterable[str]) -> Iterator[Import]:
@@ -154,10 +166,14 @@ def measure(root: Path) -> Measured:
                     spelled = ast.unparse(node)
                     if spelled in RAW_WALKS:
                         walks[spelled] += 1
-    return Measured(lines, found, complexity, rule_lines, walks, _weights(files, found))
+    return Measured(
+        lines, found, complexity, rule_lines, walks, _weights(files, found, tables(root))
+    )
 
 
-def _weights(files: dict[str, Path], imports: list[Import]) -> dict[str, int]:
+def _weights(
+    files: dict[str, Path], imports: list[Import], written: dict[str, str]
+) -> dict[str, int]:
     """What makes the linter hard to read, in numbers that may only fall."""
     texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
     linter = {name: text for name, text in texts.items() if package_of(name) != "memlint_runtime"}
@@ -166,10 +182,14 @@ def _weights(files: dict[str, Path], imports: list[Import]) -> dict[str, int]:
     rings = circles((each for each in imports if each.file in linter), typed=True)
     return {
         "lines of the linter and its rules": sum(
-            text.count("\n") for name, text in linter.items() if package_of(name) not in BESIDE
+            text.count("\n")
+            for name, text in (linter | written).items()
+            if package_of(name) not in BESIDE
         ),
         "lines of the packages beside the linter": sum(
-            text.count("\n") for name, text in linter.items() if package_of(name) in BESIDE
+            text.count("\n")
+            for name, text in (linter | written).items()
+            if package_of(name) in BESIDE
         ),
         "lines of the runtime": sum(
             text.count("\n") for name, text in texts.items() if name not in linter
