@@ -119,7 +119,9 @@ def reads(tree: ast.AST) -> Iterator[ast.Call]:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="os"), attr="read")):
                 yield node
             case ast.Call(func=ast.Attribute(value=ast.Name(id="os"), attr="open"), args=args):
-                if not any(word in ast.unparse(args[1]) for word in ("WR", "_NEW", "flags")):
+                if not any(
+                    word in ast.unparse(args[1]) for word in ("WR", "_NEW", "O_PATH", "flags")
+                ):
                     yield node
 
 
