@@ -61,6 +61,7 @@ from memlint.script.spelled import (
     attributes_of_class,
     classes_of,
     exports,
+    gives_attribute,
     is_handed_to_asker,
     library_class,
     reads_key,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from memlint.engine.imported import project_value
 from memlint.engine.nodes import Node, holder_of, last_name, literal_of, targets_of, walk
-from memlint.engine.project import is_elsewhere, is_library
+from memlint.engine.project import is_library
 from memlint.engine.usage import Usage, Way, parameter_of, places_of
 from memlint.engine.values import Class, Function, Object, Symbol, Value, library_base, options
 from memlint.script.calls import Host
@@ -74,11 +74,20 @@ def attributes_of_class(definition: ast.ClassDef) -> frozenset[str]:
     return frozenset(target.id for target in targets if isinstance(target, ast.Name))
 
 
+def gives_attribute(definition: ast.ClassDef, name: str) -> bool:
+    """True if a class has an attribute by its body, or by what its methods set."""
+    for node in walk(definition.body):
+        is_set = isinstance(getattr(node, "ctx", None), ast.Store)
+        if getattr(node, "attr" if is_set else "name", "") == name:
+            return True
+    return name in attributes_of_class(definition)
+
+
 def classes_of(thing: Object) -> list[ast.ClassDef]:
-    """Return the classes of an instance, its own first; none where a base is not of this file."""
+    """Return the classes of an instance, its own first; none where a base is out of sight."""
     classes: list[Value | None] = [thing.cls]
     for one in classes:  # grows meanwhile
-        if not isinstance(one, Class) or is_elsewhere(one.node):
+        if not isinstance(one, Class):
             return []
         of_libraries = [base for base in one.bases if isinstance(base, Symbol)]
         if not all(is_library(base.name) for base in of_libraries):

@@ -1213,3 +1213,35 @@ def test_more_scripts_that_each_reach_what_no_other_does(tmp_path: Path) -> None
     found = reported(tmp_path, files, load(["MEM302", "MEM201"]))
     assert codes(found["parts.py"]) == {"MEM201"}
     assert len(found["parts.py"]) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("extra = 1", True),
+        ("loss_type = 'sigmoid'", False),
+        ("def set_up(self):\n            self.loss_type = 'hinge'", False),
+        ("@property\n        def loss_type(self):\n            return 'hinge'", False),
+    ],
+)
+def test_attributes_of_a_base_whose_heir_is_made_in_another_file(
+    body: str, told: bool, tmp_path: Path
+) -> None:
+    """The library's trainer has none: it is there only where a class of the project gives it."""
+    files = {
+        "base.py": """
+            from trl import DPOTrainer
+            class Base(DPOTrainer):
+                def score(self, losses):
+                    return losses if self.loss_type == "sigmoid" else -losses
+            """,
+        "train.py": f"""
+    from base import Base
+    class Own(Base):
+        {body}
+    trainer = Own("Qwen/Qwen3-0.6B", args=None, train_dataset=rows)
+    trainer.train()
+    """,
+    }
+    found = reported(tmp_path, files, load(["MEM901"]))
+    assert any("has no `loss_type`" in one for one in found["base.py"]) == told

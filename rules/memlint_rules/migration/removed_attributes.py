@@ -55,12 +55,12 @@ def removed_attributes(script: Script) -> Iterator[Finding]:
 
 def _is_inherited(script: Script, node: ast.Attribute, value: Object) -> bool:
     """True if a trainer of the script's own has an attribute from the library's class alone: no
-    class of the file sets or defines it, and none of another file is a base."""
+    class of the project sets or defines it."""
     name, binding = node.attr, script.final_bindings(value).get(node.attr)
     if not (value.type or "").endswith("Trainer") or (binding and binding.how is How.ATTRIBUTE):
         return False
     classes = facts.classes_of(value)
-    if not classes or any(name in facts.attributes_of_class(one) for one in classes):
+    if not classes or any(facts.gives_attribute(one, name) for one in classes):
         return False
     return not script.definitions_of(name) and script.text(node) not in script.stores
 
