@@ -545,10 +545,10 @@ def verify(script: str, arguments: tuple[str, ...], output_format: str, **values
     """Run SCRIPT and its fixed version for some optimizer steps, and compare losses, gradients,
     memory and time. Arguments of the script follow `--`.
 
-    Both run in copies of the project's folder; nothing there changes, and nothing goes to the hub
-    or to trackers. A third run, with weights moved by one rounding, tells how far rounding alone
-    moves the losses. Exit status: 0 if they are the same, 1 if a fix moved them or stops the
-    script, 2 if there is no answer. Needs the environment in which the script trains.
+    Both run in copies of the project's folder (the page on `verify` says what keeps them there);
+    nothing goes to the hub or to trackers. A third run, with weights moved by one rounding, tells
+    how far rounding alone moves the losses. Exit status: 0 if they are the same, 1 if a fix moved
+    them or stops the script, 2 if there is no answer. Needs the environment of the script.
 
     With --recipe a launch command is run (`memlint verify --recipe -- accelerate launch
     --num_processes 2 train.py --config x.yaml`, or `memlint verify --recipe train.sh:4`), in all of

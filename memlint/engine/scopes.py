@@ -130,7 +130,8 @@ class Flow:
 
     def carried(self, loop: ast.AST) -> frozenset[str]:
         """The names that a loop binds, counters aside, and a turn may read from the turn before."""
-        assert isinstance(loop, ast.For | ast.AsyncFor | ast.While)
+        if not name_uses.is_loop(loop):
+            return frozenset({"self"})  # a method that runs each turn
         bound = {
             node.id
             for node in walk(loop.body)

@@ -36,7 +36,7 @@ def fused_loss(script: Script, forward: Forward) -> Change:
     if forward.reads_logits_alone:
         # A distillation, for instance, or a loss of the script's own.
         message = "Leave `labels` out: the logits are read, and this loss is not"
-        written = forward.call.keyword_node("labels") is not None and not forward.elsewhere
+        written = forward.call.keyword_node("labels") and fields_read(script, forward) is not None
         removed = RemoveKeyword(forward.span, "labels")
         return Change(_SPARED, message, (removed,) if written else None)
     message = f"Call `fuse_causal_lm_loss({name})` of memlint_runtime before the loop"

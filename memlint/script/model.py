@@ -132,6 +132,7 @@ class Script(Host):
     is_sometimes_tensor = reads.is_sometimes_tensor
     token_losses = cached_property(token_losses)
     fields_read = reads.fields_read
+    moves_others = reads.moves_others
 
     # -- prompts and completions -----------------------------------------------------------------
 

@@ -53,6 +53,23 @@ def fields_read(script: Host, forward: Forward) -> frozenset[str] | None:
     return frozenset(found)
 
 
+def moves_others(script: Host, forward: Forward) -> bool | None:
+    """True if the script reads what a pass returns by its place behind loss and logits, so that a
+    field that is left out moves what it reads; None where what it returns goes out of sight."""
+    unsure = forward.elsewhere
+    for use in uses_of(script, forward.node):
+        place = script.python(use.by) if use.by is not None else use.name
+        is_item = use.way is Way.ITEM and not isinstance(place, str)
+        if is_item and (type(place) is not int or not 0 <= place <= int(forward.labels is True)):
+            return True
+        if any(one.unpacked for one in use.places) or use.way is Way.LOOPED:
+            return True
+        if use.way in (Way.READ, Way.METHOD) and place in _WHOLE:
+            return True
+        unsure |= use.way not in (Way.READ, Way.METHOD, Way.ITEM, Way.DROPPED)
+    return None if unsure else False
+
+
 def positions_read(script: Host, forward: Forward) -> Positions:
     """Of which positions the logits are read: LAST, SOME from a computed one on, else UNKNOWN."""
     found: set[Positions] = set()

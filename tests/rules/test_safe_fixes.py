@@ -488,3 +488,62 @@ args = RLOOConfig("out", missing_eos_penalty=1.0, local_rollout_forward_batch_si
 """
     assert 'RLOOConfig("out", missing_eos_penalty=1.0)' in fixed(text, "MEM901")
     assert 'RLOOConfig("out")' in fixed(text, "MEM901", unsafe=True)
+
+
+PLACES = """\
+import torch
+import torch.nn.functional as F
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B").cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for ids in loader:
+    {}
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+SQUARED = "[-1].pow(2).mean()"
+ASKED = "model(ids, labels=ids, output_hidden_states=True{})"
+
+
+@pytest.mark.parametrize(
+    ("step", "codes"),
+    [
+        (f"out = {ASKED}\n    loss = out[0] + out[3]{SQUARED}", ["MEM302"]),
+        (f"loss, logits, cache, states = {ASKED.format(', return_dict=False')}", ["MEM302"]),
+        (f"loss, _, *rest = {ASKED}.to_tuple()\n    loss = loss + rest[1]{SQUARED}",
+         ["MEM302", "MEM306"]),
+        ("out = model(ids, labels=ids)\n    loss = F.cross_entropy(out[1].flatten(0, 1), ids[0])",
+         ["MEM201", "MEM208"]),
+        (f"out = {ASKED}\n    loss = out.loss + look(*out.to_tuple())", ["MEM302"]),
+    ],
+)  # fmt: skip
+def test_no_safe_fix_moves_what_is_read_by_its_place(step: str, codes: list[str]) -> None:
+    """Without a cache, hidden states or a loss what stood behind them moves up."""
+    text = PLACES.format(step.replace("True{})", "True)"))
+    assert fixed(text, *codes) == text
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "loss = model(ids, labels=ids)[0]",
+        "out = model(ids, labels=ids)\n    loss = out[0] + out[1].mean()",
+        "out = model(ids, labels=ids)\n    loss = out['loss'] + out.logits.mean()",
+    ],
+)
+def test_what_stands_before_a_cache_does_not_move(step: str) -> None:
+    text = PLACES.format(step)
+    outlives = "out =" in step
+    assert ("use_cache=False" in fixed(text, "MEM302")) == outlives
+
+
+def test_a_graph_that_a_method_keeps_is_left_alone() -> None:
+    text = """\
+import lightning as L
+class Lit(L.LightningModule):
+    def training_step(self, batch, batch_idx):
+        loss = self.model(**batch).loss
+        self.manual_backward(loss, retain_graph=True)
+"""
+    assert not found(text, "MEM704")

@@ -23,7 +23,7 @@ def check(script: Script) -> Iterator[Finding]:
             # A prefix is handed over as a cache; Megatron's model is another, without the option.
             and not script.may_use("PrefixTuning", "MegatronLM")
         ):
-            yield _finding(forward)
+            yield _finding(script, forward)
 
 
 def _builds_cache(forward: facts.Forward) -> bool:
@@ -43,7 +43,7 @@ def _builds_cache(forward: facts.Forward) -> bool:
     return all("Seq2SeqLM" in one for one in names) and "t5" in forward.facts.checkpoint
 
 
-def _finding(forward: facts.Forward) -> Finding:
+def _finding(script: Script, forward: facts.Forward) -> Finding:
     return Finding(
         forward.span,
         "this forward pass keeps every layer's keys and values in a cache that training never "
@@ -51,8 +51,9 @@ def _finding(forward: facts.Forward) -> Finding:
         fix(
             f"Pass `{_OPTION}=False`",
             (edits.SetKeyword(forward.span, _OPTION, "False", beside_unpacking=True),),
-            # Code of others need not take the keyword.
-            unsafe=any(load.loads_own_code for load in forward.facts.loads),
+            # Code of others need not take the keyword; what stands behind a cache moves up.
+            unsafe=any(load.loads_own_code for load in forward.facts.loads)
+            or script.moves_others(forward) is not False,
         ),
     )
 

@@ -20,6 +20,7 @@ def check(script: Script) -> Iterator[Finding]:
             names = script.fields_read(forward) if read else ()
             may_read = read and any(field in name for name in names or (field,))
             asked = forward.option(f"output_{field}") is True and forward.in_training_step
+            may_read = may_read or script.moves_others(forward) is True
             if asked and not may_read and _known(script, forward):
                 yield _in_call(script, forward.call, field, outlives=forward.outlives_backward)
         if not read and not _evaluation_gets_all(script):
