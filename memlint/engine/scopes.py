@@ -111,6 +111,8 @@ class Flow:
         """
         wanted = set(names)
         last: ast.stmt | None = None
+        if any(map(self._tree.is_shared, wanted)):
+            return None
         assert isinstance(loop, ast.For | ast.AsyncFor | ast.While)
         for statement in loop.body:
             nodes = walk([statement])

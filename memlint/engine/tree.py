@@ -360,12 +360,13 @@ class Tree:
 
     @cached_property
     def _name_lists(self) -> list[ast.Call]:
-        """The calls that list all names: ``globals()``, ``locals()``."""
-        calls = self.nodes(ast.Call)
+        """The calls that list all names, ``locals()``, or may read any: ``eval(text)``."""
+        named = [(getattr(one.func, "id", ""), one) for one in self.nodes(ast.Call)]
         return [
             one
-            for one in calls
-            if isinstance(one.func, ast.Name) and one.func.id in ("globals", "locals")
+            for name, one in named
+            if name in ("globals", "locals", "eval", "exec")
+            or (name in ("dir", "vars") and not one.args)
         ]
 
     def _asked_for(self, names: ast.Call) -> str | None:

@@ -547,3 +547,14 @@ class Lit(L.LightningModule):
         self.manual_backward(loss, retain_graph=True)
 """
     assert not found(text, "MEM704")
+
+
+@pytest.mark.parametrize("asks", ["locals()", "eval('out.logits')", "vars()", "dir()"])
+def test_outputs_that_a_function_may_read_by_name_stay(asks: str) -> None:
+    loop = PLACES.format("out = model(ids, labels=ids)\n    loss = out.loss")
+    head, _, turn = loop.partition("for ids in loader:")
+    lines = "".join(f"    {line}\n" for line in f"for ids in loader:{turn}".splitlines())
+    text = f"{head}def train():\n{lines}"
+    assert "del out" in fixed(text, "MEM307")
+    asked = f"{text}        print({asks})\ntrain()\n"
+    assert fixed(asked, "MEM307") == asked
