@@ -5,13 +5,14 @@ are links. One of these that is opened to be written is copied first. What a run
 the user's folder by its absolute path is refused, and so is what would change or remove older files
 elsewhere, but for caches: that is an audit hook of Python's, which sees ``open``, ``os``,
 ``shutil`` and ``sqlite3``; torch's and safetensors' own writers are guarded besides. Programs that
-the run starts write in its own folder and in caches alone, and where there are links nothing writes
-what they lead to: that is ``memlint.proof.landlock``, where the kernel has it.
+the run starts and libraries in C write in its own folder and in caches alone: the kernel sees to
+that where it has Landlock. What Python opens elsewhere goes through a thread that may write there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import glob
 import importlib
@@ -45,11 +46,12 @@ _ENTRIES = frozenset({"os.mkdir", "os.rmdir", "os.remove", "os.rename", "os.link
 # in the user's folder, which holds keys, nor ``/tmp``, which is everybody's.
 _CACHES = ("~/.cache", "~/.config", "~/.local/share", "~/.local/state", "~/.nv", "~/.triton")
 _OF_CACHES = ("_CACHE", "_CACHE_DIR", "_HOME")
-# What starts programs, beside ``os.exec``.
-_STARTS = (("os", "system"), ("os", "posix_spawn"), ("os", "posix_spawnp"),
-           ("subprocess", "_fork_exec"), ("_posixsubprocess", "fork_exec"))  # fmt: skip
+# What Python writes with.
+_OPERATIONS = (("builtins", "open"), ("io", "open"), *(("os", name) for name in (
+    "open", "mkdir", "rmdir", "remove", "unlink", "rename", "replace", "link", "symlink",
+    "truncate", "mkfifo",
+)))  # fmt: skip
 _WRITERS = (("torch", "save"), *(("safetensors.torch", f"save_{one}") for one in ("file", "model")))
-_MOST_STARTED = 1_000  # at one time, where each is waited for
 
 
 class Overlay:
@@ -61,7 +63,7 @@ class Overlay:
     ) -> None:
         self.folder = os.path.realpath(folder)
         self.copy = os.path.realpath(copy)
-        self._left, self._bytes, self._links = _MOST_ENTRIES, _MOST_BYTES, 0
+        self._left, self._bytes = _MOST_ENTRIES, _MOST_BYTES
         self._texts = files or {}
         above = os.path.dirname(os.path.dirname(self.copy))
         jobs = glob.glob(f"{glob.escape(above)}/*/job.json")
@@ -77,10 +79,9 @@ class Overlay:
                 if seen != path:  # no file of an installed package
                     os.unlink(seen)
                     Path(seen).write_text(text, encoding="utf-8")
-            os.makedirs(os.path.join(is_laid, "links" * (self._links > 0)), exist_ok=True)
+            os.makedirs(is_laid, exist_ok=True)
         while not os.path.exists(is_laid):
             time.sleep(0.05)
-        self._has_links = bool(os.listdir(is_laid))
 
     def _lay(self, folder: str, copy: str) -> None:
         os.makedirs(copy, exist_ok=True)
@@ -96,7 +97,6 @@ class Overlay:
                     self._lay(entry.path, to)
                 elif not (entry.is_file() and self._is_copied(entry, to)):
                     os.symlink(entry.path, to)
-                    self._links += 1
 
     def _is_copied(self, entry: os.DirEntry[str], to: str) -> bool:
         """Copy a small file that can be read; a link stands for any other."""
@@ -146,9 +146,8 @@ class Overlay:
         return is_old and not is_free and not is_lock
 
     def _free(self) -> Iterator[str]:
-        """Yield the run's own folder, caches and devices."""
-        yield self._own
-        yield from ("/dev", "/proc")
+        """Yield the run's own folder, caches, devices, and what leads to CUDA's server."""
+        yield from (self._own, "/dev", "/proc", "/tmp/nvidia-mps")
         named = [os.environ[name] for name in os.environ if name.endswith(_OF_CACHES)]
         caches = (*map(os.path.expanduser, _CACHES), *filter(None, named))
         for path in map(os.path.realpath, caches):
@@ -160,13 +159,11 @@ class Overlay:
         at = threading.local()
 
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
-            if vars(at) or event not in {"open", "os.exec", *_CHANGES}:
+            if vars(at) or event not in {"open", *_CHANGES}:
                 return
             at.work = True
             try:
-                if event == "os.exec":
-                    landlock.write_only_below(self._free())
-                elif event == "open":
+                if event == "open":
                     path, mode, flags = arguments
                     by_flags = isinstance(flags, int) and flags & _WRITES
                     if by_flags or set(mode or "") & set("wax+"):
@@ -179,27 +176,15 @@ class Overlay:
             finally:
                 del at.work
 
-        if self._has_links:  # whose files a library in C would write
-            for name in ("~/.cache", "~/.triton"):  # else a library makes them
-                with contextlib.suppress(OSError):
-                    os.makedirs(os.path.expanduser(name), exist_ok=True)
-            landlock.write_only_below((*self._free(), *_beside("/", self.folder)))
+        for name in ("~/.cache", "~/.triton"):  # else a library makes them
+            with contextlib.suppress(OSError):
+                os.makedirs(os.path.expanduser(name), exist_ok=True)
         if landlock.version():
-            _replace(_STARTS, self._kept)
+            outside = ThreadPoolExecutor(1)  # its thread begins before this one is kept
+            thread = outside.submit(threading.get_ident).result()
+            landlock.write_only_below(self._free())
+            _replace(_OPERATIONS, functools.partial(_tried_in, outside, thread, os.getpid()))
         sys.addaudithook(hook)
-
-    def _kept(self, start: Callable[..., Any]) -> Callable[..., Any]:
-        """Return what starts a program as what starts it in a thread that may write less."""
-        threads: dict[int, ThreadPoolExecutor] = {}  # by process: one that is forked has none
-
-        @functools.wraps(start)
-        def kept(*arguments: Any, **keywords: Any) -> Any:
-            if os.getpid() not in threads:
-                keep = functools.partial(landlock.write_only_below, [*self._free()])
-                threads[os.getpid()] = ThreadPoolExecutor(_MOST_STARTED, initializer=keep)
-            return threads[os.getpid()].submit(start, *arguments, **keywords).result()
-
-        return kept
 
     def guard_writers(self) -> None:
         """Watch the writers of torch and safetensors, which open files on their own."""
@@ -222,6 +207,27 @@ def _replace(names: Iterable[tuple[str, str]], made: Callable[[Any], Any]) -> No
             setattr(holder, name, made(getattr(holder, name)))
 
 
+def _tried_in(
+    outside: ThreadPoolExecutor, thread: int, process: int, operation: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Return an operation that is tried once more in a thread that may write outside.
+
+    A process that is forked has no such thread.
+    """
+
+    @functools.wraps(operation)
+    def tried(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            return operation(*arguments, **keywords)
+        except OSError as error:
+            is_kept = error.errno in {errno.EACCES, errno.EXDEV} and os.getpid() == process
+            if not is_kept or threading.get_ident() == thread:
+                raise
+        return outside.submit(operation, *arguments, **keywords).result()
+
+    return tried
+
+
 def _from(folder: Any, path: Any) -> Any:
     """Return a path that starts from an open folder, where one is given, as one from the root."""
     if not isinstance(folder, int) or folder < 0 or isinstance(path, int):
@@ -234,13 +240,3 @@ def _from(folder: Any, path: Any) -> Any:
 
 def _is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(os.path.join(folder, ""))
-
-
-def _beside(top: str, folder: str) -> Iterator[str]:
-    """Yield what is in ``top`` and neither holds ``folder`` nor is it."""
-    with contextlib.suppress(OSError), os.scandir(top) as entries:
-        for entry in entries:
-            if _is_below(folder, entry.path):
-                yield from () if entry.path == folder else _beside(entry.path, folder)
-            elif not entry.is_symlink():
-                yield entry.path

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -300,6 +301,69 @@ def test_whatever_writes_a_file_writes_the_copy(tmp_path: Path) -> None:
         assert ((folder / "b").stat().st_mode, (folder / "c.db").stat().st_size) == (mode, 0)
         assert (copy / "c.db").stat().st_size > 0
         shutil.rmtree(copy.parent)
+
+
+@pytest.mark.skipif(not landlock.version(), reason="no such kernel")
+def test_libraries_in_c_write_in_the_runs_own_folder_alone(tmp_path: Path) -> None:
+    """They open files past Python, by whatever path; Python makes new ones anywhere."""
+    folder, out, copy = tmp_path / "folder", tmp_path / "out", tmp_path / "run" / "copy"
+    for each in (folder, out, copy.parent):
+        each.mkdir()
+    for name in ("folder/a", "out/b"):
+        (tmp_path / name).write_text("mine")
+    sqlite3.connect(out / "c.db").execute("create table t (a)")
+    held = (out / "c.db").read_bytes()
+    time.sleep(0.05)
+    code = """\
+import ctypes, os, pathlib, shutil, sqlite3, sys, threading
+from memlint.proof import overlay
+folder, out, copy = sys.argv[1:]
+overlay.Overlay(folder, copy).guard()
+os.chdir(copy)
+for path in ("a", f"{folder}/a", f"{folder}/new", f"{out}/b", f"{out}/new"):
+    made = ctypes.CDLL(None, use_errno=True).open(path.encode(), os.O_RDWR | os.O_CREAT, 0o600)
+    assert (made >= 0) is (path == "a"), path
+    assert made >= 0 or ctypes.CDLL(None).truncate(path.encode(), 0) == -1
+base = sqlite3.connect(":memory:")
+base.execute("attach ? as other", (f"{out}/c.db",))
+try:
+    base.execute("create table other.u (a)")
+except sqlite3.OperationalError as error:
+    assert "readonly" in str(error)
+def make(name):
+    made = pathlib.Path(out, name)
+    made.mkdir()
+    for _ in range(2):  # it is the run's own
+        (made / "file").write_text("theirs")
+    os.rename(made / "file", made / "moved")
+    shutil.copy(made / "moved", made / "file")
+    os.symlink(made / "file", made / "link")
+    os.unlink(made / "link")
+    shutil.rmtree(made)
+    pathlib.Path(out, name).write_text("theirs")
+make("one")
+thread = threading.Thread(target=make, args=("two",))
+thread.start()
+thread.join()
+for change in (lambda: open(f"{out}/b", "w"), lambda: os.rename(f"{out}/b", f"{out}/d"),
+               lambda: open(f"{out}/none/file", "w", opener=os.open)):
+    try:
+        change()
+    except (PermissionError, FileNotFoundError):
+        continue
+    raise AssertionError
+if os.fork() == 0:
+    try:
+        open(f"{out}/three", "w")
+    except PermissionError:
+        os._exit(7)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+"""
+    subprocess.run([sys.executable, "-c", code, folder, out, copy], check=True, timeout=100)
+    assert [each.name for each in folder.iterdir()] == ["a"]
+    assert sorted(each.name for each in out.iterdir()) == ["b", "c.db", "one", "two"]
+    assert (folder / "a").read_text() == (out / "b").read_text() == "mine"
+    assert (out / "c.db").read_bytes() == held
 
 
 def test_what_was_there_elsewhere_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
