@@ -76,7 +76,9 @@ def _field(
 
 def element(run: Interpreter, output: Output, place: int, node: ast.expr) -> Value:
     """``output[0]``: the loss where labels are given, else the logits."""
-    labels = output.forward.labels
+    if output.forward.headless and place == 0:
+        return field_of(run, output, "last_hidden_state", node) or UNKNOWN
+    labels = None if output.forward.headless else output.forward.labels
     if place < 0 or labels is None or place > 1:
         return _unknown_field(run, output, node)
     names = ("loss", "logits") if labels else ("logits", "past_key_values")

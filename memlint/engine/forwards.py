@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING
 from memlint.engine import modes
 from memlint.engine.nodes import walk
 from memlint.engine.project import is_elsewhere
-from memlint.engine.tensors import Output, Positions, Role, Tensor, Width
+from memlint.engine.tensors import (
+    Output,
+    Positions,
+    Role,
+    Tensor,
+    Width,
+    known_tensors,
+    tensor_from,
+)
 from memlint.engine.values import Constant, Object, OneOf, Opaque, Symbol, Unknown, Value, options
 
 if TYPE_CHECKING:
@@ -42,6 +50,7 @@ class ForwardRun:
     called: whether the script reaches it from its top.
     guessed: whether its function ran with unknown arguments, as nothing had called it by then.
     hook: the method around it that a library's trainer calls in every step.
+    headless: whether it is of a language model's layers alone, and gives no logits.
     """
 
     def __init__(
@@ -51,6 +60,7 @@ class ForwardRun:
         self.module = module
         self.certainty = certainty
         self.own = False
+        self.headless = all(isinstance(one, Part) for one in options(module))
         self.words: int | None = None
         self.gradients = modes.gradients(run)
         self.training = modes.training(run, module)
@@ -64,6 +74,39 @@ class ForwardRun:
         self.hook = run.hook
         self.order = invocation.order
         self.output: Output | None = None
+
+
+class Part(Object):
+    """A part of a causal language model that a library loads: all of its layers, which wrap it as
+    far as modes and gradients go, or its head, whose pass is an operation."""
+
+    __slots__ = ("model",)
+
+    def __init__(self, model: Object, *, is_head: bool) -> None:
+        super().__init__(
+            None if is_head else model.type, base=None if is_head else model, node=model.node
+        )
+        self.model = model
+
+
+# What classes of transformers call their layers and their head.
+_LAYERS = frozenset({"model", "transformer", "gpt_neox", "base_model"})
+_OUTPUT_HEADS = frozenset({"lm_head", "embed_out"})
+
+
+def part_of(run: Interpreter, model: Object, name: str) -> Object | None:
+    """``model.model``, ``model.lm_head`` of a causal language model; what an adapter wraps."""
+    if name not in _LAYERS | _OUTPUT_HEADS or isinstance(model, Part):
+        return None
+    kind = model.root.type or ""
+    if not kind.startswith("transformers.") or not ("CausalLM" in kind or "LMHead" in kind):
+        return None
+    if model.base is not None and model.made_by and model.made_by.name.startswith("peft."):
+        return model if name == "base_model" else model.base if name == "model" else None
+    part = run.parts.get((id(model), name))
+    if part is None:
+        part = run.parts[id(model), name] = Part(model, is_head=name in _OUTPUT_HEADS)
+    return part
 
 
 _MODEL_PARTS = ("Model", "For", "LMHead")
@@ -221,10 +264,20 @@ def logits_of_head(run: Interpreter, invocation: Invocation, head: Object) -> Te
     A linear layer is a head where a table of the script embeds as many words. None where it gets a
     part of the positions, or may.
     """
+    if isinstance(head, Part) and invocation.arguments:
+        found = known_tensors(invocation.arguments[0])
+        states = [one for one in found if one.role is Role.HIDDEN_STATES]
+        return _read_by_head(states[0], invocation.node) if states else None
     if not run.own_passes or not _is_layer(head, _HEADS):
         return None
     given = invocation.node.args[0] if invocation.node.args else None
     return _logits(run, head, given, invocation.node)
+
+
+def _read_by_head(states: Tensor, node: ast.expr) -> Tensor:
+    return tensor_from(
+        states, "head", node, role=Role.LOGITS, width=Width.LOGITS, copy=True, dtype=None
+    )
 
 
 def logits_of_weights(run: Interpreter, product: ast.expr) -> Tensor | None:

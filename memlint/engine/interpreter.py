@@ -18,7 +18,14 @@ from memlint.engine.binding import set_bindings
 from memlint.engine.command_line import CommandLine
 from memlint.engine.expressions import EXPRESSIONS, name_value
 from memlint.engine.fields import FIELDS, field_of
-from memlint.engine.forwards import LAUNCHERS, ForwardRun, is_module, size_of_vocabulary
+from memlint.engine.forwards import (
+    LAUNCHERS,
+    ForwardRun,
+    Part,
+    is_module,
+    part_of,
+    size_of_vocabulary,
+)
 from memlint.engine.functions import call_function
 from memlint.engine.imported import project_constant, run_scripts_above
 from memlint.engine.modes import is_known_module
@@ -164,6 +171,7 @@ class Interpreter:
         self.has_tensors = False
         # The passes of the script's own modules that run, outermost first.
         self.own_passes: list[ForwardRun] = []
+        self.parts: dict[tuple[int, str], Part] = {}
         # By scope, the parameters that such a pass is given something of which nothing is known:
         # who calls it with targets has some.
         self.passed: set[tuple[int, str]] = set()
@@ -402,7 +410,7 @@ class Interpreter:
             return thing
         if name == "device" and thing.type in LAUNCHERS:
             return Constant("cuda")
-        return size_of_vocabulary(thing, name) or UNKNOWN
+        return part_of(self, thing, name) or size_of_vocabulary(thing, name) or UNKNOWN
 
     @property
     def has_outputs(self) -> bool:

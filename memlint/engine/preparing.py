@@ -14,6 +14,9 @@ from memlint.source.record import NamedTuple
 # Attributes that lists do not have.
 _OF_TENSORS = frozenset({"clone", "squeeze", "shape", "size", "tolist", "flatten"})
 
+# What makes a tensor of a size, and how one of token ids is told.
+_ALLOCATING = frozenset({"full", "zeros", "ones", "new_full", "new_zeros", "new_ones"})
+_OF_IDS = lazy_pattern(r"\blong\b|int64|pad_token|eos_token")
 # How long a list or a tensor is.
 _LENGTH = lazy_pattern(r"\blen\(|\.shape\[|\.size\(")
 
@@ -227,6 +230,44 @@ def cuts_of(function: ast.AST) -> Iterator[Cut]:
             # ``pad(ids, (0, length - len(ids)))``
             case ast.Call(args=[_, ast.Tuple(elts=[_, missing]), *_]) if called_name(node) == "pad":
                 yield from _filled(function, node, missing)
+            case ast.Assign() | ast.Call():
+                yield from _made_longer(function, node)
+
+
+def _made_longer(function: ast.AST, node: ast.AST) -> Iterator[Cut]:
+    """``pad_sequence(rows)``, and ``ids = torch.full((rows, length), pad)`` whose rows are written
+    then."""
+    match node:
+        case ast.Call(args=[rows, *_]) if called_name(node) == "pad_sequence":
+            yield Cut("evened out", rows, node)
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[_, *_]) as call) if (
+            called_name(call) in _ALLOCATING and _OF_IDS.search(ast.unparse(call))
+        ):
+            sizes = _sizes(function, call)
+            if sizes and _is_written_in_part(function, name):
+                evened = "max(" in _spelled(function, sizes[-1])
+                yield Cut("evened out" if evened else "filled up", sizes[-1], call)
+
+
+def _sizes(function: ast.AST, call: ast.Call) -> list[ast.expr]:
+    """The sizes that a call gives a tensor, in one argument or in several."""
+    first = call.args[0]
+    if isinstance(first, ast.Name):
+        first = next(_bound_to(first.id, function), first)
+    if isinstance(first, ast.Tuple | ast.List):
+        return first.elts
+    return [] if "full" in called_name(call) else call.args
+
+
+def _is_written_in_part(function: ast.AST, name: str) -> bool:
+    """True if the first entries of something, or of a row of it, are assigned to."""
+    for node in walk([function]):
+        match node:
+            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=written), slice=key)]):
+                last = key.elts[-1] if isinstance(key, ast.Tuple) and key.elts else key
+                if written == name and isinstance(last, ast.Slice) and last.upper is not None:
+                    return True
+    return False
 
 
 def _filled(function: ast.AST, node: ast.AST, missing: ast.expr) -> Iterator[Cut]:

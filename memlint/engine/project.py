@@ -435,7 +435,7 @@ _TRAINS = (b".backward(", b"Trainer(", b"train(", b".fit(", b"DataLoader(", b".s
 _MAKES = (
     *(b"from_pretrained(", b"Arguments(", b"Config(", b"_model(", b"tokenizer("),
     *(b"logits", b".loss", b"model(", b"torch.load(", b"tokenizer.encode", b"truncation="),
-    *(b"cross_entropy", b"CrossEntropyLoss", b"empty_cache("),
+    *(b"cross_entropy", b"CrossEntropyLoss", b"empty_cache(", b"optim.Adam", b"pad_sequence"),
 )
 # A module that does such a thing as it is imported is a script.
 _IS_BOTH = b"__main__"

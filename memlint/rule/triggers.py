@@ -27,6 +27,9 @@ LIBRARIES = tuple(
     for package in (*PACKAGES, "memlint_runtime")
 )
 
+# How a file shows that it may make an optimizer, of a model that another file may load.
+OPTIMIZERS = (*LIBRARIES, "optim.Adam", "import Adam")
+
 # How a file shows that it trains, or makes something that another file may train with.
 TRAINING = (
     *("Trainer", "backward(", "optim", "from_pretrained", "Arguments(", "Config("),
@@ -35,6 +38,9 @@ TRAINING = (
 
 # How a file shows that it may run a step of training, of a model that another file may load.
 STEPS = (*LIBRARIES, ".backward(", ".logits", ".loss", "cross_entropy", "CrossEntropyLoss")
+
+# How a file shows that it may load rows, for a model that another file may load.
+LOADERS = (*LIBRARIES, "DataLoader(")
 
 # How a file shows that it may tokenize rows, with a tokenizer that another file may load.
 ROWS = (*LIBRARIES, "tokenizer(", "tokenizer.encode", "truncation=")

@@ -59,6 +59,11 @@ _LORA: Rows = (
 )
 # Unsloth's defaults: of adapters, and of a base that it quantizes.
 _UNSLOTH_ADAPTER = {"r": 16, "target_modules": "all-linear", "dtype": "float32"}
+# ``load_streamed(quantization="nf4")``
+_STREAMED: Mapping[Any, Options] = {
+    "nf4": {"bits": 4, "type": "nf4", "double_quant": True},
+    "int8": {"bits": 8, "type": "int8"},
+}
 _UNSLOTH_BASE = {"bits": 4, "type": "nf4", "double_quant": True, "kbit_preparation": False}
 # The sizes that a configuration's class does not derive from others: its defaults are not known.
 _OF_ALL = frozenset({"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"})
@@ -180,6 +185,8 @@ def _quantized(script: Script, given: object, options: Options) -> Options:
         # bitsandbytes takes fp4 and computes in float32 where nobody chooses.
         chosen = by_rows({"bnb_4bit_compute_dtype": "float32", **inner}, _FOUR_BITS)
         values["quantization"] = {"bits": 4, "type": "fp4", **chosen}
+    elif (named := options.get("quantization")) in _STREAMED:
+        values["quantization"] = _STREAMED[named]
     return values
 
 

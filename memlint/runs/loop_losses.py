@@ -127,7 +127,7 @@ def _models(script: Script, losses: list[TokenLoss]) -> list[ModelFacts]:
     found: dict[tuple[int, ...], ModelFacts] = {}
     for tensor in (tensor for loss in losses for tensor in loss.logits):
         forward = forward_of(script, tensor)
-        if forward is None or forward.own or not forward.facts.loads:
+        if forward is None or tensor.passes("head") or not forward.facts.loads:
             return []
         found[tuple(map(id, forward.facts.objects))] = forward.facts
     return list(found.values())

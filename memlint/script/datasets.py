@@ -128,20 +128,24 @@ class Dataset(Record):
     @property
     def lengths_differ(self) -> bool:
         """True if its making is in sight and neither pads its rows nor cuts them into blocks."""
-        if self.load is not None and self.load.method == "load_from_disk":
-            # Another program may have cut them.
-            return False
         made = self.collator
         library = made.type or "" if isinstance(made, Object) and made.cls is None else "trl."
         if not library.startswith(("transformers.", "trl.")):
             # What another library's collator does is not known.
+            return False
+        return self._rows_differ and not self.does(Lengths.EVENED_OUT)
+
+    @property
+    def _rows_differ(self) -> bool:
+        if self.load is not None and self.load.method == "load_from_disk":
+            # Another program may have cut them.
             return False
         for one in self._chain[1]:
             # How long items are that are computed is not seen.
             written = isinstance(one, Sequence) and not is_comprehension(one.node)
             if not written and not _is_own(one):
                 return False
-        return not self.does(Lengths.PADDED, Lengths.EVENED_OUT, Lengths.CUT, Lengths.UNKNOWN)
+        return not self.does(Lengths.PADDED, Lengths.CUT, Lengths.UNKNOWN)
 
     @property
     def _of_own_classes(self) -> list[Class]:
@@ -215,13 +219,14 @@ class Dataset(Record):
 
     @property
     def fillers(self) -> tuple[Effect, ...]:
-        """Where rows are filled up by hand, to a length that no batch decides: the first place of
-        each function."""
+        """Where rows are filled up by hand, to a length that no batch decides, as certainly not a
+        number in a collator: the first place of each function."""
         found = {
             self.script.function(effect.node): effect
             for one in self.preparations
             for applied in [getattr(one.call, "node", None)]
-            for effect in reversed(one.effects if one.operation != "collate" else ())
+            for effect in reversed(one.effects)
+            if one.operation != "collate" or effect.tokens is not None
             if effect.kind is Lengths.PADDED and not effect.call and effect.node is not applied
         }
         return tuple(
@@ -260,6 +265,15 @@ class Dataset(Record):
             return None
         training = self.purpose is Purpose.TRAINING
         return config.effective(f"per_device_{'train' if training else 'eval'}_batch_size")
+
+
+def pads_to_longest(data: Dataset) -> bool:
+    """True if the making of rows is in sight and only their collator pads them, each batch to its
+    longest."""
+    made, evens_out = data.collator, (Lengths.EVENED_OUT, Lengths.PADDED_TO_LONGEST)
+    by_library = isinstance(made, Object) and made.cls is None
+    pads = getattr(made, "type", "") in PADDING_COLLATORS if by_library else data.does(*evens_out)
+    return pads and data._rows_differ
 
 
 def _is_own(value: Value) -> bool:
@@ -354,6 +368,10 @@ def _collation(script: Host, collator: Value) -> Iterator[Preparation]:
 # -- who reads data sets ---------------------------------------------------------------------------
 
 _LOADER = "torch.utils.data.DataLoader"
+PADDING_COLLATORS = (
+    "transformers.DataCollatorWithPadding", "transformers.DataCollatorForSeq2Seq",
+    "transformers.DataCollatorForLanguageModeling",
+)  # fmt: skip
 _WRITTEN = ("from_dict", "from_list")
 _MAKE_ITEMS = ("__init__", "__getitem__", "__iter__")
 

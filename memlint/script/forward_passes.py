@@ -17,7 +17,16 @@ from memlint.engine.nodes import CallNode, Definition, Node, Statement
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Output, Positions, Tensor
 from memlint.engine.usage import Way
-from memlint.engine.values import Binding, Invocation, Object, Symbol, Value, merge, options
+from memlint.engine.values import (
+    UNKNOWN,
+    Binding,
+    Invocation,
+    Object,
+    Symbol,
+    Value,
+    merge,
+    options,
+)
 from memlint.flow.escapes import members_read
 from memlint.flow.evaluated import query
 from memlint.flow.events import EventKind, events_of, loops_of
@@ -83,6 +92,11 @@ class Forward:
     @property
     def own(self) -> bool:
         return any(run.own for run in self.runs)
+
+    @property
+    def _is_headless(self) -> bool:
+        """True if it is of a model's layers alone, and gives no logits."""
+        return all(run.headless for run in self.runs)
 
     @property
     def gradients(self) -> bool | None:
@@ -209,8 +223,8 @@ class Forward:
 
         None where the model is unknown, or something may replace its loss.
         """
-        if not self.language_model:
-            return self.language_model
+        if not self.language_model or self._is_headless:
+            return False if self._is_headless else self.language_model
         owner = owner_of_loss(self.script, self.facts)
         if owner.full_logits is not None or owner.call in patching_calls_of(self.script):
             return owner.full_logits
@@ -407,6 +421,13 @@ def updates_of(step: Step) -> list[Invocation]:
     return [one for one in steps if not loops.isdisjoint(loops_of(one))]
 
 
+def optimizers_of(step: Step) -> list[Node]:
+    """The calls that make what the steps of optimizers in a step update."""
+    made = (one for update in updates_of(step) for one in options(update.receiver or UNKNOWN))
+    nodes = (one.root.node for one in made if isinstance(one, Object))
+    return [node for node in nodes if isinstance(node, CallNode)]
+
+
 class Held(NamedTuple):
     """A name that a step leaves bound to outputs or tensors.
 
@@ -488,7 +509,8 @@ def _holds_logits(script: Host, value: Output | Tensor) -> bool | None:
     if forward.certainty is not Certainty.DEFINITE and not read:
         # Nothing reads a field of what comes back: it may be no model's output.
         return None
-    return forward.gives_full_logits
+    by_head = value.forward.headless and isinstance(value, Tensor)
+    return forward.language_model if by_head else forward.gives_full_logits
 
 
 def _views_large(tensor: Tensor) -> bool:

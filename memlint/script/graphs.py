@@ -177,9 +177,16 @@ def _turn_around(script: Host, node: Node, grows: Expression) -> Loop | Definiti
 def _loops_of_callers(script: Host, function: Definition) -> tuple[Loop, ...]:
     """The loops of this file that all runs of a function are in, innermost first."""
     runs = [one for one in script._invocations_in(function) if one.function is function]
-    nests = {one.loops[::-1] for one in runs}
-    loops = [one for one in nests.pop() if isinstance(one, Loop)] if len(nests) == 1 else []
-    return () if any(map(is_elsewhere, loops)) else tuple(loops)
+    nests = {
+        tuple(
+            loop
+            for loop in one.loops[::-1]
+            if isinstance(loop, Loop) and script.function(loop) is not function
+        )
+        for one in runs
+    }
+    loops = nests.pop() if len(nests) == 1 else ()
+    return () if any(map(is_elsewhere, loops)) else loops
 
 
 def _is_outside(script: Host, store: Store, loop: Loop) -> bool:

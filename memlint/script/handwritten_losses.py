@@ -131,8 +131,7 @@ class TokenLoss(Record):
     @property
     def advice(self) -> str:
         """What computes a cross entropy without the logits of all positions."""
-        own = (one.forward is not None and one.forward.own for one in self.logits)
-        if self.is_weighted or any(own):
+        if self.is_weighted or any(one.passes("head") for one in self.logits):
             mean = "weighted mean" if self.is_weighted else "mean"
             computed = "`-memlint_runtime.token_logprobs(hidden, head.weight, targets)`"
             return f"Take it from the hidden states, tile by tile: the {mean} of {computed}"

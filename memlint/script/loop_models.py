@@ -14,7 +14,14 @@ from memlint.flow.evaluated import query
 from memlint.script.called import Call
 from memlint.script.calls import Host
 from memlint.script.evaluation import frozen_modules_of
-from memlint.script.forward_passes import Forward, Step, all_forwards_of, all_steps_of, steps_of
+from memlint.script.forward_passes import (
+    Forward,
+    Step,
+    all_forwards_of,
+    all_steps_of,
+    optimizers_of,
+    steps_of,
+)
 from memlint.script.loaded_models import ModelFacts, is_about, model_facts
 from memlint.source.record import NamedTuple
 
@@ -133,7 +140,8 @@ def _trained_passes(script: Host) -> Iterator[LoopModel]:
                 # A trunk that is switched off keeps nothing for the head that is trained.
                 if not facts.loads_language_model and _roots(run) & _frozen_roots(script):
                     continue
-                if all(map(is_elsewhere, (load.node, forward.node, step.node))):
+                made = optimizers_of(step)
+                if all(map(is_elsewhere, (load.node, forward.node, step.node, *made))):
                     continue
                 if step.runs_it(run):
                     yield LoopModel(load, facts, (forward,), (run,), step)

@@ -24,7 +24,7 @@ from memlint.flow.evaluated import query
 from memlint.flow.following import uses_of
 from memlint.script.called import Call
 from memlint.script.calls import Host, Trainer
-from memlint.script.datasets import all_datasets_of, datasets_of
+from memlint.script.datasets import all_datasets_of, datasets_of, pads_to_longest
 from memlint.script.forward_passes import steps_of
 from memlint.script.guesses import is_held_out_name, may_be_held_out
 from memlint.script.lengths import FROM_TEXT, TOKENIZING_METHODS, is_tokenizer_call
@@ -392,7 +392,8 @@ def lengths_may_differ(script: Host, trainer: Trainer | None) -> bool:
         return False
     reader = trainer and trainer.node
     data = [one for one in datasets_of(script) if (one.trainer and one.trainer.node) is reader]
-    return any(one.lengths_differ for one in data if one.purpose is not Purpose.EVALUATION)
+    data = [one for one in data if one.purpose is not Purpose.EVALUATION]
+    return any(one.lengths_differ or pads_to_longest(one) for one in data)
 
 
 # -- what rows are read for ------------------------------------------------------------------------

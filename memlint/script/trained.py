@@ -14,7 +14,13 @@ from memlint.script.call_settings import Setting
 from memlint.script.called import Call
 from memlint.script.calls import Config, Host, Trainer
 from memlint.script.datasets import all_datasets_of
-from memlint.script.forward_passes import Forward, all_forwards_of, all_steps_of, updates_of
+from memlint.script.forward_passes import (
+    Forward,
+    all_forwards_of,
+    all_steps_of,
+    optimizers_of,
+    updates_of,
+)
 from memlint.script.loaded_models import ModelFacts, model_facts
 from memlint.script.setups import all_configs_of, trainer_overrides, training_of
 from memlint.script.trainers import WITHOUT_TRAINING
@@ -109,7 +115,8 @@ def trained_models(script: Host) -> tuple[Trained, ...]:
         load = facts.load
         if load is None or load.node in loads or not _is_trained(forward, facts):
             continue
-        if is_elsewhere(load.node) and forward.elsewhere:
+        made = (node for step in forward.steps for node in optimizers_of(step))
+        if all(map(is_elsewhere, (load.node, forward.node, *made))):
             continue
         loads.add(load.node)
         dtype = loaded_dtype(script, facts)

@@ -1245,3 +1245,78 @@ def test_attributes_of_a_base_whose_heir_is_made_in_another_file(
     }
     found = reported(tmp_path, files, load(["MEM901"]))
     assert any("has no `loss_type`" in one for one in found["base.py"]) == told
+
+
+OPTIMIZES = """
+    import torch
+    def groups_of(net):
+        decayed, others = [], []
+        for name, weight in net.named_parameters():
+            (decayed if weight.dim() > 1 else others).append(weight)
+        return torch.optim.AdamW([{"params": decayed}, {"params": others, "weight_decay": 0.0}])
+"""
+COLLATES = """
+    import torch
+    from torch.utils.data import DataLoader
+    def together(rows):
+        ids = torch.zeros(len(rows), LIMIT, dtype=torch.long)
+        for place, row in enumerate(rows):
+            ids[place, : len(row["input_ids"])] = torch.tensor(row["input_ids"])
+        return {"input_ids": ids, "labels": ids.clone()}
+    def loader_of(rows):
+        return DataLoader(rows, batch_size=8, shuffle=True, collate_fn=together)
+    LIMIT = 1024
+"""
+LOADS_WIDE = """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    def load(name):
+        net = AutoModelForCausalLM.from_pretrained(name, dtype="float32").cuda()
+        return net, AutoTokenizer.from_pretrained(name)
+"""
+TRAINS_WITH_ALL = """
+    from datasets import load_dataset
+    from loads import load
+    from optimizes import groups_of
+    from collates import loader_of
+    class Learner:
+        def __init__(self, net, optimizer):
+            self.net, self.optimizer = net, optimizer
+        def learn(self, batch):
+            hidden = self.net.model(batch["input_ids"].cuda()).last_hidden_state
+            scores = self.net.lm_head(hidden[:, :-1]).float()
+            targets = batch["labels"][:, 1:].cuda()
+            loss = torch.nn.functional.cross_entropy(scores.transpose(1, 2), targets)
+            loss.backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+            return loss.item()
+    import torch
+    net, words = load("Qwen/Qwen3-8B")
+    net.train()
+    cut = lambda row: {"input_ids": words(row["text"], truncation=True, max_length=900).input_ids}
+    rows = load_dataset("imdb", split="train").map(cut)
+    learner = Learner(net, groups_of(net))
+    for batch in loader_of(rows):
+        print(learner.learn(batch))
+"""
+
+
+def test_an_optimizer_a_collator_a_model_and_steps_in_a_file_each(tmp_path: Path) -> None:
+    files = {
+        "optimizes.py": OPTIMIZES,
+        "collates.py": COLLATES,
+        "loads.py": LOADS_WIDE,
+        "go.py": TRAINS_WITH_ALL,
+    }
+    found = {name: codes(said) for name, said in reported(tmp_path / "a", files).items()}
+    assert found["optimizes.py"] == {"MEM501", "MEM507"}
+    assert found["collates.py"] == {"MEM102"}
+    assert found["loads.py"] == {"MEM301", "MEM401", "MEM402", "MEM406"}
+    assert found["go.py"] == {"MEM204", "MEM302"}
+    line = "(decayed if weight.dim() > 1 else others).append(weight)"
+    assert line in OPTIMIZES
+    files["optimizes.py"] = OPTIMIZES.replace(line, "if name: decayed.append(weight)")
+    files["collates.py"] = COLLATES.replace("LIMIT, d", "max(len(r['input_ids']) for r in rows), d")
+    found = {name: codes(said) for name, said in reported(tmp_path / "b", files).items()}
+    assert found["optimizes.py"] == set[str]()
+    assert found["collates.py"] == {"MEM104"}

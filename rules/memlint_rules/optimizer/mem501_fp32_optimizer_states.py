@@ -34,5 +34,5 @@ RULE = Rule(
     summary="Adam states in float32 in a full fine-tune",
     of_run=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
-    triggers=(triggers.LIBRARIES, triggers.UPDATES),
+    triggers=(triggers.OPTIMIZERS, triggers.UPDATES),
 )

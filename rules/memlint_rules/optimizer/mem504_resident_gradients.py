@@ -22,5 +22,5 @@ RULE = Rule(
     summary="a full fine-tune that keeps all gradients until the optimizer's step",
     of_run=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.DEEPSPEED),
-    triggers=(triggers.LIBRARIES, triggers.UPDATES),
+    triggers=(triggers.OPTIMIZERS, triggers.UPDATES),
 )

@@ -125,7 +125,10 @@ def _message(call: Call) -> str:
 RULE = Rule(
     summary="training examples padded to a fixed length",
     check=check,
-    triggers=(triggers.ROWS, frozenset({"max_length", "pad_token", "pad_id", "] * ("})),
+    triggers=(
+        frozenset({*triggers.ROWS, *triggers.LOADERS}),
+        frozenset({"max_length", "pad_token", "pad_id", "] * (", ".long", "int64"}),
+    ),
     skips=(Skip.OFF_CUDA, Skip.DIFFUSION, Skip.VISION),
     effect={"padding": "longest"},
 )

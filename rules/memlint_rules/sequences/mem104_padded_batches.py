@@ -15,6 +15,7 @@ from memlint.rule import (
     facts,
     triggers,
 )
+from memlint_rules.sequences.loaders import padded_by_hand
 from memlint_rules.sequences.padding import share_of_padding
 
 _CALL = "memlint_runtime.train_without_padding"
@@ -43,6 +44,7 @@ def check(script: Script) -> Iterator[Finding]:
             yield from _in_pairs(script, trainer)
         elif trainer.kind == "transformers.Trainer":
             yield from _in_collator(script, trainer)
+    yield from padded_by_hand(script)
 
 
 def _in_pairs(script: Script, trainer: Trainer) -> Iterator[Finding]:
@@ -127,7 +129,7 @@ def _needs_rows(script: Script, trainer: Trainer) -> bool:
 RULE = Rule(
     summary="batches padded to their longest row where the model could do without",
     check=check,
-    triggers=(triggers.LIBRARIES, frozenset({"DataCollator", "DPOTrainer", "RewardTrainer"})),
+    triggers=(triggers.LOADERS, frozenset({"ollat", "DPOTrainer", "RewardTrainer"})),
     skips=(Skip.UNSLOTH, Skip.VISION, Skip.OFF_CUDA, Skip.LEARNED_PROMPTS),
     effect={"padding": "none"},
 )

@@ -320,6 +320,18 @@ Trainer(model=model, args=TrainingArguments("out"), train_dataset=data).train()
     assert found["checkpointing"] == "none"
 
 
+def test_a_streamed_base_is_quantized_as_it_is_loaded() -> None:
+    for kind, bits in (("nf4", 4), ("int8", 8)):
+        found = settings(f"""
+from memlint_runtime import load_streamed
+
+model = load_streamed("Qwen/Qwen3-8B", quantization="{kind}", peft_config=LoraConfig())
+Trainer(model=model, args=TrainingArguments("out"), train_dataset=data).train()
+""")
+        assert (found["quantization"]["type"], found["quantization"]["bits"]) == (kind, bits)
+        assert found["streamed"] is True
+
+
 STUDENT = 'student = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")\n'
 TEACHER = 'teacher = AutoModelForCausalLM.from_pretrained("{name}", dtype="bfloat16")\n'
 DISTILLATION = """
