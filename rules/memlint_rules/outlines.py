@@ -3,16 +3,7 @@
 Written by ``python -m memlint.rule.outlines``; do not edit.
 """
 
-from memlint.rule.triggers import (
-    LIBRARIES,
-    LOADERS,
-    OPTIMIZERS,
-    PASSES,
-    ROWS,
-    STEPS,
-    TRAINING,
-    UPDATES,
-)
+from memlint.rule.triggers import LIBRARIES, LOADERS, OPTIMIZERS, PASSES, ROWS, STEPS, TRAINING, UPDATES
 
 # A file must hold a word of each set of a rule.
 SETS: tuple[tuple[str, ...], ...] = (
@@ -43,7 +34,7 @@ SETS: tuple[tuple[str, ...], ...] = (
     LIBRARIES,
     ("SFTTrainer",),
     LOADERS,
-    ("DPOTrainer", "RewardTrainer", "ollat"),
+    ("DPOTrainer", "RewardTrainer", "ollat", "padding="),
     ("Flattening", "chain", "packing", "padding_free", "sum("),
     ("packing", "padding_free"),
     ("DataCollatorForSeq2Seq",),

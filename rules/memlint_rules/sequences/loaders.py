@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Script, advise, facts
+from memlint.rule import Call, Finding, Script, advise, facts
 from memlint_rules.sequences.padding import share_of_padding
 
 _LAYS = "Lay rows end to end: collate with `memlint_runtime.PaddingFreeCollator()`"
@@ -17,13 +17,25 @@ def padded_by_hand(script: Script) -> Iterator[Finding]:
         model = _model_of(script, data)
         if model is None or type(rows) is not int or rows < 2 or _sorts(data):
             continue
+        pads = _tokenizer_of_batches(script, data)
         if facts.pads_to_longest(data) and script.lengths_may_differ(data.trainer):
+            pads = data.call
+        if pads is not None:
             where = "" if model.keeps_documents_apart else ", where its attention keeps them apart"
             yield Finding(
-                script.span(data.call.node.func),
+                script.span(pads.node.func),
                 f"pads every row to the longest of {rows}: {share_of_padding(rows)}",
                 advise(f"{_LAYS} after `use_variable_length_attention(model)`{where}"),
             )
+
+
+def _tokenizer_of_batches(script: Script, data: facts.Dataset) -> Call | None:
+    """What pads the texts of a batch to the longest, in the steps of a loop or for its loader."""
+    for one in script.tokenizations if data.trainer is None else ():
+        pads = one.call.setting("padding").is_value(True, "longest")
+        if pads and one.from_text and one.collates_training:
+            return one.call
+    return None
 
 
 def _sorts(data: facts.Dataset) -> bool:

@@ -129,7 +129,7 @@ def _needs_rows(script: Script, trainer: Trainer) -> bool:
 RULE = Rule(
     summary="batches padded to their longest row where the model could do without",
     check=check,
-    triggers=(triggers.LOADERS, frozenset({"ollat", "DPOTrainer", "RewardTrainer"})),
+    triggers=(triggers.LOADERS, frozenset({"ollat", "padding=", "DPOTrainer", "RewardTrainer"})),
     skips=(Skip.UNSLOTH, Skip.VISION, Skip.OFF_CUDA, Skip.LEARNED_PROMPTS),
     effect={"padding": "none"},
 )
