@@ -224,6 +224,7 @@ def own_forward(run: Interpreter, invocation: Invocation, module: Object) -> For
     return made
 
 
+_WHOLE = (Positions.ALL, Positions.SHIFTED)
 # The size of a tokenizer's vocabulary, of which only that is known.
 VOCABULARY = Symbol("tokenizer.vocab_size")
 _SIZES = frozenset({"vocab_size", "n_vocab"})
@@ -266,15 +267,18 @@ def logits_of_head(run: Interpreter, invocation: Invocation, head: Object) -> Te
     """
     if isinstance(head, Part) and invocation.arguments:
         found = known_tensors(invocation.arguments[0])
-        states = [one for one in found if one.role is Role.HIDDEN_STATES]
-        return _read_by_head(states[0], invocation.node) if states else None
+        return _read_by_head(run, found[0], invocation.node) if found else None
     if not run.own_passes or not _is_layer(head, _HEADS):
         return None
     given = invocation.node.args[0] if invocation.node.args else None
     return _logits(run, head, given, invocation.node)
 
 
-def _read_by_head(states: Tensor, node: ast.expr) -> Tensor:
+def _read_by_head(run: Interpreter, states: Tensor, node: ast.expr) -> Tensor | None:
+    """The logits of hidden states; None of a part of them, or where a loop goes by chunks."""
+    whole = states.role is Role.HIDDEN_STATES and states.positions in _WHOLE
+    if not whole or states.forward is None or states.forward.loops != run.loop_nest:
+        return None
     return tensor_from(
         states, "head", node, role=Role.LOGITS, width=Width.LOGITS, copy=True, dtype=None
     )
