@@ -3,16 +3,7 @@
 Written by ``python -m memlint.rule.outlines``; do not edit.
 """
 
-from memlint.rule.triggers import (
-    LIBRARIES,
-    LOADERS,
-    OPTIMIZERS,
-    PASSES,
-    ROWS,
-    STEPS,
-    TRAINING,
-    UPDATES,
-)
+from memlint.rule.triggers import LIBRARIES, LOADERS, OPTIMIZERS, PASSES, ROWS, STEPS, TRAINING, UPDATES
 
 # A file must hold a word of each set of a rule.
 SETS: tuple[tuple[str, ...], ...] = (
