@@ -55,14 +55,15 @@ _ARGUMENTS: Rows = (
 # Trainers whose rows are two sequences, and the length of a pack where none is said.
 _IN_PAIRS = ("DPOTrainer", "ORPOTrainer", "CPOTrainer", "RewardTrainer")
 _PACK = 1024
+_USUAL = 512  # tokens of a row at the most, on the average, that nothing packs or fills up
 _SIZES = ("micro_batch", "seq_len")
 _JOINS = "each row of the data set is several of the batch: how many is not read"
 _KEEPS = "compute_metrics keeps the logits of all rows: it grows with each batch"
 
 
-def tokens_of_pass(script: Script, one: Trained) -> tuple[int, int, bool] | None:
-    """The rows of each pass over what is trained, the most tokens of one, and whether all have as
-    many; None where that is not known."""
+def tokens_of_pass(script: Script, one: Trained) -> tuple[int, int, int] | None:
+    """The rows of each pass over what is trained, the most tokens of one, and how many all have
+    usually; None where that is not known."""
     trainer, pairs = one.trainer, 1
     if trainer is None:
         values = batches_of_loop(script)
@@ -71,7 +72,12 @@ def tokens_of_pass(script: Script, one: Trained) -> tuple[int, int, bool] | None
         pairs += trainer.is_kind(*_IN_PAIRS)
     rows, even = values.get("micro_batch"), values.get("packed") is True
     length = values.get("seq_len") or values.get("completion_len") or (even and _PACK)
-    return (rows * pairs, length, even or "fixed_length" in values) if rows and length else None
+    if not (rows and length):
+        return None
+    rows *= pairs
+    # One of several rows is long, most of those that come alone are short.
+    usual = min(length // (2 if rows > 1 else 4), _USUAL)
+    return rows, length, rows * (length if even or "fixed_length" in values else usual)
 
 
 def batches_of_trainer(script: Script, trainer: Trainer, config: Config | None) -> Options:

@@ -50,15 +50,14 @@ def check(script: Script) -> Iterator[Finding]:
         least = _LEAST_OF_LARGE if facts.may_have_room(script) else _LEAST
         if billions * width * 1e9 / 2**30 < least or not _reads_it_seldom(script, one):
             continue
-        rows, length, even = facts.tokens_of_pass(script, one) or (0, 0, False)
-        # One of several rows is long, most of those that come alone are short.
-        tokens = rows * length // (1 if even else 2 if rows > 1 else 4)
+        _, _, tokens = facts.tokens_of_pass(script, one) or (0, 0, 0)
+        by = one.load.setting("pretrained_model_name_or_path") if one.load is not None else None
         yield Finding(
             script.span(one.load.node.func if one.load is not None else one.place),
             f"a frozen base of {billions:g} billion weights stays on the GPU, where a step needs "
             "two of its layers at a time",
             _fix(script, one),
-            to_fit=tokens < _HIDING * width,
+            to_fit=tokens < _HIDING * width or (by is not None and by.is_overridable_default),
         )
 
 
