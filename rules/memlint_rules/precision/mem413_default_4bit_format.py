@@ -16,7 +16,8 @@ def check(script: Script) -> Iterator[Finding]:
     for call in script.calls_to("transformers.BitsAndBytesConfig"):
         four_bits = call.setting("load_in_4bit")
         # A recipe's program has defaults of its own for what the recipe leaves out.
-        if not four_bits.is_value(True) or four_bits.from_launch or call.has_unknown_keywords:
+        unsure = call.has_unknown_keywords or script.runs_by_default(call.node) is None
+        if not four_bits.is_value(True) or four_bits.from_launch or unsure:
             continue
         finding = _of_config(script, call, max(sizes, default=0))
         if finding is not None:
