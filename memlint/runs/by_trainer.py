@@ -22,6 +22,7 @@ from memlint.script.calls import Config, Trainer
 from memlint.script.checkpointing import ARGUMENTS, SWITCHES, runs_hooks_twice
 from memlint.script.model import Script
 from memlint.script.setups import trainer_of
+from memlint.script.trained import may_be_trained
 from memlint.source import Span
 
 _NON_REENTRANT = '{"use_reentrant": False}'
@@ -163,7 +164,8 @@ class TrainerRun(TrainerWithLoss):
         """True of torch's Adam where the script asks for the one that is not fused."""
         model = self.trained
         optimizer = model.optimizer if model is not None else None
-        if model is None or optimizer is None or not self.trains_all_weights:
+        idle = not may_be_trained(self.script, self.trainer)
+        if model is None or optimizer is None or idle or not self.trains_all_weights:
             return Field()
         # What launches a recipe may shard the states as well.
         asked = optimizer.given is True and place_of_setting(optimizer.node) is None

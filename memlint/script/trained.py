@@ -153,11 +153,16 @@ def is_trial(script: Host, one: Trained) -> bool:
     if isinstance(steps, int) and 0 < steps < _STEPS:
         return True
     data = [each for each in all_datasets_of(script) if each.trainer is trainer]
-    if any(each.is_trained_on and each.written_rows in range(_ROWS) for each in data):
-        return True
+    few = any(each.is_trained_on and each.written_rows in range(_ROWS) for each in data)
+    return few or not may_be_trained(script, trainer)
+
+
+def may_be_trained(script: Host, trainer: Trainer) -> bool:
+    """False if all that is done to a trainer, in this file and by those that may import it, is
+    none of training."""
     project = script._run.project
-    return (project is None or not project.is_library) and all(
-        use.way in (Way.READ, Way.DROPPED) or use.name in WITHOUT_TRAINING
+    return (project is not None and project.is_library) or any(
+        use.way not in (Way.READ, Way.DROPPED) and use.name not in WITHOUT_TRAINING
         for use in uses_of(script, trainer.node)
     )
 
