@@ -6,6 +6,7 @@ from memlint.rule import (
     Call,
     Finding,
     Fix,
+    Object,
     Rule,
     Script,
     Skip,
@@ -18,6 +19,8 @@ from memlint.rule import (
 )
 
 _OPTION = "gradient_as_bucket_view"
+# Code that trains adapters from elsewhere speaks of them: ``is_peft_model``.
+_ADAPTERS = ("peft", "lora_", "_lora")
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _KWARGS = "accelerate.DistributedDataParallelKwargs"
 # They hand their keywords on to torch's.
@@ -51,11 +54,15 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _has_few_gradients(script: Script, call: Call) -> bool:
-    """True if adapters or a part are trained, or hooks may free each gradient in backward."""
-    if script.imports_package("peft") or script.method_calls("register_post_accumulate_grad_hook"):
+    """True if adapters, a part, or a network of the script's own (which nobody calls large) may be
+    trained, or hooks may free each gradient in backward."""
+    if script.may_use(*_ADAPTERS) or script.method_calls("register_post_accumulate_grad_hook"):
         return True
-    wrapped = [script.text(one) for one in call.node.args[:1]]
-    return any(script.text(module) in wrapped for module in script.frozen_modules)
+    made, wrapped = call.argument(0), [script.text(one) for one in call.node.args[:1]]
+    return any(script.text(module) in wrapped for module in script.frozen_modules) or any(
+        isinstance(one, Object) and (one.root.cls or (one.type or "").startswith("torch.nn."))
+        for one in getattr(made, "options", (made,))
+    )
 
 
 def _fix(script: Script, call: Call) -> Fix:

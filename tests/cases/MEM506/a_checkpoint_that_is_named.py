@@ -1,0 +1,10 @@
+# about: A checkpoint is loaded: as large as its name says.
+from torch.nn.parallel import DistributedDataParallel as DDP
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-1.5B").cuda()
+model = DDP(model, device_ids=[0])  # expect: MEM506
+for batch in loader:
+    model(**batch).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
