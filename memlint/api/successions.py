@@ -106,9 +106,7 @@ def _possible(api: Lookup, name: str, replacement: Successor) -> bool:
                 api.exists(each) is not False for each in imports
             )
         case Replace(qualname=new):
-            if new.endswith(".__call__"):
-                return True
-            return api.exists(new) is not False
+            return new.endswith(".__call__") or api.exists(new) is not False
         case Inline(imports=imports):
             return all(api.exists(each) is not False for each in imports)
         case _:

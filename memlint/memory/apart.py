@@ -7,7 +7,7 @@ from memlint.memory.timeline import Timeline
 from memlint.memory.weights import frozen_bytes
 
 HELD = "of what the allocator reserves"  # where there is no phase to name
-_USUAL_GPU = 80 * 2**30
+_USUAL_GPU, _SMALL_GPU = 80 * 2**30, 24 * 2**30
 _FEW = 0.05  # of a peak: holes that are worth no word
 
 
@@ -48,14 +48,16 @@ def _most_at_once(events: Sequence[tuple[int, int]]) -> int:
 
 
 def _holes(timeline: Timeline, _: object) -> tuple[str, int]:
-    """What segments of fixed sizes reserve beyond one that grows, as far as a GPU has room."""
+    """What segments of fixed sizes reserve beyond one that grows, as far as a GPU has room; nothing
+    for what half of it holds, since the rest has room for all holes."""
     from memlint.memory.estimates import reserved_share
 
     peak = max(phase.total for phase in timeline.phases())
     gpu = timeline.run.gpu
     most = min(peak * reserved_share(timeline), gpu.room if gpu else _USUAL_GPU)
     saved = most - peak * reserved_share(timeline, expandable=True)
-    return HELD if gpu else f"{HELD} of 80 GiB", int(saved) if saved > _FEW * peak else 0
+    counts = saved > _FEW * peak and 2 * peak > (gpu.room if gpu else _SMALL_GPU)
+    return HELD if gpu else f"{HELD} of 80 GiB", int(saved) if counts else 0
 
 
 _APART: Mapping[str, Callable[[Timeline, object], tuple[str, int]]] = {

@@ -33,6 +33,8 @@ _WIDTH = 0.05  # of a saving: the model's own width over measured runs
 _LEAST = 2**20  # bytes that are worth a word
 _WORTH = 32 * 2**20  # bytes of the peak that are worth more than those of another phase,
 _SHARE = 0.005  # and their least share of it
+# Effects that are told from so many bytes on.
+_WORTH_IT = {"expandable": 0, "bucket_copies": 2**29}
 _ROWS = 1000  # of which one is as long as rows may be
 _USUAL_GPU = 80 * 2**30
 _SETTINGS = {"checkpoint_on_gpu": "held_checkpoint"}  # where it stays there
@@ -231,7 +233,7 @@ def guessed(run: Run, findings: Sequence[Finding], model: str = "") -> Priced:
     there is no peak to speak of. model: says that it is a stand-in."""
     said = f"{model}{run.batch}"
     found: list[Finding] = []
-    for each in findings:
+    for each in _worth_a_line(run, findings):
         if model and each.level is Level.HINT:
             found.append(each)
             continue
@@ -240,6 +242,16 @@ def guessed(run: Run, findings: Sequence[Finding], model: str = "") -> Priced:
         saving = saving or run.saving(run.settled(effect_of(each, run.known)))
         found.append(each if saving is None else each._replace(saving=saving._replace(at=at)))
     return Priced(found)
+
+
+def _worth_a_line(run: Run, findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the findings but those that would save next to nothing."""
+    for each in findings:
+        effect = dict(each.effect)
+        least = next((_WORTH_IT[name] for name in effect if name in _WORTH_IT), None)
+        saving = run.saved_apart(effect) if least is not None else None
+        if least is None or (saving is not None and saving.high > least):
+            yield each
 
 
 def _special(run: Run, finding: Finding) -> Saving | None:
@@ -288,11 +300,9 @@ def steps(run: Run, findings: Sequence[Finding]) -> list[Step]:
 def _alone(run: Run, findings: Sequence[Finding]) -> list[tuple[Finding, Changes, Saving | None]]:
     """Each finding with its changes and what they save by themselves."""
     alone: list[tuple[Finding, Changes, Saving | None]] = []
-    for each in findings:
+    for each in _worth_a_line(run, findings):
         effect = run.settled(effect_of(each, run.known))
         if each.level is Level.HINT and effect and run.peak(effect) > run.peak():
-            continue
-        if "expandable" in dict(effect) and run.saved_apart(dict(effect)) is None:
             continue
         alone.append((each, effect, run.saving(effect) if effect else None))
     return alone

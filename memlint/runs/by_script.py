@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from memlint.runs.run import Change, Field, TrainingRun, span_in
 from memlint.script.call_settings import MISSING, UNSURE, Setting
 from memlint.script.tokenization import may_truncate
 from memlint.script.trained import is_trial
+from memlint.source import Place
 from memlint.source.edits import InsertStatement
 from memlint.source.patterns import lazy_pattern
 
@@ -59,12 +59,9 @@ _ALLOCATES = lazy_pattern(
     r"empty_cache|(?i:cuda_?graph)|reduce-overhead|max-autotune|vllm|sglang|multiprocessing|mp\.spawn"
 )
 _VARIABLE, _EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"
-# Bytes by which batches differ: their holes are half of it at the most. Of a token: for each word
-# of the vocabulary, and for each billion of weights, as checkpointed layers keep it, or all do.
-_GROWTH = 2**30
-_LOGIT, _WORDS, _INPUTS, _KEPT = 8, 100_000, 4e4, 7e5
-# So many rows of which each is cut so early that one of them nearly always is.
-_MANY_ROWS, _SHORT = 16, 512
+# Tokens of batches that differ by little; and so many rows of which each is cut so early that one
+# of them nearly always is.
+_FEW, _MANY_ROWS, _SHORT = 2048, 16, 512
 # Tokens of a row; below, the activations of a checkpointed model are small beside its weights.
 _LONG = 16_384
 
@@ -228,20 +225,14 @@ class ScriptRun(TrainingRun):
         decided = launcher.expandable or script.matches(_ALLOCATES)
         if model is None or decided or self.is_sharded or not self._lengths_vary:
             return Field()
-        if is_trial(script, model) or self._grows_by(model) < _GROWTH:
+        rows, length, _ = tokens_of_pass(script, model) or (0, 0, 0)
+        alike = 0 < rows * length < _FEW or (rows >= _MANY_ROWS and 0 < length <= _SHORT)
+        if alike or is_trial(script, model):
             return Field()
         said = "" if launcher.expandable is None else "its launch command says nothing of it"
-        return Field(False, span_in(script, model.place), said)
-
-    def _grows_by(self, model: Trained) -> float:
-        """How many bytes the longest batch needs beyond its weights, roughly; infinite where its
-        tokens are not known, 0 of few, and of so many rows that each batch is as long."""
-        rows, length, _ = tokens_of_pass(self.script, model) or (0, 0, False)
-        if length <= _SHORT and (rows >= _MANY_ROWS or 0 < rows * length < _SHORT):
-            return 0
-        layers = (self.billions or 0) * (_KEPT if self.checkpointing.is_value("none") else _INPUTS)
-        logits = _LOGIT * (model.facts.words or _WORDS) * (model.facts.causal_lm is not False)
-        return (rows * length or math.inf) * (layers + logits)
+        place = span_in(script, model.place)
+        # Of a recipe, the command that starts it decides; nobody knows which that is.
+        return Field() if isinstance(place, Place) and not said else Field(False, place, said)
 
     def write_expandable(self, value: bool) -> Change:
         """A variable of the environment, which torch reads before it first allocates."""

@@ -165,6 +165,111 @@ def test_segments_that_do_not_grow_are_told_where_a_command_shows_its_environmen
         assert one["saving"]["high"] >= 0.97 * wanted
 
 
+PAIRS = """\
+import torch
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM
+from trl import DPOConfig, DPOTrainer
+
+rows = load_dataset("a", split="train")
+model = AutoModelForCausalLM.from_pretrained("{name}", dtype=torch.bfloat16)
+DPOTrainer(model, args=DPOConfig("out", per_device_train_batch_size=4), train_dataset=rows).train()
+"""
+SCORES = """\
+from datasets import load_dataset
+from transformers import AutoModelForSequenceClassification
+from trl import RewardConfig, RewardTrainer
+
+rows = load_dataset("a", split="train")
+name = "{name}"
+model = AutoModelForSequenceClassification.from_pretrained(name, num_labels=1)
+args = RewardConfig("out", per_device_train_batch_size=2)
+RewardTrainer(model=model, args=args, train_dataset=rows).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "heard"),
+    [
+        (PAIRS.format(name="Qwen/Qwen2.5-7B"), (), True),
+        (PAIRS.format(name="Qwen/Qwen2.5-0.5B"), (), False),
+        # Of 141 GB it takes less than half.
+        (PAIRS.format(name="Qwen/Qwen2.5-3B"), ("--gpu", "h200-141gb"), False),
+        (SCORES.format(name="Qwen/Qwen2.5-0.5B-Instruct"), (), False),
+    ],
+)
+def test_holes_are_told_of_where_half_of_the_gpu_does_not_hold_the_run(
+    text: str,
+    more: tuple[str, ...],
+    heard: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(text)
+    run(["check", "--no-cache", "--output-format", "json", "--select", "MEM109", *more, str(path)])
+    assert bool(json.loads(capsys.readouterr().out)) is heard
+
+
+PROGRAM = """\
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM
+from trl import DPOConfig, DPOTrainer, ModelConfig, ScriptArguments, TrlParser
+
+script, args, model = TrlParser((ScriptArguments, DPOConfig, ModelConfig)).parse_args_and_config()
+rows = load_dataset(script.dataset_name, split="train")
+policy = AutoModelForCausalLM.from_pretrained(model.model_name_or_path)
+DPOTrainer(policy, args=args, train_dataset=rows).train()
+"""
+RECIPE = """\
+model_name_or_path: Qwen/Qwen2.5-7B
+dataset_name: trl-lib/ultrafeedback_binarized
+per_device_train_batch_size: 4
+max_length: 2048
+output_dir: out
+beta: 0.1
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "heard"), [({"run.sh": "python dpo.py --config dpo.yaml\n"}, True), ({}, False)]
+)
+def test_holes_of_a_recipe_are_told_where_a_command_shows_what_starts_it(
+    files: dict[str, str], heard: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in {"dpo.py": PROGRAM, "dpo.yaml": RECIPE, **files}.items():
+        (tmp_path / name).write_text(text)
+    run(["check", "--no-cache", "--output-format", "json", "--select", "MEM109", str(tmp_path)])
+    found = json.loads(capsys.readouterr().out)
+    assert [Path(one["filename"]).name for one in found] == ["dpo.yaml"] * heard
+
+
+BUCKETS = """\
+from torch.nn.parallel import DistributedDataParallel as DDP
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("{name}").cuda()
+model.train()
+wrapped = DDP(model, device_ids=[0])
+for batch in loader:
+    wrapped(**batch).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "heard"), [("Qwen/Qwen2.5-1.5B", True), ("HuggingFaceTB/SmolLM2-135M", False)]
+)
+def test_buckets_of_half_a_gib_are_worth_no_line(
+    name: str, heard: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(BUCKETS.format(name=name))
+    run(["check", "--no-cache", "--output-format", "json", "--select", "MEM506", str(path)])
+    assert bool(json.loads(capsys.readouterr().out)) is heard
+
+
 @pytest.mark.parametrize("code", FAULTS)
 def test_a_fault_costs_what_arithmetic_says(
     code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
