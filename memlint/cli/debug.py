@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from memlint.script.call_settings import Setting
     from memlint.script.called import Call
     from memlint.script.calls import Config
-    from memlint.script.loaded_models import ModelFacts
     from memlint.script.model import Script
 
 
@@ -119,7 +118,9 @@ def _lines(script: Script, line_of: Callable[[Any], str]) -> Iterator[str]:
     yield "trainers:"
     for trainer in script.trainers:
         yield from _call(script, trainer, f"{line_of(trainer.node)}: {trainer.kind}")
-        yield f"        (model) {_model(trainer.model, line_of)}"
+        model, load = trainer.model, trainer.model.load
+        loaded = line_of(load.node) if load is not None else "unknown"
+        yield f"        (model) name {model.name!r}, loaded at {loaded}, k-bit {model.kbit}"
         yield f"        (adapters) {trainer.peft}"
     yield "models loaded:"
     for load in script.model_loads:
@@ -145,11 +146,3 @@ def _setting(script: Script, setting: Setting) -> str:
     given = {True: "given", False: "not given", None: "given on some paths"}[setting.given]
     value = setting.symbol or repr(setting.value)
     return f"{setting.name} = {value} ({given}, {setting.origin.name.lower()}{where})"
-
-
-def _model(model: ModelFacts, line_of: Callable[[Any], str]) -> str:
-    loaded = line_of(model.load.node) if model.load is not None else "unknown"
-    return (
-        f"name {model.name!r}, loaded at {loaded}, by name {model.by_name}, peft {model.peft}, "
-        f"k-bit {model.kbit}, quantized {model.quantized}"
-    )

@@ -128,12 +128,8 @@ def _training_in(folder: str, target: str | None) -> Iterator[str]:
             data = read_regular(file.path, LIMIT)
         except OSError:
             continue
-        likely = LAUNCHED.search(data) is not None or b".backward(" in data
-        if is_document(file.path):
-            likely = may_be_recipe(data)
-        elif is_launch_file(file.path):
-            likely = True
-        if not likely:
+        trains = LAUNCHED.search(data) or b".backward(" in data or is_launch_file(file.path)
+        if not (may_be_recipe(data) if is_document(file.path) else trains):
             continue
         tried += 1
         try:

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 import click
 
@@ -41,9 +42,7 @@ def _files(paths: Sequence[str], options: Common) -> Iterable[str]:
 def _stamps(paths: Iterable[str]) -> dict[str, tuple[int, int]]:
     stamps = {}
     for path in paths:
-        try:
+        with suppress(OSError):
             status = os.stat(path)
-        except OSError:
-            continue
-        stamps[path] = (status.st_mtime_ns, status.st_size)
+            stamps[path] = (status.st_mtime_ns, status.st_size)
     return stamps

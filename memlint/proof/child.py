@@ -149,7 +149,7 @@ def _watch_files(folder: str, lacked: set[str]) -> None:
             return real_stat(path, *arguments, **keywords)
         except FileNotFoundError:
             caller: Any = sys._getframe(1)
-            while caller.f_code.co_filename.endswith(("pathlib.py", "genericpath.py")):
+            while re.search(r"pathlib|genericpath", os.path.basename(caller.f_code.co_filename)):
                 caller = caller.f_back
             by_project = caller.f_code.co_filename.startswith(folder)
             if by_project and Path(path).suffix in TABLES["writers"]:

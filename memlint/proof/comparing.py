@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from memlint.proof.stand_ins import NOT_SAID
+from memlint.proof.stand_ins.sample_rows import NOT_SAID
 from memlint.run.sampled_columns import kind_of
 from memlint.source.bounded import read_regular
 from memlint.source.record import NamedTuple
@@ -37,13 +37,25 @@ _TRIES = 12  # to learn which columns and files of data a script takes
 # What is said of columns that are not there, and of files.
 _LACKED = re.compile(r"KeyError: |.*[Cc]olumn.* (?:not (?:in|found) |doesn't exist)|.*'DataFrame' ")
 _NAMES = re.compile(r"'(?!DataFrame')(\w+)'|column names? (\w+)")
+# What is said of values, and the kinds that they had and have.
+_MISTAKEN = (
+    (r"must be of type `str`|str \(not \"int\"\)|'str' and 'int'", ":int", ":text"),
+    (r"dtype Long but expected Float|can't be cast to the desired output type Long",
+     ":int", ":float"),
+    (r"type Long but found Float|not implemented for 'Float'|got Float instead", ":float", ":int"),
+    (r"Target size \(torch.Size\(\[\d+\]\)\) must .*, (\d+)\]", "label:float", r"label:\1"),
+)  # fmt: skip
 _FILE = re.compile(
     r"FileNotFound.*?((?:(?<=')[^']+|(?<![\w./-])[\w./][^\s'\"]*)"
-    r"\.(?:jsonl?|[ct]sv|txt|parquet|bin))(?![\w/])"
+    r"\.(?:jsonl?(?:\.gz)?|[ct]sv|txt|parquet|bin|npy|pkl|pickle))(?![\w/])"
 )
+_FOLDER = re.compile(r"FileNotFoundError: \[Errno 2\].*?: '([^']*[^/'.]+)/?' ")
 _OUT = re.compile(r"(?<=[\"'])(?:(?:\.\./)+|/)([^/\"'\n]{1,100})")
-# What is said of options that are not.
-_UNSAID = re.compile(r"NoneType|SystemExit|[Nn]eed either|(?:[Pp]lease|must) (?:specify|provide)")
+# Errors that no option and no folder mends, and folders that a script asks for to write there.
+_OTHERWISE = re.compile(
+    r"(?:Import|ModuleNotFound|Syntax|Key|Name)Error|.*(?:unexpected keyword|module .* no attr)"
+)
+_WRITTEN = re.compile(r"out|save|log|result|cache|run", re.IGNORECASE)
 _MOST_BYTES = 10 << 20  # of what a run says of its steps
 _OF_LAUNCHERS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 _PATIENCE = 5.0  # seconds: a launcher ends its own processes in them
@@ -157,20 +169,35 @@ def _inside(text: str, files: Iterable[str]) -> str:
 
 
 def _learned(run: Run, data: Mapping[str, str] | None) -> Mapping[str, str] | None:
-    """Return the made data with what a run stopped for: columns, files, options; None for none."""
+    """Return the made data with what a run stopped for: columns and files, else folders, else
+    options and folders that it asked for; None for none."""
     if data is None or (run.losses and not run.error):
         return None
-    file = _FILE.match(run.error)
-    lacked = (*run.lacked, *(file.groups() if file else ()))
-    options = [NOT_SAID] * bool(_UNSAID.search(run.error))
-    learned = dict.fromkeys((*data, *lacked, *options), _with_lacked(run.error, data["*"]))
+    file, columns = _FILE.match(run.error), _with_lacked(run.error, data["*"])
+    lacked = [each for each in run.lacked if os.path.splitext(each)[1]]
+    learned = dict.fromkeys((*data, *lacked, *(file.groups() if file else ())), columns)
+    if learned == data:
+        learned |= dict.fromkeys(_besides(run, data), columns)
     return learned if learned != data else None
 
 
+def _besides(run: Run, data: Mapping[str, str]) -> list[str]:
+    """Return what a run stopped for that is neither a column nor a file, as ``_learned`` says."""
+    folder = _FOLDER.match(run.error)
+    if folder and f"{folder[1]}/" not in data:
+        return [f"{folder[1]}/"]
+    if _OTHERWISE.match(run.error):
+        return []
+    asked = [each for each in run.lacked if not os.path.splitext(each)[1]]
+    folders = [f"{each}/" for each in asked if not _WRITTEN.search(each)]
+    return [NOT_SAID, *re.findall(r"--\w[\w-]*", run.error), *folders]
+
+
 def _with_lacked(error: str, columns: str) -> str:
-    """Return the columns of data with those that a run stopped for."""
-    if "must be of type `str`" in error:
-        return columns.replace(":int", ":text")
+    """Return the columns of data with those that a run stopped for, or of kinds that it says."""
+    for said, old, new in _MISTAKEN:
+        if found := re.search(said, error):
+            return re.sub(old, found.expand(new), columns)
     had = {each.partition(":")[0] for each in columns.split(",")}
     names = _NAMES.findall(re.split(r"\. Current|, dtype| \(", error)[0])
     words = [one or other for one, other in names if _LACKED.match(error)]

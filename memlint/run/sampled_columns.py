@@ -12,6 +12,8 @@ from memlint.source.bounded import read_regular
 from memlint.source.parsing import parse_python
 
 _CHATS = re.compile(r"apply_chat_template\(\s{0,40}\w{1,40}\[[\"'](\w{1,40})[\"']\]")
+_INNER = re.compile(r"\b\w+\[[\"'](\w+)[\"']\]\[[\"'](\w+)[\"']\]")
+_NUMBERS = re.compile(r"\b(int|float)\(\w+\[[\"'](\w+)[\"']\]\)")
 _DATA: Mapping[str, Any] = json.loads(
     read_regular(os.path.join(os.path.dirname(__file__), "data", "columns.json"))
 )
@@ -35,8 +37,10 @@ def _columns(text: str) -> str:
     heads = re.findall(r"\b(?:def \w+|lambda)\b([^):]*)|\bfor ([\w, ]{1,60}) in\b", text)
     holders = {*re.findall(r"\w+", " ".join(map(" ".join, heads)))} - _SETTINGS
     read = re.findall(r"\b(\w+)(?:\.get\(|\[)[\"'](\w+)[\"']", text)
+    items = re.findall(r"\bfor (\w+) in \w+\[[\"'](\w+)[\"']\]", text)
+    kinds = _kinds(text, read, items)
+    holders -= {item for item, column in items if kinds.get(column, "")[:1] in ("{", "[")}
     named = [name for holder, name in read if holder in holders and name not in _TOKENIZED]
-    kinds = _kinds(text, read)
     quoted = dict.fromkeys(re.findall(r"[\"'](\w+)[\"']", text))
     named = [*dict.fromkeys(named)] or [name for name in quoted if name in COLUMNS]
     if named == ["text"] and "ForSequenceClassification" in text:
@@ -60,11 +64,16 @@ def kind_of(name: str, kinds: Mapping[str, str] = COLUMNS) -> str:
     return kinds.get(name) or kinds.get(name.rpartition("_")[2].rstrip("s"), "text")
 
 
-def _kinds(text: str, read: list[tuple[str, str]]) -> dict[str, str]:
-    """Return what columns hold, lists by the keys that are read of their items."""
-    kinds = COLUMNS | dict.fromkeys(_CHATS.findall(text), "messages")
-    for item, column in re.findall(r"\bfor (\w+) in \w+\[[\"'](\w+)[\"']\]", text):
-        keys = {name for holder, name in read if holder == item}
-        chat = "messages" if "role" in keys else "conversations" if "from" in keys else "comments"
-        kinds |= {column: chat} if keys else {}
+def _kinds(text: str, read: list[tuple[str, str]], items: list[tuple[str, str]]) -> dict[str, str]:
+    """Return what columns hold: numbers by what they become, lists and dicts by the keys that are
+    read of their items. items: names of loops, and the columns that they go through."""
+    kinds = COLUMNS | {column: kind for kind, column in _NUMBERS.findall(text)}
+    kinds |= dict.fromkeys(_CHATS.findall(text), "messages")
+    inner = [(column, key, True) for column, key in _INNER.findall(text) if column != "answers"]
+    inner += [(column, key, "batched=True" in text)  # items of a batch's column are one row's each
+              for item, column in items for holder, key in read if holder == item]  # fmt: skip
+    for column, _, is_dict in inner:
+        keys = dict.fromkeys(key for of, key, _ in inner if of == column)
+        chat = "messages" if "role" in keys else "conversations" if "from" in keys else ""
+        kinds[column] = chat or ("{%s}" if is_dict else "[%s]") % "+".join(keys)
     return kinds

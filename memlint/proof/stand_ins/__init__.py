@@ -12,14 +12,15 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from memlint.proof.stand_ins.asked_options import Answers
 from memlint.proof.stand_ins.cpu_only import (
-    answer_what_is_asked,
     move_to_cpu,
+    replace_engine,
     replace_hub,
     replace_process_groups,
 )
 from memlint.proof.stand_ins.missing_packages import Missing
-from memlint.proof.stand_ins.sample_data import replace_data_sets
+from memlint.proof.stand_ins.sample_data import replace_data_sets, write_rows
 from memlint.proof.stand_ins.short_trainers import shorten_trainers
 from memlint.proof.stand_ins.tiny_adapters import replace_adapters
 from memlint.proof.stand_ins.tiny_models import build_model, replace_models
@@ -32,7 +33,6 @@ QUIET = {
     "TOKENIZERS_PARALLELISM": "false",
     "HF_HUB_DISABLE_TELEMETRY": "1",
 }
-NOT_SAID = "--"  # among the data: options are answered that a script may not require
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
@@ -71,6 +71,11 @@ def replace_the_rest(folder: str, data: Mapping[str, str], rows: int, *, exact: 
     replace_data_sets(dict(data), rows)
     replace_adapters()
     shorten_trainers(exact=exact)
+    replace_engine(exact=exact)
     replace_hub()
     replace_process_groups()
-    answer_what_is_asked(not_said=NOT_SAID in data)
+
+    def write(name: str) -> None:
+        write_rows(name, data["*"], rows)
+
+    Answers(write, data)

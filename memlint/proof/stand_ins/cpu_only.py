@@ -1,24 +1,16 @@
-"""No hub, no GPU, no command line: what asks for them is answered or moved to the CPU."""
+"""No hub and no GPU: what asks for them is answered or moved to the CPU."""
 
 from __future__ import annotations
 
-import argparse
-import builtins
-import os
-import re
 import sys
-from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
+from memlint.proof.stand_ins.missing_packages import Anything
 from memlint.proof.stand_ins.sample_rows import TABLES
-from memlint.source.bounded import read_regular_text
 
-# Options for what a script cannot do without, though it may not require them.
-_OPEN = re.compile(
-    r"-(?:(?:train|training|input|data|dataset)(?:[-_](?:file|path|data|name))?"
-    r"|config(?:[-_](?:file|path))?|(?:base[-_])?model(?:[-_]name)?(?:[-_]or)?(?:[-_]path)?)$"
-)
+# Of an accelerator: what needs a GPU, or a package that is not installed.
+_ELSEWHERE = ("mixed_precision", "deepspeed_plugin", "deepspeed_plugins", "fsdp_plugin", "log_with")
 _WRITE = ("create_repo", "upload_file", "upload_folder", "create_commit")
 
 
@@ -112,39 +104,37 @@ def replace_process_groups() -> None:
     wrapper.__init__ = wrap
 
 
-def answer_what_is_asked(*, not_said: bool) -> None:
-    """Answer names of notebooks and of the environment, and what a parser requires: a recipe is the
-    project's own. not_said: options for data and models that may be left out are answered, too."""
-    found = sorted(Path().glob("*conf*/**/*.[jy]*"), key=lambda path: "train" not in path.name)
-    recipe = str(found[0]) if found else ""
-    builtins.display = lambda *values, **keywords: None
-    builtins.get_ipython = MagicMock
-    real_get: Any = type(os.environ).__getitem__
+def replace_engine(*, exact: bool) -> None:
+    """An engine of DeepSpeed's in one process, where it is not installed, and accelerators without
+    what needs a GPU or another package. exact: precision stays what the script says."""
+    import accelerate  # type: ignore[import-untyped]
+    import torch
 
-    def get(self: Any, name: str) -> Any:
-        try:
-            return real_get(self, name)
-        except KeyError:
-            if not sys._getframe(1).f_code.co_filename.startswith(os.getcwd()):
-                raise
-            return str(int("SIZE" in name))  # one process, the first
+    class Engine(torch.nn.Module):
+        device = torch.device("cpu")
 
-    type(os.environ).__getitem__ = get
-    script = read_regular_text(sys.argv[0]) if os.path.isfile(sys.argv[0]) else ""
-    kinds = [kind for kind in ("jsonl", "json", "csv", "parquet") if f".{kind}" in script]
-    real_add = argparse._ActionsContainer.add_argument
+        def __init__(self, model: Any, optimizer: Any) -> None:
+            super().__init__()
+            self.module, self.optimizer, self.forward = model, optimizer, model.forward
+            self.backward = lambda loss, **_: loss.backward()
 
-    def add(self: Any, *names: str, **kw: Any) -> Any:
-        name = "".join(names[-1:])
-        positional = not name.startswith("-") and "nargs" not in kw
-        kind = "csv" if "csv" in name else [*kinds, "json"][0]
-        file = f"sample.{kind}" if "config" not in name else recipe
-        is_open = not_said and [kw.get("default"), kw.get("type", str)] == [None, str]
-        is_open = is_open and "action" not in kw and bool(_OPEN.search(name))
-        if name and (kw.get("required") or positional or is_open) and file:
-            first = next(iter(kw.get("choices") or ()), file)
-            kw |= {"nargs": "?"} if positional else {"required": False}
-            kw["default"] = {int: 1, float: 0.5}.get(kw.get("type"), first)
-        return real_add(self, *names, **kw)
+        def step(self) -> None:
+            self.optimizer.step()
+            self.optimizer.zero_grad()
 
-    argparse._ActionsContainer.add_argument = add
+    def initialize(args: Any = None, model: Any = None, optimizer: Any = None, **kw: Any) -> Any:
+        weights = kw.get("model_parameters") or model.parameters()
+        if optimizer is None or callable(optimizer):
+            optimizer = optimizer(weights) if optimizer else torch.optim.AdamW(weights)
+        rows = kw.get("training_data")
+        loader = rows and torch.utils.data.DataLoader(rows, 2, collate_fn=kw.get("collate_fn"))
+        return Engine(model, optimizer), optimizer, loader, kw.get("lr_scheduler")
+
+    real_init = accelerate.Accelerator.__init__
+
+    def init(self: Any, *values: Any, **keywords: Any) -> None:
+        left = {name: value for name, value in keywords.items() if name not in _ELSEWHERE}
+        real_init(self, *values, **(keywords if exact else left))
+
+    Anything.own["deepspeed.initialize"] = initialize
+    accelerate.Accelerator.__init__ = init

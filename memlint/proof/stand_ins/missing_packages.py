@@ -7,7 +7,6 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
-import inspect
 import os
 import re
 import sys
@@ -19,19 +18,12 @@ from unittest import mock
 from unittest.mock import MagicMock
 
 
-def _fire(function: Any, *_: Any, **__: Any) -> None:
-    """Run a function with what it asks for, as ``fire.Fire`` does with a command line."""
-    every = inspect.signature(function).parameters.values()
-    asked = [each.name for each in every if each.default in (each.empty, "")]
-    function(**dict.fromkeys(asked, "sample.json"))
-
-
 class Anything(ModuleType):
     """A module of which every attribute is a mock, classes that can be inherited from included."""
 
     __path__: ClassVar[list[str]] = []
     __version__ = "9.0.0"
-    Fire: ClassVar[Any] = staticmethod(_fire)
+    own: ClassVar[dict[str, Any]] = {}  # what is no mock, by its whole name
     train_test_split: ClassVar[Any] = staticmethod(
         lambda *values, **_: [half for each in values for half in (each[::2], each[1::2])]
     )
@@ -42,6 +34,8 @@ class Anything(ModuleType):
         if self.__name__ == "modelscope" and name.startswith("Auto"):
             return getattr(importlib.import_module("transformers"), name)
         whole = f"{self.__name__}.{name}"
+        if whole in self.own:
+            return self.own[whole]
         value = _MockClass(name, (_Mock,), {}) if name[0].isupper() else _Mock(name=whole)
         setattr(self, name, value)
         return value

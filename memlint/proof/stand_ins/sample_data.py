@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Container, Iterable, Mapping
+import pickle
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import Any
 
 from memlint.proof.stand_ins.sample_rows import TABLES, rows
 
 _SPLITS = ("train", "test", "validation")
-# How pandas writes a file, by its suffix; ids of tokens are of 16 bits.
-_WRITERS: Mapping[str, tuple[str, dict[str, Any]]] = TABLES["writers"]
 
 
 def replace_data_sets(data: dict[str, str], count: int) -> None:
     import datasets
 
+    datasets.disable_progress_bars()
     files = {name: os.path.normpath(f"/{name}").lstrip("/") for name in data}
     for name, file in files.items():
-        if Path(name).suffix in _WRITERS:
-            _write(Path(file), rows(data[name], count))
+        if Path(name).suffix and Path(name).suffix in TABLES["writers"]:
+            write_rows(file, data[name], count)
     _read_by_line(files.values())
     if not hasattr(datasets, "load_dataset"):
         return  # a module of the project has the library's name
@@ -29,6 +29,11 @@ def replace_data_sets(data: dict[str, str], count: int) -> None:
     def made(name: str, split: Any, splits: Iterable[str] = _SPLITS) -> Any:
         kind = data.get(name) or data.get(name.rpartition("/")[2]) or data.get("*", "text")
         one = datasets.Dataset.from_list(rows(kind, count))
+        one = (
+            one
+            if Path(name).suffix in TABLES["writers"] and Path(name).suffix
+            else _with_classes(one)
+        )
         if split is None:
             return datasets.DatasetDict(dict.fromkeys(splits, one))
         return [one for _ in split] if isinstance(split, list) else one
@@ -44,6 +49,7 @@ def replace_data_sets(data: dict[str, str], count: int) -> None:
 
     whole, parts = datasets.Dataset, datasets.DatasetDict
     real_select, real_split, real_item = whole.select, whole.train_test_split, whole.__getitem__
+    real_encode = whole.class_encode_column
 
     def in_one_process(real: Callable[..., Any]) -> Callable[..., Any]:
         return lambda self, *args, **kw: real(self, *args, **{**kw, "num_proc": None}) or self
@@ -63,6 +69,11 @@ def replace_data_sets(data: dict[str, str], count: int) -> None:
         few = {name: 0.5 for name in ("test_size", "train_size") if (kw.get(name) or 0) >= 1}
         return real_split(self, **{**kw, **few})
 
+    def encode(self: Any, column: str, *args: Any, **kw: Any) -> Any:
+        is_done = isinstance(self.features[column], datasets.ClassLabel)
+        return self if is_done else real_encode(self, column, *args, **kw)
+
+    whole.class_encode_column = encode
     for module in (datasets, datasets.load):
         module.load_dataset = load_dataset
     for module in (datasets, datasets.load, whole):
@@ -72,15 +83,35 @@ def replace_data_sets(data: dict[str, str], count: int) -> None:
     whole.map, whole.filter = in_one_process(whole.map), in_one_process(whole.filter)
     whole.select, whole.train_test_split, whole.__getitem__ = select, split, item
     whole.push_to_hub = parts.push_to_hub = lambda self, *a, **k: None
-    datasets.disable_progress_bars()
 
 
-def _write(path: Path, values: list[dict[str, Any]]) -> None:
+def _with_classes(data: Any) -> Any:
+    """Return data with classes as the hub has them, for whose names a script may ask."""
+    import datasets
+
+    number, two = datasets.Value("int64"), datasets.ClassLabel(names=["no", "yes"])
+    for name, kind in data.features.items():
+        if name in ("label", "labels") and kind == number:
+            data = data.cast_column(name, two)
+        if name.endswith("tags") and kind == datasets.Sequence(number):
+            data = data.cast_column(name, datasets.Sequence(two))
+    return data
+
+
+def write_rows(name: str, kind: str, count: int) -> None:
+    """Write a file of made rows, as its suffix says, in a folder that may not be there."""
+    import numpy
     import pandas  # type: ignore[import-untyped]
 
+    path, values = Path(name), rows(kind, count)
     path.parent.mkdir(parents=True, exist_ok=True)
-    writer, options = _WRITERS[path.suffix]
-    getattr(pandas.DataFrame(values), writer)(path, **options)
+    if path.suffix == ".npy":  # ids of tokens
+        numpy.save(path, [each for row in rows("ids:ids", 4 * count) for each in row["ids"]])
+    elif path.suffix in (".pkl", ".pickle"):
+        path.write_bytes(pickle.dumps(values))
+    else:
+        writer, options = TABLES["writers"][path.suffix]
+        getattr(pandas.DataFrame(values), writer)(path, **options)
 
 
 class _Rows(list[Any]):
@@ -100,7 +131,7 @@ def _read_by_line(names: Container[str]) -> None:
     """Let what reads JSON read a row to the line. names: of files that pandas reads so."""
     import pandas
 
-    real_loads, real_read = json.loads, pandas.read_json
+    real_loads, real_read, real_pickle = json.loads, pandas.read_json, pandas.read_pickle
 
     def loads(text: Any, **kw: Any) -> Any:
         try:
@@ -113,4 +144,8 @@ def _read_by_line(names: Container[str]) -> None:
     def read(path: Any, **kw: Any) -> Any:
         return real_read(path, **{"lines": os.path.normpath(path) in names, **kw})
 
-    json.loads, pandas.read_json = loads, read
+    def unpickle(path: Any, **kw: Any) -> Any:
+        value = real_pickle(path, **kw)
+        return pandas.DataFrame(value) if isinstance(value, list) else value
+
+    json.loads, pandas.read_json, pandas.read_pickle = loads, read, unpickle

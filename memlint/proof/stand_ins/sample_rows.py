@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from memlint.run.sampled_columns import COLUMNS
 from memlint.source.bounded import read_regular
 
 # What scripts load, by name: shapes of rows, columns, configurations of checkpoints by a part of
@@ -21,6 +22,7 @@ TABLES: Mapping[str, Any] = json.loads(
     read_regular(os.path.join(os.path.dirname(__file__), "tables.json"))
 )
 _WORDS = "".join(TABLES["text"]).split()
+NOT_SAID = "--"  # among the data: what a script may not require is answered, too
 COUNT = 16
 SHORT = 12  # words of a prompt
 
@@ -46,7 +48,9 @@ _VALUES: dict[str, Callable[[int], Any]] = {
     "number": lambda n: f"{text(n, 10)} #### {n}", "float": lambda n: n / 2,
     "bool": lambda n: n % 2 == 0, "ids": lambda n: [3 + (n + step) % 60 for step in range(8 + n)],
     "list": lambda n: [text(n), text(n + 1)],
-    "comments": lambda n: [{"text": text(n), "score": n % 2}],
+    "words": lambda n: text(n).split(),
+    "tags": lambda n: [index % 2 for index, _ in enumerate(text(n).split())],
+    "answers": lambda n: {"text": [text(n, 2)], "answer_start": [0]},
     "messages": lambda n: [*_says(text(n, 6), "user"), *_says(text(n + 3))],
     "conversations": lambda n: [
         {"from": "human", "value": text(n, 6)}, {"from": "gpt", "value": text(n + 3)}
@@ -65,12 +69,24 @@ def rows(kind: str, count: int = COUNT) -> list[dict[str, Any]]:
     """``count`` rows of named shapes, or of columns: ``question,answer,label:int``.
 
     A column is text unless it says more: ``:int``, ``:float``, ``:bool``, ``:number``
-    (a text that ends in one), ``:list`` (of text), ``:ids``, ``:messages`` or ``:conversations``.
+    (a text that ends in one), ``:list`` (of text), ``:words``, ``:tags`` (a number for each),
+    ``:ids``, ``:messages``, ``:conversations``, ``:{en+de}`` (a dict), ``:[by+said]`` (a list of
+    them) or ``:6`` (so many numbers).
     """
     shape = ",".join(TABLES["shapes"].get(part.strip(), part.strip()) for part in kind.split(","))
     columns = [column.partition(":") for column in shape.split(",")]
-    unknown = [of for _, _, of in columns if of not in _VALUES]
-    if unknown:
+    return [{name: _value(of, index) for name, _, of in columns} for index in range(count)]
+
+
+def _value(kind: str, index: int) -> Any:
+    if kind[:1] == "{":
+        keys = enumerate(kind.strip("{}").split("+"))
+        return {key: _value(COLUMNS.get(key, "text"), index + place) for place, key in keys}
+    if kind[:1] == "[":
+        return [_value(f"{{{kind.strip('[]')}}}", index + step) for step in (0, 1)]
+    if kind.isdecimal():
+        return [float((index + place) % 2) for place in range(int(kind))]
+    if kind not in _VALUES:
         kinds = ", ".join(filter(None, _VALUES))
-        raise ValueError(f"no column is of kind {unknown[0]!r}; kinds: {kinds}")
-    return [{name: _VALUES[of](index) for name, _, of in columns} for index in range(count)]
+        raise ValueError(f"no column is of kind {kind!r}; kinds: {kinds}")
+    return _VALUES[kind](index)

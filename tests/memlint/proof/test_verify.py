@@ -30,7 +30,7 @@ from memlint.proof.comparing import (
     verify,
 )
 from memlint.proof.overlay import Overlay
-from memlint.proof.stand_ins import NOT_SAID
+from memlint.proof.stand_ins.sample_rows import NOT_SAID
 from memlint.proof.watching import _PART, _square
 from memlint.run.sampled_columns import sample_columns
 
@@ -614,7 +614,7 @@ def _wait_for_child(parent: int) -> int:
         ('for row in data:\n    row["poem"]; c["d"]\n[r.get("by") for r in data]; c.get("e")',
          "poem:text,by:text"),
         ('for r in rows:\n    for c in r["notes"]:\n        c["score"]',
-         "notes:comments,score:float"),
+         "notes:[score]"),
         ('def f(r):\n    for t in r["chat"]: t["role"]', "chat:messages,role:text"),
         ('def f(r):\n    for t in r["chat"]: t["from"]', "chat:conversations,from:text"),
         ('def f(r):\n    for t in r["words"]: t.lower()', "words:text"),
@@ -711,8 +711,8 @@ def test_columns_of_no_kind_are_refused_before_anything_runs(
 ) -> None:
     (tmp_path / "train.py").write_text(LOOP)
     path = str(tmp_path / "train.py")
-    assert main(["verify", "--tiny", "--columns", "answer:words", path]) == 2
-    assert "no column is of kind 'words'; kinds: text, short, int" in capsys.readouterr().err
+    assert main(["verify", "--tiny", "--columns", "answer:wordy", path]) == 2
+    assert "no column is of kind 'wordy'; kinds: text, short, int" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -776,7 +776,7 @@ ASKS = {
     "ok = (sorted(a + b), len(a), sorted(c + d)) == ([1, 2, 3], 2, ['a', 'b', 'c'])",
     "the environment": "import os\nok = os.environ['SOME_KEY'] == '0'\n"
     "ok &= os.environ['SOME_SIZE'] == '1'\n"
-    "ok &= 'SOME_KEY' not in os.environ and os.environ.get('SOME_KEY') is None",
+    "ok &= 'SOME_RANK' not in os.environ and os.environ.get('SOME_RANK') is None",
     "a GPU that is not here": "torch.cuda.synchronize(), torch.cuda.reset_peak_memory_stats()\n"
     "ok = torch.cuda.max_memory_allocated() == 0 and not torch.cuda.is_available()",
     "a row to the line": "import pandas\nname = 'nowhere/in/rows.json'\n"
@@ -792,7 +792,62 @@ ASKS = {
     "@op\ndef f(x): return x\n@op('name')\ndef g(x): return x\nok = (f(1), g(2)) == (1, 2)",
     "a command line by a package": "import fire\n"
     "def f(base_model: str = '', n: int = 3):\n"
-    "    global ok\n    ok = (base_model, n) == ('sample.json', 3)\nfire.Fire(f)",
+    "    global ok\n    ok = (base_model, n) == ('meta-llama/Llama-3.1-8B', 3)\nfire.Fire(f)",
+    "commands by a package": "import fire\n"
+    "class Work:\n    def __init__(self, lr: float): self.lr = lr\n"
+    "    def evaluate(self): pass\n"
+    "    def finetune(self, data):\n        global ok\n"
+    "        ok = (self.lr, data) == (0.5, 'sample.json')\n"
+    "fire.Fire({'show': print, 'train': Work})",
+    "a command": "p = argparse.ArgumentParser()\ns = p.add_subparsers(dest='what')\n"
+    "s.add_parser('eval')\nt = s.add_parser('run_sft')\nt.add_argument('--model', required=True)\n"
+    "ok = vars(p.parse_args([])) == dict(what='run_sft', model='meta-llama/Llama-3.1-8B')\n"
+    "ok &= p.parse_args(['eval']).what == 'eval'",
+    "options of click": "import click\ncli = click.Group()\n"
+    "@cli.command()\ndef evaluate(): pass\n"
+    "@cli.command()\n@click.argument('data', type=click.Path(exists=True))\n"
+    "@click.option('--size', type=click.Choice(['s', 'l']), required=True)\n"
+    "@click.option('--names', multiple=True, required=True)\n@click.option('--n', default=3)\n"
+    "def train(**given):\n    global ok\n    told = dict(data='sample.json', n=3, size='s')\n"
+    "    ok = given == {**told, 'names': ('sample.json',)}\n"
+    "cli([], standalone_mode=False)",
+    "options of typer": "import typer\napp = typer.Typer()\n"
+    "@app.command()\ndef prepare(): pass\n"
+    "@app.command()\ndef tune(model: str, n: int, data: Path = typer.Option(...), lr: float = 2):\n"
+    "    global ok\n    told = ('meta-llama/Llama-3.1-8B', 1, 'sample.json', 2)\n"
+    "    ok = (model, n, str(data), lr) == told\n"
+    "app([], standalone_mode=False)",
+    "a question": "ok = int(input('Epochs: ')) == 1 and input('Go on? (y/N) ') == 'y'\n"
+    "ok &= input('Folder [out]: ') == ''",
+    "what may be left out": "import os\np = argparse.ArgumentParser()\n"
+    "p.add_argument('--num_epochs', type=int), p.add_argument('--accelerator_config')\n"
+    "p.add_argument('--train_file'), p.add_argument('--seed', type=int)\n"
+    "told = dict(num_epochs=1, accelerator_config=None, train_file='sample.json', seed=None)\n"
+    "ok = vars(p.parse_args([])) == told and os.getenv('BASE_MODEL') == 'meta-llama/Llama-3.1-8B'\n"
+    "ok &= os.environ.get('RANK') is None and os.getenv('A_FILE', '') == ''",
+    "files by a pattern": "import glob\nnames = glob.glob('texts/*.txt')\n"
+    "ok = len(names) == 1 and len(open(names[0]).readlines()) == 16\n"
+    "ok &= [each.name for each in Path('more').rglob('*.csv')] == ['sample.csv']\n"
+    "ok &= glob.glob('none/*.png') == [] and not Path('none').exists()\n"
+    "ok &= [each.name for each in Path('elsewhere/parts').iterdir()] == ['sample.txt']",
+    "rows of other files": "import gzip, numpy, pandas, pickle\n"
+    "rows = pickle.load(open('in/rows.pkl', 'rb'))\n"
+    "ok = len(rows) == len(pandas.read_pickle('in/rows.pkl')) == 16 and 'text' in rows[0]\n"
+    "ok &= [json.loads(line) for line in gzip.open('in/rows.jsonl.gz', 'rt')] == rows\n"
+    "ok &= numpy.load('in/ids.npy').ndim == 1",
+    "classes": "d = datasets.load_dataset('any/tags', split='train')\n"
+    "ok = d.features['ner_tags'].feature.names == d.features['label'].names == ['no', 'yes']\n"
+    "ok &= len(d[3]['ner_tags']) == len(d[3]['tokens'])\n"
+    "ok &= d.class_encode_column('label').features == d.features\n"
+    "ok &= d[0]['pair'].keys() == {'en', 'de'} and len(d[0]['votes']) == 3\n"
+    "ok &= [each['by'] for each in d[0]['turns']][0] == d[0]['text']",
+    "an engine": "import deepspeed, accelerate\nm = torch.nn.Linear(2, 2)\n"
+    "e, o, rows, _ = deepspeed.initialize(model=m, training_data=[torch.ones(2)] * 4)\n"
+    "loss = e(next(iter(rows)).to(e.device)).sum()\ne.backward(loss)\n"
+    "before = m.weight.sum().item()\ne.step()\n"
+    "ok = before != e.module.weight.sum().item() and m.weight.grad is None\n"
+    "a = accelerate.Accelerator(mixed_precision='fp16', log_with='wandb')\n"
+    "ok &= a.mixed_precision == 'no' and a.log_with == []",
     "figures of packages": "import gone, transformers as t\n"
     "a = t.TrainingArguments('out', metric_for_best_model='f1')\n"
     "r = t.Trainer(torch.nn.Linear(2, 2), a, compute_metrics=lambda p: {'f1': gone.f1(p)})\n"
@@ -835,7 +890,11 @@ from memlint.proof import stand_ins
 
 asks = json.loads(Path("asks.txt").read_text())
 names = ["/nowhere/in/rows.json", "../rows.csv", "a/../../beside/rows.csv", "data/train.bin"]
+names += ["--", "--num_epochs", "/elsewhere/parts/"]
+names += ["in/rows.pkl", "in/rows.jsonl.gz", "in/ids.npy"]
 files = dict.fromkeys(["*", *names], "text")
+columns = "text,tokens:words,ner_tags:tags,label:int,pair:{{en+de}},votes:3,turns:[by+said]"
+files["any/tags"] = columns
 stand_ins.install({str(folder)!r}, files)
 import datasets, torch
 for name, text in asks.items():
@@ -899,7 +958,8 @@ def test_columns_are_learned_from_what_stops_the_script(tmp_path: Path) -> None:
          "text,a:text,b:text"),
         ("AttributeError: 'DataFrame' object has no attribute 'poem'", "text,poem:text"),
         ("KeyError: 'text' (line 3)", None),  # it is there: something else has no such key
-        ("ValueError: no 'poem' (line 3)", None),
+        ("ValueError: no 'poem' (line 3)", "text"),
+        ("RuntimeError: Found dtype Long but expected Float", "text"),
         ("KeyError: 'reward_scores' (line 3)", "text,reward_scores:float"),
         ("TypeError: f() got an unexpected keyword argument 'poem'", None),
     ],
@@ -914,12 +974,14 @@ def test_a_file_that_a_script_looks_for_is_made() -> None:
     error = "FileNotFoundError: no data in data/rows.jsonl: see README.md (line 3)"
     learned = _learned(Run(error), {"*": "text"})
     assert learned == {"*": "text", "data/rows.jsonl": "text"}
-    assert _learned(Run(error), learned) is None
+    assert _learned(Run(error), {**learned, NOT_SAID: "text"}) is None
     for name in ("/mnt/rows.jsonl", "../rows.csv", "my data/rows.json"):
         run = Run(f"FileNotFoundError: [Errno 2] no: '{name}' (line 3)")
         learned = _learned(run, {"*": "text"})
         assert learned == {"*": "text", name: "text"}
-    assert _learned(Run("FileNotFoundError: 'weights.pt'"), {"*": "text"}) is None
+    assert _learned(Run("FileNotFoundError: 'weights.pt'"), {"*": "x", NOT_SAID: "x"}) is None
+    folder = Run("FileNotFoundError: [Errno 2] No such file or directory: 'in/parts' (line 3)")
+    assert _learned(folder, {"*": "x"}) == {"*": "x", "in/parts/": "x"}
     sought = Run("ValueError: no rows", lacked=("in/a.csv", "in/b.csv"))
     assert _learned(sought, {"*": "x"}) == {"*": "x", "in/a.csv": "x", "in/b.csv": "x"}
     assert _learned(sought._replace(error="", losses=(1.0,)), {"*": "x"}) is None
@@ -931,8 +993,27 @@ def test_what_may_be_left_out_is_answered_where_the_script_stops_without_it() ->
         learned = _learned(Run(error), {"*": "text"})
         assert learned == {"*": "text", NOT_SAID: "text"}
         assert _learned(Run(error), learned) is None
-    both = Run("SystemExit: no 'poem'", lacked=("a.csv",))
-    assert _learned(both, {"*": "x"}) == dict.fromkeys(("*", "a.csv", NOT_SAID), "x")
+    both = Run("SystemExit: no 'poem'; give --num_epochs", lacked=("a.csv", "base", "outputs"))
+    files = _learned(both, {"*": "x"})
+    assert files == {"*": "x", "a.csv": "x"}
+    options = ("*", "a.csv", NOT_SAID, "--num_epochs", "base/")
+    assert _learned(both, files) == dict.fromkeys(options, "x")
+    for error in ("ImportError: no `f`", "TypeError: f() got an unexpected keyword argument 'a'"):
+        assert _learned(Run(error), {"*": "x"}) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "before", "after"),
+    [
+        ("can only concatenate str (not \"int\") to str", "a:int", "a:text"),
+        ("Found dtype Long but expected Float", "label:int", "label:float"),
+        ("expected scalar type Long but found Float", "label:float", "label:int"),
+        ("Target size (torch.Size([4])) must be the same as input size (torch.Size([4, 6]))",
+         "label:float", "label:6"),
+    ],
+)  # fmt: skip
+def test_kinds_are_learned_from_what_stops_the_script(error: str, before: str, after: str) -> None:
+    assert _learned(Run(error), {"*": before}) == {"*": after}
 
 
 def test_files_that_a_script_looks_for_are_made_inside(tmp_path: Path) -> None:
@@ -941,6 +1022,8 @@ def test_files_that_a_script_looks_for_are_made_inside(tmp_path: Path) -> None:
     text = (
         "import json\nfrom pathlib import Path\n"
         "if not Path('in/rows.csv').exists():\n    raise SystemExit('no rows')\n"
+        "import os\nif not os.path.exists('in/more.csv'):\n    raise SystemExit('no more')\n"
+        "if not os.path.isdir('base'):\n    raise SystemExit('no model')\n"
         "HOME = '/no-such-folder'\nrows = json.load(open(f'{HOME}/in/rows.json'))\n"
         f"assert len(rows) + len(open('../up/rows.jsonl').readlines()) == 32\n{LOOP}"
     )
