@@ -18,8 +18,10 @@ _HEAD = '''"""The trigger words of every rule, which are known without importing
 Written by ``python -m memlint.rule.outlines``; do not edit.
 """
 
-from memlint.rule.triggers import {}
+import memlint.rule.triggers as words
 
+# A file must hold a word of each set of a rule.
+SETS: tuple[tuple[str, ...], ...] = (
 '''
 
 
@@ -38,15 +40,13 @@ def text(rules: Iterable[Rule]) -> str:
         comma = "," if len(numbers) == 1 else ""
         asked = f"{rule.on_request}, {rule.is_of_run}, {rule.is_of_recipe}"
         lines.append(f'    "{rule.code}": ({asked}, ({places}{comma})),\n')
-    names = {value: name for name, value in vars(triggers).items() if isinstance(value, tuple)}
-    parts = [
-        _HEAD.format(", ".join(sorted(name for words, name in names.items() if words in sets))),
-        "# A file must hold a word of each set of a rule.\nSETS: tuple[tuple[str, ...], ...] = (\n",
-    ]
+    named = ((name, value) for name, value in vars(triggers).items() if isinstance(value, tuple))
+    names = {value: f"words.{name}" for name, value in named}
+    parts = [_HEAD]
     for words in sets:
         ordered = words if isinstance(words, tuple) else tuple(sorted(words))
         words_written = ", ".join(map(_quoted, ordered)) + "," * (len(ordered) == 1)
-        line = f"    {names[ordered]},\n" if ordered in names else f"    ({words_written}),\n"
+        line = f"    {names.get(ordered, f'({words_written})')},\n"
         if len(line) <= _WIDTH:
             parts.append(line)
         else:

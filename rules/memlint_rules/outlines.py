@@ -3,11 +3,11 @@
 Written by ``python -m memlint.rule.outlines``; do not edit.
 """
 
-from memlint.rule.triggers import LIBRARIES, LOADERS, OPTIMIZERS, PASSES, ROWS, STEPS, TRAINING, UPDATES
+import memlint.rule.triggers as words
 
 # A file must hold a word of each set of a rule.
 SETS: tuple[tuple[str, ...], ...] = (
-    ROWS,
+    words.ROWS,
     (".backward(", "Config", "Trainer", "tokenizer("),
     (
         ", accelerate",
@@ -31,16 +31,16 @@ SETS: tuple[tuple[str, ...], ...] = (
         "truncation=",
     ),
     (".long", "] * (", "int64", "max_length", "pad_id", "pad_token"),
-    LIBRARIES,
+    words.LIBRARIES,
     ("SFTTrainer",),
-    LOADERS,
+    words.LOADERS,
     ("DPOTrainer", "RewardTrainer", "ollat", "padding="),
     ("Flattening", "chain", "packing", "padding_free", "sum("),
     ("packing", "padding_free"),
     ("DataCollatorForSeq2Seq",),
     ("Trainer",),
-    TRAINING,
-    STEPS,
+    words.TRAINING,
+    words.STEPS,
     ("cross_entropy", "logits"),
     ("Categorical", "CrossEntropyLoss", "cross_entropy", "logsumexp", "softmax"),
     ("compute_metrics",),
@@ -72,7 +72,7 @@ SETS: tuple[tuple[str, ...], ...] = (
     ("eager", "enable_flash_sdp", "sdpa_kernel"),
     ("max_completion_length", "max_length", "max_seq_length"),
     ("output_attentions", "output_hidden_states"),
-    UPDATES,
+    words.UPDATES,
     ("fp16",),
     ("Lora", "peft"),
     ("load_in_4bit", "prepare_model_for_kbit_training"),
@@ -82,7 +82,7 @@ SETS: tuple[tuple[str, ...], ...] = (
     ("modules_to_save",),
     ("load_in_4bit",),
     ("AveragedModel", "EMA", "ModelEmaV2", "ModelEmaV3", "deepcopy"),
-    OPTIMIZERS,
+    words.OPTIMIZERS,
     ("batch_size", "per_device_train_batch_size"),
     ("set_to_none",),
     (
@@ -105,7 +105,7 @@ SETS: tuple[tuple[str, ...], ...] = (
     ("checkpointing",),
     ("batch_repeat_interleave",),
     (" + ", "+=", ".add(", ".update("),
-    PASSES,
+    words.PASSES,
     (".append(",),
     (".eval()", ".train(False)", "parameters("),
     ("retain_graph=True",),
