@@ -102,7 +102,10 @@ class TokenLoss(Record):
             return True
         if False in answers or loads_classifier(self.script):
             return False
-        if True in answers:
+        # A classifier's scores lose no entry a token; what plays games gets no ids.
+        if True in answers or (
+            self.form is LossForm.GATHERED and all(map(_is_of_ids, self.logits))
+        ):
             return True
         # Of logits by their name alone, only next-token prediction says what they are over.
         named = all(tensor.passes("parameter") for tensor in self.logits)
@@ -258,6 +261,11 @@ _LANGUAGE = ("transformers", "trl", "peft", "deepspeed", "vllm", "tokenizers", "
 _ROW_AND_TOKEN = 2
 # Views that put the words before the positions, as losses of torch want them.
 _TURNS = frozenset({"transpose", "permute", "swapaxes", "movedim", "clone"})
+
+
+def _is_of_ids(logits: Tensor) -> bool:
+    """True if a pass gives logits to what it gets by the name of ``input_ids``."""
+    return logits.forward is not None and "input_ids" in logits.forward.invocation.keywords
 
 
 def _unnamed_around(script: Host, node: Node) -> set[Definition]:
