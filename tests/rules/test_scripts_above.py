@@ -1320,3 +1320,53 @@ def test_an_optimizer_a_collator_a_model_and_steps_in_a_file_each(tmp_path: Path
     found = {name: codes(said) for name, said in reported(tmp_path / "b", files).items()}
     assert found["optimizes.py"] == set[str]()
     assert found["collates.py"] == {"MEM104"}
+
+
+FAR = {
+    "src/nets/__init__.py": "from .net import Net\n",
+    "src/nets/net.py": """
+        import torch.nn as nn
+        from transformers import AutoModelForCausalLM
+        class Net(nn.Module):
+            def __init__(self, path):
+                super().__init__()
+                self.net = AutoModelForCausalLM.from_pretrained(path, use_cache=False)
+                self.criterion = nn.CrossEntropyLoss()
+            def forward(self, ids, labels):
+                scores = self.net(ids).logits[:, :-1]
+                return self.criterion(scores.transpose(1, 2), labels[:, 1:])
+    """,
+    "src/learning/__init__.py": "from .learner import Learner\n",
+    "src/learning/making.py": """
+        def make(path):
+            from nets import Net
+            return Net(path)
+    """,
+    "src/learning/learner.py": """
+        import torch
+        from learning.making import make
+        class Learner:
+            def __init__(self, path):
+                self.net = make(path).cuda()
+                self.net.net.gradient_checkpointing_enable()
+                self.optimizer = torch.optim.SGD(self.net.parameters(), lr=1e-5)
+            def learn(self, loader):
+                self.net.train()
+                for ids, labels in loader:
+                    self.net(ids, labels).backward()
+                    self.optimizer.step()
+                    self.optimizer.zero_grad()
+    """,
+    "src/run/go.py": """
+        import os, sys
+        sys.path.append(os.path.dirname(os.path.abspath(os.path.dirname(__file__))))
+        from learning import Learner
+        if __name__ == "__main__":
+            Learner("Qwen/Qwen3-8B").learn(rows())
+    """,
+    "requirements.txt": "transformers",
+}
+
+
+def test_packages_that_hand_on_what_others_import_lie_between(tmp_path: Path) -> None:
+    assert "MEM201" in codes(reported(tmp_path, FAR)["src/nets/net.py"])
