@@ -1322,7 +1322,7 @@ def test_an_optimizer_a_collator_a_model_and_steps_in_a_file_each(tmp_path: Path
     assert found["collates.py"] == {"MEM104"}
 
 
-FAR = {
+FARTHER = {
     "src/nets/__init__.py": "from .net import Net\n",
     "src/nets/net.py": """
         import torch.nn as nn
@@ -1369,4 +1369,4 @@ FAR = {
 
 
 def test_packages_that_hand_on_what_others_import_lie_between(tmp_path: Path) -> None:
-    assert "MEM201" in codes(reported(tmp_path, FAR)["src/nets/net.py"])
+    assert "MEM201" in codes(reported(tmp_path, FARTHER)["src/nets/net.py"])
