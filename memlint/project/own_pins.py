@@ -22,7 +22,7 @@ def own_pins(source: Source) -> Mapping[str, str]:
         found.update(declared_in_strings(_block(source.text)))
     if b"install" in source.data:
         found.update(installs(_started_commands(source.text)))
-    if b"# MAGIC %" in source.data:
+    if b"# MAGIC " in source.data:
         found.update(installs(_magics_of_databricks(source.text)))
     if source.masked:
         from memlint.source.notebook import unmasker
@@ -53,7 +53,7 @@ def _magics_of_databricks(text: str) -> Iterator[str]:
 
 
 def _started_commands(text: str) -> Iterator[str]:
-    """Yield the commands that a script starts: ``subprocess.run(["pip", "install", "trl"])``."""
+    """Yield the commands of ``subprocess.run(["pip", "install", "trl"])`` and ``get_ipython()``."""
     for match in _STARTS.finditer(text):
         given = text[match.end() : match.end() + _LONGEST_CALL].partition("\n\n")[0]
         words = [one[1] or one[2] for one in _STRING.finditer(given.partition(")")[0])]
@@ -61,7 +61,7 @@ def _started_commands(text: str) -> Iterator[str]:
 
 
 # At the beginning of a line, so that no comment counts.
-_STARTS = lazy_pattern(r"(?m)^[ \t]{0,40}(?:os\.system|subprocess\.\w{1,20})\(")
+_STARTS = lazy_pattern(r"(?m)^[ \t]{0,40}(?:os|subprocess|get_ipython\(\))\.\w{1,20}\(")
 _STRING = lazy_pattern(r"\"([^\"\n]*)\"|'([^'\n]*)'")
 _LONGEST_CALL = 2000
 

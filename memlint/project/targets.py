@@ -124,7 +124,7 @@ def may_pin(source: Source) -> bool:
     """True if the script itself may name versions; nearly all do not."""
     if b"/// script" in source.data or (source.is_notebook and b"install" in source.raw):
         return True
-    words = (b"subprocess", b"os.system", b"# MAGIC %")
+    words = (b"subprocess", b"os.system", b"# MAGIC ", b"get_ipython")
     return b"install" in source.data and (
         source.masked != "" or any(word in source.data for word in words)
     )

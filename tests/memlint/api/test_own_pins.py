@@ -74,6 +74,8 @@ def test_other_cells_install_nothing() -> None:
     [
         'import os\nos.system("pip install -q trl==0.12.2 peft")\n',
         'subprocess.check_call([sys.executable, "-m", "pip", "install", "trl==0.12.2"])\n',
+        "get_ipython().system('pip install trl==0.12.2')\n",
+        "get_ipython().run_line_magic('pip', 'install trl==0.12.2')\n",
         'if True:\n  subprocess.run(\n    ["pip", "install",\n    "trl==0.12.2"],\n  )\n',
     ],
 )
@@ -94,6 +96,7 @@ def test_what_a_comment_or_a_text_says_of_installing_does_not_count() -> None:
         "# MAGIC %pip install \\\n# MAGIC   trl==0.12.2 datasets",
         "# MAGIC %sh\n# MAGIC cd /tmp\n# MAGIC pip install trl==0.12.2",
         "# MAGIC %sh pip install trl==0.12.2",
+        "# MAGIC !pip install trl==0.12.2",
     ],
 )
 def test_a_notebook_of_databricks_is_read(cell: str) -> None:
