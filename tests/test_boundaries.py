@@ -147,3 +147,16 @@ def test_version_and_help_import_no_engine(tmp_path: Path) -> None:
     assert {"memlint.run.engine", "memlint.run.checking", "memlint.rule.interface"}.isdisjoint(
         after
     )
+
+
+def test_each_module_of_the_rules_interface_may_be_the_first_to_be_imported() -> None:
+    """Asking ``memlint.rule`` for a name imports the interface, which imports them all."""
+    names = sorted(path.stem for path in (LINTER / "rule").glob("[a-z]*.py"))
+    program = f"""
+import sys
+for name in {names}:
+    for loaded in [each for each in sys.modules if each.partition(".")[0].startswith("memlint")]:
+        del sys.modules[loaded]
+    __import__("memlint.rule." + name)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

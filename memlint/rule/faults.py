@@ -8,17 +8,17 @@ from functools import cache
 
 from memlint.engine.project import ElsewhereError
 from memlint.recipes.recipe import Recipe
-from memlint.rule import triggers
 from memlint.rule.findings import Finding, Level
 from memlint.rule.kit import Skip
 from memlint.rule.page import Page, read_page
+from memlint.rule.triggers import LIBRARIES, TRAINING
 from memlint.runs import TrainingRun, run_of_recipe, runs_of
 from memlint.runs.run import NOWHERE
 from memlint.script.model import Script
 from memlint.source.record import Record
 
 # The words of a file that trains with one of the libraries.
-_TRAINS = (triggers.LIBRARIES, triggers.TRAINING)
+_TRAINS = (LIBRARIES, TRAINING)
 
 
 class Rule(Record):
