@@ -55,6 +55,11 @@ DETACHES = frozenset(
         *("zero_", "retain_grad", "element_size", "startswith", "endswith", "index", "count"),
     }
 )
+# Methods that need a graph, and attributes that do not tell of one.
+OF_GRAPHS = frozenset({"retain_grad", "register_hook"})
+OF_ANY_TENSOR = frozenset(
+    {"data", "shape", "dtype", "device", "ndim", "T", "mT", "real", "is_cuda", "values", "indices"}
+)
 # Methods of a tensor that give one with the same graph, or more of it.
 KEEPS_GRAPH = frozenset(
     {"mean", "sum", "float", "clone", "squeeze", "view", "reshape", "double", "to", "cpu", "cuda"}

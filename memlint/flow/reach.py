@@ -62,6 +62,7 @@ class Search:
     ) -> None:
         self.script = script
         self.worst = Reach.READ
+        self.asks_itself = False  # for what the same numbers without a graph do not have
         self._own = own
         self._is_before = is_before
         self._seen: set[tuple[object, ...]] = set()
@@ -129,11 +130,16 @@ class Search:
             self._note(Reach.UNSEEN if use.way is Way.GIVEN_BACK else Reach.UNKNOWN)
 
     def _read(self, use: Usage) -> None:
+        self._ask(use.name, is_method=use.way is Way.METHOD)
         if use.name.endswith("backward"):
             if use.around is not self._own:
                 self._note(Reach.BACKWARD)
         elif use.name not in callables.DETACHES:
             self.climb(use.around)
+
+    def _ask(self, name: str, *, is_method: bool = False) -> None:
+        plain = callables.OF_ANY_TENSOR
+        self.asks_itself |= name in callables.OF_GRAPHS or not (is_method or name in plain)
 
     # -- functions -------------------------------------------------------------------------------
 
@@ -218,6 +224,7 @@ class Search:
     def _get(self, call: CallNode) -> None:
         """``getattr(total, "mean")``."""
         attribute = self.script.python(call.args[1]) if len(call.args) > 1 else None
+        self._ask(str(attribute))
         if not isinstance(attribute, str) or attribute.endswith("backward"):
             self._note(Reach.BACKWARD if isinstance(attribute, str) else Reach.UNSEEN)
         elif attribute not in callables.DETACHES:

@@ -397,22 +397,27 @@ def _is_given_by_turn(script: Host, step: Step, call: CallNode) -> bool:
 
 def reach_of_sum(script: Host, grown: Sum, graph: Graph) -> Reach:
     """Where what a loop adds up goes, if its graph can still be run backward."""
-    if graph is Graph.SPENT and _frees_graphs(script, grown.loop):
-        return Reach.READ
     search = Search(script)
     search.climb(grown.addend)
-    return search.worst
+    return _settled(search, script, grown, graph, grown.target)
 
 
 def reach_of_hoard(script: Host, hoard: Hoard, graph: Graph) -> Reach:
     """Where the list that a loop appends to goes, if the graphs in it can still be run backward."""
-    if graph is Graph.SPENT and _frees_graphs(script, hoard.loop):
-        return Reach.READ
     search, holder = Search(script), holder_of(hoard.call)
     assert holder is not None
     for bound in script.flow.definitions(holder) or (None,):
         search.follow(places_of(holder), bound)
-    return search.worst
+    return _settled(search, script, hoard, graph, script.text(hoard.value))
+
+
+def _settled(search: Search, script: Host, kept: Sum | Hoard, graph: Graph, name: str) -> Reach:
+    """The worst that a search met: nothing runs backward through a graph that is freed, but what
+    the script asks of the very tensor, or sets on it, a detached one does not have."""
+    tagged = any(each.startswith(f"{name}.") for each in script.stores)
+    freed = graph is Graph.SPENT and _frees_graphs(script, kept.loop)
+    worst = Reach.READ if freed else search.worst
+    return max(worst, Reach.UNKNOWN) if search.asks_itself or tagged else worst
 
 
 def reach_of_graph(script: Host, step: Step, backward: Call) -> Reach:

@@ -558,3 +558,48 @@ def test_outputs_that_a_function_may_read_by_name_stay(asks: str) -> None:
     assert "del out" in fixed(text, "MEM307")
     asked = f"{text}        print({asks})\ntrain()\n"
     assert fixed(asked, "MEM307") == asked
+
+
+KEPT = """\
+import torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("gpt2").to("cuda")
+optimizer = torch.optim.AdamW(model.parameters())
+losses, total = [], 0
+for step, batch in enumerate(loader):
+    loss = model(**batch).loss
+    {tag}
+    {keep}
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+print({read})
+"""
+
+
+@pytest.mark.parametrize(
+    ("tag", "keep", "read"),
+    [
+        ("loss.tag = step", "losses.append(loss)", "losses[0].tag"),
+        ("loss.tag = step", "losses.append(loss)", "report(losses)"),
+        ("setattr(loss, 'tag', step)", "losses.append(loss)", "[one.tag for one in losses]"),
+        ("loss.tag = step", "losses.append({'loss': loss})", "getattr(losses[0]['loss'], 'tag')"),
+        ("pass", "losses.append(loss)", "losses[0].requires_grad"),
+        ("pass", "total += loss", "total.grad_fn"),
+    ],
+)
+def test_a_tensor_is_kept_as_it_is_where_its_own_attributes_are_asked(
+    tag: str, keep: str, read: str
+) -> None:
+    text = KEPT.format(tag=tag, keep=keep, read=read)
+    assert found(text, "MEM701", "MEM702")
+    assert fixed(text, "MEM701", "MEM702") == text
+
+
+@pytest.mark.parametrize(
+    ("keep", "read"),
+    [("losses.append(loss)", "losses[0].shape"), ("total += loss", "total.item()")],
+)
+def test_a_tensor_that_is_only_read_is_kept_without_its_graph(keep: str, read: str) -> None:
+    text = KEPT.format(tag="loss.tag = step" if "total" in keep else "pass", keep=keep, read=read)
+    assert "loss.detach()" in fixed(text, "MEM701", "MEM702")
