@@ -11,7 +11,7 @@ from memlint.runs.loadings import loading_of
 from memlint.script.datasets import Dataset, all_datasets_of, may_shorten_rows, pads_to_longest
 from memlint.script.encodings import taken_for_ids
 from memlint.script.evaluation import Evaluation, evaluations_of
-from memlint.script.forward_passes import Forward, Held, Step, are_of_one_model, forward_at
+from memlint.script.forward_passes import Forward, Held, Step, are_of_one_model, forward_at, is_kept
 from memlint.script.gradients import (
     detaches_gradients,
     reads_gradients_unchecked,

@@ -16,7 +16,7 @@ from memlint.engine.name_uses import Turn, is_loop, parameters
 from memlint.engine.nodes import CallNode, Definition, Node, Statement
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Output, Positions, Tensor
-from memlint.engine.usage import Way
+from memlint.engine.usage import Usage, Way
 from memlint.engine.values import (
     UNKNOWN,
     Binding,
@@ -27,9 +27,11 @@ from memlint.engine.values import (
     merge,
     options,
 )
+from memlint.flow.callables import FILLS
 from memlint.flow.escapes import members_read
 from memlint.flow.evaluated import query
 from memlint.flow.events import EventKind, events_of, loops_of
+from memlint.flow.following import uses_of
 from memlint.script.called import Call
 from memlint.script.calls import Host
 from memlint.script.loaded_models import (
@@ -47,6 +49,8 @@ from memlint.script.owners import (
 )
 from memlint.source import Span
 from memlint.source.record import NamedTuple
+
+_SETS = ("update", "setattr", "setdefault")  # of a dict and an object, beside what fills lists
 
 
 class Forward:
@@ -309,6 +313,21 @@ def forwards_of(script: Host) -> tuple[Forward, ...]:
 def forward_at(script: Host, node: Node | None) -> Forward | None:
     """The forward pass that a call is."""
     return next((one for one in all_forwards_of(script) if one.node is node), None)
+
+
+def is_kept(script: Host, forward: Forward) -> bool:
+    """True if a list, a dict or an object gets what a pass gives, or its logits."""
+
+    def is_part(use: Usage) -> bool:
+        return use.way in (Way.READ, Way.METHOD) and use.name in ("logits", "detach", "data")
+
+    for use in uses_of(script, forward.node, is_part):
+        at = script.use(use.around) if use.way is Way.HELD else use
+        if at.way is Way.GIVEN and at.name in {*FILLS, *_SETS}:
+            return True
+        if at.way is Way.STORED and (at is not use or any(o.holder or o.item for o in at.places)):
+            return True
+    return False
 
 
 def are_of_one_model(first: Forward, second: Forward) -> bool:

@@ -13,7 +13,11 @@ def check(script: Script) -> Iterator[Finding]:
             for one in step.held
             if one.holds_logits and any(_made_in(script, step, each) for each in one.values)
         ]
-        if held and not any(script.flow.is_carried(step.node, one.name) for one in held):
+        flow, names = script.flow, [one.name for one in held]
+        if len(names) > 1 and any(flow.is_read_after(step.node, name) for name in names):
+            continue  # a second name is there to keep them
+        kept = any(facts.is_kept(script, one) for one in step.all_forwards)
+        if held and not kept and not any(flow.is_carried(step.node, name) for name in names):
             yield _finding(script, step, held)
 
 
