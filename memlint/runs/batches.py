@@ -92,7 +92,8 @@ def batches_of_trainer(script: Script, trainer: Trainer, config: Config | None) 
             values["notes"] = {"seq_len": "max_length=None: nothing limits rows"}
         values |= _evaluation(trainer, config)
     tokens = _tokens(script)
-    values = {**tokens, **values} if "notes" not in values else values | tokens
+    limited = "notes" not in values and not trainer.skips_preparation
+    values = {**tokens, **values} if limited else values | tokens
     return _joined(script, values)
 
 

@@ -8,7 +8,9 @@ from memlint.api.lookup import Api
 from memlint.api.target_versions import newest
 from memlint.rule.registry import load
 from memlint.run.engine import check_source
+from memlint.runs.batches import batches_of_trainer
 from memlint.source import Source
+from tests.memlint.script.scripts import read
 
 SCRIPT = """
 from transformers import {loader}, AutoTokenizer, Trainer, TrainingArguments
@@ -107,3 +109,26 @@ Trainer(model, TrainingArguments("out"), train_dataset=Rows(frame)).train()
     assert found(text % "labels") == 1
     assert found(text % "names") == 1
     assert found((text % "names").replace("train_dataset", "eval_dataset")) == 0
+
+
+SKIPS = """
+from transformers import AutoTokenizer
+from trl import SFTConfig, SFTTrainer
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+def encode(row):
+    return tokenizer(row["text"], padding="max_length", max_length=300, truncation=True)
+config = SFTConfig("out", per_device_train_batch_size=4{options})
+SFTTrainer("Qwen/Qwen3-0.6B", args=config, train_dataset=rows.map(encode)).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "length"),
+    [("", 1024), (', dataset_kwargs={"skip_prepare_dataset": True}', 300)],
+)
+def test_rows_that_are_left_as_they_are_have_the_tokenizers_length(
+    options: str, length: int
+) -> None:
+    script = read(SKIPS.format(options=options))
+    (trainer,) = script.trainers
+    assert batches_of_trainer(script, trainer, trainer.config)["seq_len"] == length

@@ -84,7 +84,8 @@ def _in_collator(script: Script, call: Call) -> Finding:
 
 def _in_preparation(script: Script, one: facts.Tokenization, together: tuple[Call, ...]) -> Finding:
     message, level = _message(one.call), None
-    if script.all_trainers and all(map(makes_own_mask, script.all_trainers)):
+    hides = script.may_use("labels", "completion_mask", "assistant_masks")
+    if not hides and script.all_trainers and all(map(makes_own_mask, script.all_trainers)):
         message += "; `SFTTrainer` ignores the mask that marks the padding, and trains on it"
         level = Level.ERROR
     changes = leave_padding_to_collator(script, one, together)

@@ -12,6 +12,7 @@ _PADS_INPUTS = "transformers.DataCollatorWithPadding"
 _PADS_LABELS = "transformers.DataCollatorForSeq2Seq"
 _PADS_TOKEN_LABELS = "transformers.DataCollatorForTokenClassification"
 _MAKES_LABELS = "transformers.DataCollatorForLanguageModeling"
+_OF_SFT = "trl.trainer.sft_trainer.DataCollatorForLanguageModeling"
 PADDING_COLLATORS = (_PADS_INPUTS, _PADS_LABELS, _PADS_TOKEN_LABELS)
 _MANY = 10_000  # of more rows nine tenths are padding, too
 _FRACTIONS = (
@@ -85,9 +86,11 @@ def padding_advice(script: Script, tokenization: facts.Tokenization) -> str:
 
 
 def makes_own_mask(trainer: Trainer) -> bool:
-    """True if it is an ``SFTTrainer``, whose own collator pads and makes a mask of ones."""
+    """True if it is an ``SFTTrainer``, whose own collator pads and makes a mask of ones; older
+    releases took the one of transformers."""
     return (
         trainer.kind == "trl.SFTTrainer"
+        and trainer.script.api.canonical(_OF_SFT) == _OF_SFT
         and trainer.setting("data_collator").given is False
         and trainer.setting("formatting_func").given is False
         and not trainer.has_unknown_keywords
