@@ -56,7 +56,12 @@ from memlint.script.reads import (
 )
 from memlint.script.restoring import Fate, fates_of, names_of_device
 from memlint.script.script_kind import compiles_one_shape, deciding_call, trains_language_models
-from memlint.script.setups import calls_on_trainer, kept_by_subclass, trainer_overrides
+from memlint.script.setups import (
+    calls_on_trainer,
+    kept_by_subclass,
+    parsed_arguments_of,
+    trainer_overrides,
+)
 from memlint.script.spelled import (
     attributes_of_class,
     classes_of,

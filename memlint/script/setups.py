@@ -2,6 +2,7 @@
 
 import ast
 from collections import defaultdict
+from collections.abc import Callable
 
 from memlint.api.successors import Replace
 from memlint.engine.definitions import keywords_kept, own_methods
@@ -32,11 +33,22 @@ def configs_of(script: Host) -> tuple[Config, ...]:
 @query
 def all_configs_of(script: Host) -> tuple[Config, ...]:
     """Training configurations of other files of the project too, which have no place here."""
+    return _made(script, lambda name: _is_config(script, name))
+
+
+@query
+def parsed_arguments_of(script: Host) -> tuple[Config, ...]:
+    """What a parser fills beside a training configuration: ``trl.ModelConfig``."""
+    made = _made(script, lambda name: script.api.canonical(name or "") in _NOT_TRAINING)
+    return tuple(one for one in made if one.from_command_line and not is_elsewhere(one.node))
+
+
+def _made(script: Host, is_wanted: Callable[[str | None], bool]) -> tuple[Config, ...]:
     made: dict[ast.AST, dict[str, list[Object]]] = defaultdict(lambda: defaultdict(list))
     for one in script._run.objects:
         # A copy (``replace(config, packing=True)``) is one more state of the same call's.
         root = one.root
-        if root.made_by is not None and _is_config(script, root.type):
+        if root.made_by is not None and is_wanted(root.type):
             made[root.made_by.node][script.api.canonical(root.type or "")].append(one)
     found: list[Config] = []
     for node, by_kind in made.items():

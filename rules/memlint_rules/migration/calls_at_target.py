@@ -21,7 +21,8 @@ def calls_at_target(script: Script) -> Iterator[Call]:
     others = script.library_calls(*triggers.COMPARED)
     for call in (*script.configs, *script.trainers, *others):
         calls.setdefault(call.node, call)
-    return (_as_at_target(script, call) for call in calls.values())
+    parsed = facts.parsed_arguments_of(script)
+    return (_as_at_target(script, call) for call in (*calls.values(), *parsed))
 
 
 def calls_of_libraries(script: Script) -> Iterator[Call]:

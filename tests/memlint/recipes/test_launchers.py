@@ -294,3 +294,50 @@ def test_sequences_that_accelerate_divides_are_shorter_on_each_gpu(
     (here / "run.sh").write_text("accelerate launch --config_file a.yaml fit.py\n")
     (here / "a.yaml").write_text(PARALLEL.replace("CP", "1"))
     assert divided < 0.75 * peak(capsys, "fit.py")
+
+
+DTYPE = "--model_name_or_path a/b --torch_dtype bfloat16 --output_dir out"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("run.sh", f"accelerate launch sft.py {DTYPE}\n"),
+        ("run.sh", f'A=(\n  {DTYPE}  # weights\n)\ntorchrun sft.py "${{A[@]}}"\n'),
+        ("Makefile", f"D = bfloat16\nall:\n\tpython sft.py {DTYPE.replace(' bf', ' $(D) # bf')}\n"),
+        ("Dockerfile", f"FROM a\nCMD {json.dumps(['python', 'sft.py', *DTYPE.split()])}\n"),
+    ],
+)
+def test_an_old_name_of_what_a_parser_fills_beside_the_trainer_is_mended_in_the_command(
+    here: Path, capsys: pytest.CaptureFixture[str], name: str, text: str
+) -> None:
+    (here / "sft.py").write_text(PARSED)
+    (here / name).write_text(text)
+    run(["fix", "--no-cache", "--target", "newest", "--select", "MEM901", name])
+    assert (here / name).read_text() == text.replace("--torch_dtype", "--dtype")
+
+
+LEFT_OVER = PARSED.replace("model_args =", "model_args, rest =").replace(
+    "_config()", "_config(return_remaining_strings=True)"
+)
+OWN = """\
+from dataclasses import dataclass
+from trl import SFTConfig, SFTTrainer, TrlParser
+
+@dataclass
+class Names:
+    model_name_or_path: str = ""
+    torch_dtype: str = ""
+
+args, names = TrlParser((SFTConfig, Names)).parse_args_and_config()
+SFTTrainer(model=names.model_name_or_path, args=args, train_dataset=d).train()
+"""
+
+
+@pytest.mark.parametrize("script", [LEFT_OVER, OWN])
+def test_an_option_that_the_script_may_take_itself_is_left(
+    here: Path, capsys: pytest.CaptureFixture[str], script: str
+) -> None:
+    (here / "sft.py").write_text(script)
+    (here / "run.sh").write_text(f"accelerate launch sft.py {DTYPE}\n")
+    assert found(capsys, "MEM901") == set()
