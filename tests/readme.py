@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memlint.rule import Rule
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -42,7 +47,6 @@ def _diff(script: str, *options: str) -> str:
 
 def parts() -> dict[str, str]:
     """Mark -> what stands between it and its end mark."""
-    from memlint.rule.docs import rules_table
     from memlint.rule.registry import known_rules, load
 
     old = _diff(_SHORT, "--select", "MEM9", "--target", "trl=0.15,transformers=4.48")
@@ -56,6 +60,20 @@ def parts() -> dict[str, str]:
         ),
         "rules": rules_table(load([rule.code for rule in known_rules()])).strip(),
     }
+
+
+def rules_table(rules: Iterable[Rule]) -> str:
+    """A Markdown table of ``rules``."""
+    from memlint.rule.docs import file_rows, has_fix
+
+    lines = ["| code | name | level | what it sees | fix |", "| --- | --- | --- | --- | --- |"]
+    for code, name, level, _, summary in file_rows():
+        lines.append(f"| {code} | {name} | {level} | {summary} |  |")
+    for rule in rules:
+        fix = "yes" if has_fix(rule) else ""
+        summary = rule.summary.replace("|", "\\|")
+        lines.append(f"| {rule.code} | {rule.name} | {rule.level.value} | {summary} | {fix} |")
+    return "\n".join(lines) + "\n"
 
 
 def rendered(text: str, made: dict[str, str]) -> str:

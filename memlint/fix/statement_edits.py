@@ -138,36 +138,28 @@ def drop_statement(draft: Draft, node: Statement) -> None:
     """Remove ``node``; the block it leaves empty gets a ``pass`` when all edits are known."""
     tree = draft.tree
     parent = tree.parent(node)
-    if isinstance(parent, cst.SimpleStatementLine | cst.SimpleStatementSuite):
-        siblings = list(parent.body)
-        if len(siblings) > 1:
-            _drop_sibling(draft, node, siblings)
-            return
-        if isinstance(parent, cst.SimpleStatementSuite):
-            span = tree.span(node)
-            draft.splice(span, "pass")
-            draft.claim(span, "statement", node, payload="removed")
-            draft.regions.append(span)
-            draft.comments.append(span)
-            return
-    span, indent = own_lines(tree, node)
-    draft.drops.append(Drop(node, span, indent))
+    kinds = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
+    siblings = list(parent.body) if isinstance(parent, kinds) else []
+    if len(siblings) > 1:
+        span = _beside_siblings(tree, node, siblings)
+        draft.splice(span, "")
+    elif isinstance(parent, cst.SimpleStatementSuite):
+        span = tree.span(node)
+        draft.splice(span, "pass")
+    else:
+        span, indent = own_lines(tree, node)
+        draft.drops.append(Drop(node, span, indent))
     draft.claim(span, "statement", node, payload="removed")
     draft.regions.append(span)
     draft.comments.append(span)
 
 
-def _drop_sibling(draft: Draft, node: Statement, siblings: list[cst.BaseSmallStatement]) -> None:
-    tree = draft.tree
+def _beside_siblings(tree: Tree, node: Statement, siblings: list[cst.BaseSmallStatement]) -> Span:
+    """The statement with the semicolon that parts it from the one before, or behind, it."""
     index = next(at for at, one in enumerate(siblings) if one is node)
     if index:
-        span = Span(tree.span(siblings[index - 1]).end, tree.span(node).end)
-    else:
-        span = Span(tree.span(node).start, tree.span(siblings[1]).start)
-    draft.splice(span, "")
-    draft.claim(span, "statement", node, payload="removed")
-    draft.regions.append(span)
-    draft.comments.append(span)
+        return Span(tree.span(siblings[index - 1]).end, tree.span(node).end)
+    return Span(tree.span(node).start, tree.span(siblings[1]).start)
 
 
 def block_of(tree: Tree, node: Statement) -> cst.CSTNode | None:

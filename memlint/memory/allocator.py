@@ -68,8 +68,7 @@ class CachingAllocator:
             self._split(block, size)
         self._blocks[key] = block
         self.allocated += block.size
-        if self.allocated > self.peak_allocated:
-            self.peak_allocated = self.allocated
+        self.peak_allocated = max(self.peak_allocated, self.allocated)
 
     def release(self, key: object) -> None:
         """Give a named allocation back to the cache."""
@@ -130,8 +129,7 @@ class CachingAllocator:
         if self.capacity and self.reserved + whole > self.capacity:
             self._give_back()
         self.reserved += whole
-        if self.reserved > self.peak_reserved:
-            self.peak_reserved = self.reserved
+        self.peak_reserved = max(self.peak_reserved, self.reserved)
         self._order += 1
         return Block(whole, small, self._order)
 

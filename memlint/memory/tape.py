@@ -137,8 +137,7 @@ class Tape:
         stretch = self._operations[self._repeat_from :]
         seen: set[int] = set()
         outside = {id(value.storage) for value in self._inputs}
-        for operation in self._operations[: self._repeat_from]:
-            outside.add(id(operation.output.storage))
+        outside |= {id(one.output.storage) for one in self._operations[: self._repeat_from]}
         extra = 0
         for operation in stretch:
             extra_weights = operation.weight_bytes * (times - 1)
@@ -155,25 +154,11 @@ class Tape:
 
     def add(self, name: str, left: Value, right: Value, *, fresh: bool = True) -> Value:
         """left + right: keeps nothing; both get the same gradient. In place if not ``fresh``."""
-        width = max(left.width, right.width)
-        if not fresh:
-            output = Value(left.storage, left.elements, left.width, left.grad or right.grad)
-            index = len(self._operations)
-            left.storage.last = max(left.storage.last, index)
-            right.storage.last = max(right.storage.last, index)
-            self._operations.append(Operation(name, (left, right), output, (), 0, 0, True, 0))
-            return output
-        output = Value(
-            Storage(name, left.elements * width, "activations"),
-            left.elements,
-            width,
-            left.grad or right.grad,
-        )
-        index = len(self._operations)
-        left.storage.last = max(left.storage.last, index)
-        right.storage.last = max(right.storage.last, index)
-        output.storage.last = index
+        width = max(left.width, right.width) if fresh else left.width
+        made = Storage(name, left.elements * width, "activations") if fresh else left.storage
+        output = Value(made, left.elements, width, left.grad or right.grad)
         self._operations.append(Operation(name, (left, right), output, (), 0, 0, True, 0))
+        self.touch(left, right, output)
         return output
 
     def touch(self, *values: Value) -> None:

@@ -258,9 +258,7 @@ class _Builder:
             self._root = node
             return
         around = self._open[-1]
-        end = node.span.end
-        if end > around.end:
-            around.end = end
+        around.end = max(around.end, node.span.end)
         if around.entries is None:
             around.items.append(node)
         elif around.key is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from memlint.rule.file_rules import FILE_RULES, FileRule
@@ -25,15 +25,17 @@ def page(rule: Rule) -> str:
 
 
 def _page(rule: Rule) -> Iterator[str]:
+    import inspect
+
     yield f"# {rule.code} {rule.name}"
     yield f"**{_sentence(rule.summary)}** Level: {_LEVELS[rule.level.value]}."
     yield "## Why it matters"
-    yield from _paragraphs(rule.page.why)
+    yield inspect.cleandoc(rule.page.why)
     for number, example in enumerate(rule.page.examples):
         yield from _example(example, first=number == 0)
     if rule.page.fix_safety:
         yield "## What the fix does"
-        yield from _paragraphs(rule.page.fix_safety)
+        yield inspect.cleandoc(rule.page.fix_safety)
     if rule.skips:
         yield "## Silent where"
         yield "\n".join(f"- {skip.words}" for skip in rule.skips)
@@ -91,24 +93,6 @@ def file_rows() -> list[tuple[str, str, str, str, str]]:
 def has_fix(rule: Rule) -> bool:
     """True if its examples show something that a fix makes of them."""
     return any(example.good is not None for example in rule.page.examples)
-
-
-def rules_table(rules: Iterable[Rule]) -> str:
-    """A Markdown table of ``rules``."""
-    lines = ["| code | name | level | what it sees | fix |", "| --- | --- | --- | --- | --- |"]
-    for code, name, level, _, summary in file_rows():
-        lines.append(f"| {code} | {name} | {level} | {summary} |  |")
-    for rule in rules:
-        fix = "yes" if has_fix(rule) else ""
-        summary = rule.summary.replace("|", "\\|")
-        lines.append(f"| {rule.code} | {rule.name} | {rule.level.value} | {summary} | {fix} |")
-    return "\n".join(lines) + "\n"
-
-
-def _paragraphs(text: str) -> Iterator[str]:
-    import inspect
-
-    yield inspect.cleandoc(text)
 
 
 def _sentence(text: str) -> str:

@@ -62,7 +62,7 @@ def _quoted(word: str) -> str:
 
 def main() -> None:
     """Write the file anew."""
-    rules = registry.imported(registry.selected(None))
+    rules = registry.load(registry.selected(None), at_once=True)
     with open(outline_file(), "w", encoding="utf-8") as file:
         file.write(text(rules))
     sys.stdout.write(f"{os.path.relpath(outline_file())}: {len(rules)} rules\n")

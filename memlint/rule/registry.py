@@ -94,16 +94,11 @@ class _Unread:
         return getattr(_rule(RuleId(self.code, self.name, self.module)), name)
 
 
-def load(codes: Iterable[str]) -> tuple[Rule, ...]:
-    """The rules of ``codes`` in the order of codes, each imported when it is asked something."""
-    wanted = set(codes)
-    return tuple(_known(each) for each in known_rules() if each.code in wanted)
-
-
-def imported(codes: Iterable[str]) -> tuple[Rule, ...]:
-    """The rules of ``codes`` in the order of codes, all imported now."""
-    wanted = set(codes)
-    return tuple(_rule(each) for each in known_rules() if each.code in wanted)
+def load(codes: Iterable[str], *, at_once: bool = False) -> tuple[Rule, ...]:
+    """The rules of ``codes`` in the order of codes, each imported when it is asked something, or
+    all of them at once."""
+    wanted, made = set(codes), _rule if at_once else _known
+    return tuple(made(each) for each in known_rules() if each.code in wanted)
 
 
 def import_all(rules: Iterable[Rule]) -> None:

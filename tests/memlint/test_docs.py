@@ -10,6 +10,7 @@ from memlint.rule import registry as rules
 from memlint.rule.file_rules import FILE_RULES, FileRule
 from memlint.rule.page import Example
 from tests.memlint.fakes import ALPHA, BETA
+from tests.readme import rules_table
 
 RULE = ALPHA._replace(
     written=ALPHA.page._replace(
@@ -38,7 +39,7 @@ def test_page() -> None:
 
 def test_table() -> None:
     odd = BETA._replace(summary="a | b")
-    first, second, *rows = docs.rules_table([RULE, odd]).split("\n")[2:]
+    first, second, *rows = rules_table([RULE, odd]).split("\n")[2:]
     assert first.startswith("| MEM001 | unused-suppression | waste | ")
     assert second.startswith("| MEM002 | broken-file | error | ")
     assert rows == [

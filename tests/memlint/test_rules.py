@@ -88,7 +88,7 @@ def test_shipped_rules_are_what_their_files_say(monkeypatch: pytest.MonkeyPatch)
     ids = rules.known_rules()
     assert len({each.code for each in ids}) == len(ids) > 0
     assert [each.code for each in ids] == sorted(each.code for each in ids)
-    for rule in rules.imported(each.code for each in ids):
+    for rule in rules.load((each.code for each in ids), at_once=True):
         assert rule.triggers, f"{rule.code} would be asked about every file"
         assert all(word.isascii() for words in rule.triggers for word in words)
         assert all(rule.triggers), f"{rule.code} would never be asked"
@@ -96,7 +96,7 @@ def test_shipped_rules_are_what_their_files_say(monkeypatch: pytest.MonkeyPatch)
 
 def test_outlines_say_what_the_rules_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    every = rules.imported(each.code for each in rules.known_rules())
+    every = rules.load((each.code for each in rules.known_rules()), at_once=True)
     written = Path(outlines.outline_file()).read_text()
     assert written == outlines.text(every), "run `python -m memlint.rule.outlines`"
 
