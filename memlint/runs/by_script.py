@@ -13,6 +13,7 @@ from memlint.runs.changes import set_option, together
 from memlint.runs.references import reference_to
 from memlint.runs.run import Change, Field, TrainingRun, span_in
 from memlint.script.call_settings import MISSING, UNSURE, Setting
+from memlint.script.launcher import Launcher
 from memlint.script.tokenization import may_truncate
 from memlint.script.trained import is_trial
 from memlint.source import Place
@@ -231,8 +232,9 @@ class ScriptRun(TrainingRun):
             return Field()
         said = "" if launcher.expandable is None else "its launch command says nothing of it"
         place = span_in(script, model.place)
-        # Of a recipe, the command that starts it decides; nobody knows which that is.
-        return Field() if isinstance(place, Place) and not said else Field(False, place, said)
+        # Of a recipe, what starts it decides: unknown where no command and no page says that.
+        unknown = isinstance(place, Place) and launcher == Launcher()
+        return Field() if unknown else Field(False, place, said)
 
     def write_expandable(self, value: bool) -> Change:
         """A variable of the environment, which torch reads before it first allocates."""

@@ -8,11 +8,11 @@ from transformers import AutoModelForCausalLM
 from trl import DPOConfig, DPOTrainer
 
 dataset = load_dataset("trl-lib/ultrafeedback_binarized", split="train")
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2-0.5B-Instruct", dtype=torch.float32)
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2-1.5B-Instruct", dtype=torch.float32)
 args = DPOConfig(
     "out",
-    per_device_train_batch_size=2,
-    max_length=512,
+    per_device_train_batch_size=4,
+    max_length=2048,
     max_steps=2 + len(sys.argv),
     logging_steps=1,
     bf16=False,
