@@ -114,6 +114,8 @@ class ScriptRun(TrainingRun):
         model, script = self.trained, self.script
         plain = model is not None and model.is_plain
         frozen = any(map(self._may_be_trained, script.frozen_modules))
+        if not script.frozen_modules:  # another file may switch off what it loads
+            frozen = script.sets("requires_grad", "requires_grad_")
         return plain and not (self.is_sharded or frozen)
 
     def _may_be_trained(self, module: Expression) -> bool:

@@ -1370,3 +1370,33 @@ FARTHER = {
 
 def test_packages_that_hand_on_what_others_import_lie_between(tmp_path: Path) -> None:
     assert "MEM201" in codes(reported(tmp_path, FARTHER)["src/nets/net.py"])
+
+
+def test_a_file_that_loads_a_model_freezes_it(tmp_path: Path) -> None:
+    frozen = """
+        net = net.cuda()
+        for weight in net.parameters():
+            weight.requires_grad = False
+        net.lm_head = adapted(net.lm_head)
+    """
+    loads = """
+    from transformers import AutoModelForCausalLM
+    def load(name):
+        net = AutoModelForCausalLM.from_pretrained(name, dtype="bfloat16"){more}
+        return net
+    """
+    go = """
+    import torch
+    from loads import load
+    net = load("Qwen/Qwen3-8B")
+    optimizer = torch.optim.AdamW([one for one in net.parameters() if one.requires_grad])
+    net.train()
+    for batch in loader:
+        net(input_ids=batch["ids"].cuda(), labels=batch["labels"].cuda()).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    """
+    whole = {"loads.py": loads.format(more=".cuda()"), "go.py": go}
+    assert "MEM507" in codes(reported(tmp_path / "a", whole)["go.py"])
+    parts = {"loads.py": loads.format(more=frozen.rstrip()), "go.py": go}
+    assert not codes(reported(tmp_path / "b", parts)["go.py"]) & {"MEM501", "MEM504", "MEM507"}
