@@ -43,6 +43,7 @@ _MOST_DEPTH = 6
 # A file's number times this is added to its lines; the script's is 0.
 _LINES = 1 << 24
 _NOT_BESIDE = ("__init__.py", "pyproject.toml", "setup.py", "setup.cfg")
+_NAMED = re.compile(r"(?m)^\s*name\s*=\s*[\"']?([\w.-]+)")
 # Top-level packages that are no project's own.
 _LIBRARIES = frozenset(
     {
@@ -228,12 +229,16 @@ class Project:
                 yield os.path.join(folder, *parts[:count]), ".".join(parts[count:])
 
     def hides_library(self, name: str, importer: str | None = None) -> bool:
-        """True if a package beside a script, and beside no project file, has a library's name."""
+        """True if a package beside a script has a library's name, and its project has another."""
         folder, top = os.path.dirname(importer or self._path), name.partition(".")[0]
         if not is_library(name) or not self._has(folder, top):
             return False
-        files = (f"{top}/__init__.py", *_NOT_BESIDE)
-        return [os.path.isfile(os.path.join(folder, one)) for one in files] == [True, *4 * [False]]
+        inside, *files = (os.path.join(folder, one) for one in _NOT_BESIDE)
+        if os.path.isfile(inside) or not os.path.isfile(os.path.join(folder, top, "__init__.py")):
+            return False
+        named = _NAMED.search("\n".join(map(text_of, files)))
+        is_of = top in named[1].replace("-", "_") if named else any(map(os.path.isfile, files))
+        return not is_of
 
     def _that_hold(self, home: str, top: str) -> tuple[str, ...]:
         """The folders around a file with a module or package of that name, or on its paths."""

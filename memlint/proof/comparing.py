@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from memlint.proof.stand_ins.sample_rows import NOT_SAID
@@ -291,15 +291,26 @@ def _end(process: subprocess.Popen[bytes], folder: str) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_PATIENCE)
     groups = [name.removeprefix("pid-") for name in os.listdir(folder) if name.startswith("pid-")]
+    ours = {process.pid, *map(int, groups), *_of_run(folder)}
     for group in (process.pid, *map(int, groups)):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
     process.wait()
-    # Who left the group has the run's folder for temporary files; only Linux tells.
+    for late in _of_run(folder):  # who left the group
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(late, signal.SIGKILL)
+    for number in ours:  # memory that torch shares between processes
+        for path in glob.glob(f"/dev/shm/torch_{number}_*"):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def _of_run(folder: str) -> Iterator[int]:
+    """Yield the processes that have the run's folder for temporary files; only Linux tells."""
     for path in glob.glob("/proc/[0-9]*/environ"):
         with contextlib.suppress(OSError), open(path, "rb") as file:
             if f"TMPDIR={folder}\0".encode() in file.read():
-                os.kill(int(path.split("/")[2]), signal.SIGKILL)
+                yield int(path.split("/")[2])
 
 
 def _tail(path: str, most: int = 2000) -> str:

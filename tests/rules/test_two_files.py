@@ -164,3 +164,22 @@ def test_a_package_beside_the_script_hides_the_library(
         (tmp_path / name).write_text("", encoding="utf-8")
     script = read(tmp_path, Halves(HIDING, ""), "")
     assert len([code for code, _, _ in reported(script) if code == "MEM901"]) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "count"),
+    [
+        ("pyproject.toml", '[project]\nname = "my-model"\n', 0),
+        ("setup.py", 'from setuptools import setup\nsetup(\n    name="train",\n)\n', 0),
+        ("pyproject.toml", '[project]\nname = "transformers"\n', 2),
+        ("setup.cfg", "[metadata]\nname = adapter-transformers\n", 2),
+    ],
+)
+def test_a_project_of_another_name_is_not_the_library(
+    name: str, text: str, count: int, tmp_path: Path
+) -> None:
+    (tmp_path / "transformers").mkdir()
+    (tmp_path / "transformers" / "__init__.py").touch()
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    script = read(tmp_path, Halves(HIDING, ""), "")
+    assert len([code for code, _, _ in reported(script) if code == "MEM901"]) == count

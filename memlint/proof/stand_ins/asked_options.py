@@ -68,13 +68,12 @@ class Answers:
         if NOT_SAID in asked:
             self._answer_patterns()
 
-    def _fits(self, recipe: str) -> tuple[float, bool]:
+    def _fits(self, recipe: str) -> tuple[int, bool]:
         """Return how many of a recipe's keys the script speaks of, and whether its name trains."""
         keys: set[str] = set()
         with suppress(OSError):
             keys |= {*re.findall(r"(?m)^[ {\"']*(\w+)[\"']?:", read_regular_text(recipe))}
-        words = {*re.findall(r"\w+", self._text)}
-        return len(keys & words) / (len(keys) or 1), "train" in recipe
+        return len(keys & {*re.findall(r"\w+", self._text)}), "train" in recipe
 
     def _to(self, name: str, kind: str = "str", choices: Iterable[Any] | None = None) -> Any:
         """Return the value of an option; empty for a recipe, where the project has none."""

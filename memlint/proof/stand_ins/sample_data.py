@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ def replace_data_sets(data: dict[str, str], count: int) -> None:
     datasets.disable_progress_bars()
     files = {name: os.path.normpath(f"/{name}").lstrip("/") for name in data}
     for name, file in files.items():
+        inner = re.sub(r"^(?:\.\./|/)+", "", name)
+        if "/../" in inner and not os.path.normpath(inner).startswith(".."):
+            os.makedirs(os.path.dirname(inner), exist_ok=True)  # and folders on its way
         if Path(name).suffix and Path(name).suffix in TABLES["writers"]:
             write_rows(file, data[name], count)
     _read_by_line(files.values())

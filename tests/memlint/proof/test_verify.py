@@ -19,7 +19,7 @@ import torch
 from memlint.cli.interrupts import warn_of_programs
 from memlint.cli.main import run as main
 from memlint.cli.verifying import _STATUS, _lines
-from memlint.proof import landlock
+from memlint.proof import child, landlock
 from memlint.proof.comparing import (
     Job,
     Run,
@@ -57,6 +57,15 @@ def run(tmp_path: Path, before: str, after: str, **values: object) -> Verified:
     script.write_text(before)
     job = Job(str(script), str(script.parent), str(script.parent), before)._replace(**values)
     return verify(job, job._replace(text=after))
+
+
+def one_run(tmp_path: Path, text: str) -> Run:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").write_text(text)
+    return _run(
+        Job(str(project / "train.py"), str(project), str(project), text), str(tmp_path / "run")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -572,6 +581,34 @@ def test_an_interrupt_leaves_no_process_and_no_file(number: signal.Signals, tmp_
     assert not left
 
 
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="no such folder")
+def test_memory_that_a_run_shared_goes_with_it(tmp_path: Path) -> None:
+    """What others have there stays."""
+    others = Path(f"/dev/shm/torch_{os.getpid()}_1_0")
+    others.touch()
+    text = "import os\nname = f'/dev/shm/torch_{os.getpid()}_1_0'\nopen(name, 'w').close()\n"
+    try:
+        done = one_run(tmp_path, f"{text}raise ValueError(name)")
+        assert "/dev/shm/torch_" in done.error
+        assert not Path(done.error.split()[1]).exists()
+        assert others.exists()
+    finally:
+        others.unlink()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        PermissionError(13, "Permission denied", "/data/out"),
+        Exception("Permission denied (os error 13)"),
+        OSError("[Errno 13] Failed to open local file '/data/rows.parquet'. Permission denied"),
+    ],
+)
+def test_a_write_that_is_refused_says_where_a_run_writes(error: Exception) -> None:
+    assert "writes in its own folder, in caches and" in child._said(error, "/copy")
+    assert "give it a relative path" in child._said(error, "/copy")
+
+
 def test_a_run_ends_that_lets_no_thread_run() -> None:
     """A lock of torch's that is taken twice is waited for with the interpreter's own lock held."""
     code = (
@@ -855,7 +892,8 @@ ASKS = {
     "ok = r.compute_metrics is None and not r._determine_best_metric({}, None)",
     "rows that lie elsewhere": "ok = len(json.load(open('nowhere/in/rows.json'))) == 16\n"
     "ok &= Path('rows.csv').exists() and Path('beside/rows.csv').exists()\n"
-    "ok &= not Path('../beside').exists()",
+    "ok &= not Path('../beside').exists()\n"
+    "ok &= Path('way/../by/rows.csv').exists() and len(open('by/rows.csv').readlines()) == 17",
     "token ids": "import numpy\n"
     "ids = numpy.memmap('data/train.bin', dtype=numpy.uint16, mode='r')\n"
     "ok = len(ids) > 1024 and 9 < ids.min() < ids.max() < 128",
@@ -891,7 +929,7 @@ from memlint.proof import stand_ins
 asks = json.loads(Path("asks.txt").read_text())
 names = ["/nowhere/in/rows.json", "../rows.csv", "a/../../beside/rows.csv", "data/train.bin"]
 names += ["--", "--num_epochs", "/elsewhere/parts/"]
-names += ["in/rows.pkl", "in/rows.jsonl.gz", "in/ids.npy"]
+names += ["../way/../by/rows.csv", "in/rows.pkl", "in/rows.jsonl.gz", "in/ids.npy"]
 files = dict.fromkeys(["*", *names], "text")
 columns = "text,tokens:words,ner_tags:tags,label:int,pair:{{en+de}},votes:3,turns:[by+said]"
 files["any/tags"] = columns
