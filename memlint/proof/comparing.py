@@ -35,7 +35,10 @@ _LEAST = 1e-6
 _UNSTEADY = 0.02
 _TRIES = 12  # to learn which columns and files of data a script takes
 # What is said of columns that are not there, and of files.
-_LACKED = re.compile(r"KeyError: |.*[Cc]olumn.* (?:not (?:in|found) |doesn't exist)|.*'DataFrame' ")
+_LACKED = re.compile(
+    r"KeyError: |.*[Cc]olumn.* (?:not (?:in|found) |doesn't exist)|.*'DataFrame' "
+    r"|TypeError: \w*reward\w*\(\) missing "
+)
 _NAMES = re.compile(r"'(?!DataFrame')(\w+)'|column names? (\w+)")
 # What is said of values, and the kinds that they had and have.
 _MISTAKEN = (

@@ -995,6 +995,8 @@ def test_columns_are_learned_from_what_stops_the_script(tmp_path: Path) -> None:
         ("KeyError: \"None of [Index(['a', 'b'], dtype='str')] are in the [columns]\"",
          "text,a:text,b:text"),
         ("AttributeError: 'DataFrame' object has no attribute 'poem'", "text,poem:text"),
+        ("TypeError: accuracy_reward() missing 1 required positional argument: 'solution'",
+         "text,solution:text"),
         ("KeyError: 'text' (line 3)", None),  # it is there: something else has no such key
         ("ValueError: no 'poem' (line 3)", "text"),
         ("RuntimeError: Found dtype Long but expected Float", "text"),
