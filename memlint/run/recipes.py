@@ -83,7 +83,8 @@ def _is_candidate(source: Source, runs: Runs) -> bool:
 def why_passed_over(source: Source, runs: Runs) -> str:
     """Why nothing is checked in a file that was read. Raises ``DocumentError``."""
     if not is_document(source.path):
-        return NO_COMMANDS
+        named = [one.recipe for one in commands_in(source) if one.recipe]
+        return f"takes all settings from {named[0]}: check that" if named else NO_COMMANDS
     reader = runs.reader_of(read_document(source).root)
     return NO_RECIPE if reader is None else f"is passed over: {reader.evidence}"
 
