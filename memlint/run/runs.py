@@ -199,6 +199,13 @@ class Runs:
             )
         )
 
+    @property
+    def starter(self) -> Source | None:
+        """The one notebook whose commands start the recipe at the place."""
+        found = {one.path: one.source for one in self.launches()}
+        books = [source for path, source in found.items() if path.endswith(".ipynb")]
+        return books[0] if len(books) == len(found) == 1 else None
+
     def around(self, recipe: Recipe) -> Around:
         """What the run decides for the recipe at the place."""
         if recipe.kind in (Kind.ACCELERATE, Kind.DEEPSPEED):

@@ -114,7 +114,7 @@ class Session:
         """What is found in a script or a recipe."""
 
         def asking(source: Source, on_error: OnError) -> Asked:
-            api = self._targets.api(job.place, job.target, source)
+            api = self._api(job, source)
             return _asked(job, rules, api, on_error)._replace(pricing=job.pricing)
 
         if is_recipe_file(job.path):
@@ -137,7 +137,7 @@ class Session:
     def _over_range(self, job: Job, rules: _Rules, checked: Checked) -> Checked:
         """What is found with all versions of a range, where the user asks for that."""
         source = checked.source
-        target = self._targets.api(job.place, job.target, source).target
+        target = self._api(job, source).target
         if source is None or checked.broken or not target.others:
             return checked
         from memlint.run.ranges import over_range
@@ -179,7 +179,7 @@ class Session:
         """What fixing comes to, and how many fixes are withheld in the end."""
         from memlint.fix.fixpoint import fix_source
 
-        api = self._targets.api(job.place, job.target, source)
+        api = self._api(job, source)
         latest = source
         withheld: list[Finding] = []
 
@@ -232,6 +232,11 @@ class Session:
         if not (job.place.endswith(".py") and any(word in data for word in _COMMAND_LINES)):
             return None
         return self._launches.of(job.place, data)
+
+    def _api(self, job: Job, source: Source | None) -> Api:
+        """The tables for a file: a recipe that one notebook starts runs with what that installs."""
+        starter = self._runs_around(job).starter if is_recipe_file(job.path) else None
+        return self._targets.api(job.place, job.target, starter or source)
 
     def _runs_around(self, job: Job) -> Runs:
         """The runs that the files around a recipe start."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,15 @@ def test_debug_shows_the_commands_of_a_file(
     assert "starts no training script" in capsys.readouterr().err
 
 
+def test_a_command_without_settings_of_its_own_names_the_file_that_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "go.sh").write_text("trl sft --config r.yaml\n")
+    assert run(["check", "go.sh"]) == 2
+    assert "go.sh: takes all settings from r.yaml: check that" in capsys.readouterr().out
+
+
 def test_a_cached_result_holds_as_long_as_the_launcher_s_files(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -347,3 +357,24 @@ def test_layers_that_torchtune_chooses_are_no_missing_checkpoints(
     reported = found(capsys)
     assert "run.sh:3 MEM401" in reported
     assert "run.sh:3 MEM301" not in reported
+
+
+def test_a_recipe_runs_with_what_the_notebook_that_starts_it_installs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pins, go = "%pip install trl==0.12.1 transformers==4.46.3", "!trl sft --config r.yaml"
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    cells = [{**cell, "source": pins}, {**cell, "source": go}]
+    book = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    recipe = "model_name_or_path: Qwen/Qwen3-8B\nmax_seq_length: 1024\noutput_dir: out\n"
+    (tmp_path / "r.yaml").write_text(recipe)
+    (tmp_path / "go.ipynb").write_text(json.dumps(book))
+    run(["check", "r.yaml"])
+    assert "MEM901" not in capsys.readouterr().out
+    run(["fix", "r.yaml"])
+    assert (tmp_path / "r.yaml").read_text().startswith(f"{recipe}gradient_checkpointing: true\n")
+    # Where a shell starts it, too, it runs with the newest release.
+    (tmp_path / "go.sh").write_text("trl sft --config r.yaml\n")
+    run(["check", "r.yaml"])
+    assert "MEM901" in capsys.readouterr().out
