@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 
 _IN_LOOPS = ("torch.optim.AdamW", "torch.optim.Adam")
 _ADAM = ("adamw_torch", "adamw_torch_fused", "adamw_hf")
-_GROWS = (
-    *("resize_token_embeddings", "add_tokens", "add_special_tokens"),
-    *("clone_chat_template", "setup_chat_format"),
-)
 # What makes a configuration of an adapter.
 _ADAPTERS = ("peft.LoraConfig", "dataclasses.replace")
 _LENGTHS = ("max_length", "max_seq_length", "max_completion_length")
@@ -264,13 +260,14 @@ class ScriptRun(TrainingRun):
         return Field()
 
     def write_modules_to_save(self, value: tuple[str, ...]) -> Change:
-        """By hand: only new words need what is saved."""
-        script = self.script
-        message = "Leave them out where the new words can start from known ones"
-        if not script.method_calls(*_GROWS):
-            message = "Leave them out of `modules_to_save`, unless the vocabulary has grown"
-        elif script.api.accepts("peft.LoraConfig", "trainable_token_indices"):
-            message = "Train the new words alone: `trainable_token_indices=[...]` in their place"
+        """By hand: which words are to be learned is a choice, of new ones or of what a base model
+        has never seen."""
+        message = "Leave them out unless words are to be learned that the model has not learned yet"
+        if self.script.api.accepts("peft.LoraConfig", "trainable_token_indices"):
+            message = (
+                "Train the words alone that the model has not learned yet "
+                "(`trainable_token_indices=[...]`), and leave these out"
+            )
         return Change({"modules_to_save": value}, message)
 
     def write_in_backward(self, value: bool) -> Change:

@@ -95,7 +95,7 @@ def _number(value: object) -> object:
 
 
 def _leave_out(recipe: Recipe) -> str:
-    return "Leave them out unless new tokens must be learned"
+    return "Leave them out unless tokens are new, or of a chat template that the base never saw"
 
 
 _PINNED = Option("dataloader_pin_memory", "pinned", unsafe=True)
