@@ -43,7 +43,7 @@ _MOST_DEPTH = 6
 # A file's number times this is added to its lines; the script's is 0.
 _LINES = 1 << 24
 _NOT_BESIDE = ("__init__.py", "pyproject.toml", "setup.py", "setup.cfg")
-_NAMED = re.compile(r"(?m)^\s*name\s*=\s*[\"']?([\w.-]+)")
+_NAMED = re.compile(r"(?m)^[ \t]*+name[ \t]*+=[ \t]*+[\"']?([\w.-]+)")
 # Top-level packages that are no project's own.
 _LIBRARIES = frozenset(
     {

@@ -37,7 +37,7 @@ _TRIES = 12  # to learn which columns and files of data a script takes
 # What is said of columns that are not there, and of files.
 _LACKED = re.compile(
     r"KeyError: |.*[Cc]olumn.* (?:not (?:in|found) |doesn't exist)|.*'DataFrame' "
-    r"|TypeError: \w*reward\w*\(\) missing "
+    r"|TypeError: (?=\w*reward)\w++\(\) missing "
 )
 _NAMES = re.compile(r"'(?!DataFrame')(\w+)'|column names? (\w+)")
 # What is said of values, and the kinds that they had and have.
@@ -52,7 +52,7 @@ _FILE = re.compile(
     r"FileNotFound.*?((?:(?<=')[^']+|(?<![\w./-])[\w./][^\s'\"]*)"
     r"\.(?:jsonl?(?:\.gz)?|[ct]sv|txt|parquet|bin|npy|pkl|pickle))(?![\w/])"
 )
-_FOLDER = re.compile(r"FileNotFoundError: \[Errno 2\].*?: '([^']*[^/'.]+)/?' ")
+_FOLDER = re.compile(r"FileNotFoundError: \[Errno 2\][^']*+'([^']*+)' ")
 _OUT = re.compile(r"(?<=[\"'])(?:(?:\.\./)+|/)([^/\"'\n]{1,100})")
 # Errors that no option and no folder mends, and folders that a script asks for to write there.
 _OTHERWISE = re.compile(
@@ -186,9 +186,10 @@ def _learned(run: Run, data: Mapping[str, str] | None) -> Mapping[str, str] | No
 
 def _besides(run: Run, data: Mapping[str, str]) -> list[str]:
     """Return what a run stopped for that is neither a column nor a file, as ``_learned`` says."""
-    folder = _FOLDER.match(run.error)
-    if folder and f"{folder[1]}/" not in data:
-        return [f"{folder[1]}/"]
+    found = _FOLDER.match(run.error)
+    folder = found[1].removesuffix("/") if found else ""
+    if folder and folder[-1] not in "/." and f"{folder}/" not in data:
+        return [f"{folder}/"]
     if _OTHERWISE.match(run.error):
         return []
     asked = [each for each in run.lacked if not os.path.splitext(each)[1]]

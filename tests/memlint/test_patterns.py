@@ -40,6 +40,7 @@ TABLES = {
     "memlint.api.knowledge.sizes": ("_WRITTEN", "_WORDS"),
     "memlint.memory.oom_log": ("_FRAMES", "_PHASES"),
     "memlint.profile.stacks": ("DATA",),
+    "memlint.proof.comparing": ("_MISTAKEN",),
     "memlint.proof.stand_ins.sample_rows": ("TABLES",),
     "memlint.project.checkouts": (
         *("_PROJECT_NAME", "_SETUP_NAME", "_SETUP_VERSION", "_PROJECT_VERSION"),
@@ -65,6 +66,13 @@ OF_TABLES = {
     ),
     "memlint.proof.stand_ins.tiny_models": ("re.search(pattern, name.lower())",),
     "memlint.proof.child": ("re.search(pattern, text)",),
+    # What is replaced is no pattern but a word.
+    "memlint.proof.comparing": (
+        *("re.search(said, error)", "re.sub(old, found.expand(new), columns)"),
+    ),
+    "memlint.proof.stand_ins.asked_options": (
+        *("re.search(asked, name)", "re.search(pattern, self._text)"),
+    ),
     # Of names of imports; each of its repetitions is bounded.
     "memlint.engine.project": ("re.search(_HANDS % (bound, bound, settings), module.text)",),
     # Of names, which are escaped.
@@ -109,7 +117,9 @@ def rows(module: Any, table: str) -> list[str]:
     if isinstance(value, str):
         return [value]
     if "families" in value:
-        return [pattern for name in ("families", "advice") for pattern, _ in value[name]]
+        pairs = [*value["families"], *value["advice"]]
+        answers = [pattern for row in value["answers"] for pattern in row[:2]]
+        return [*(pattern for pattern, _ in pairs), *answers]
     if isinstance(value, dict):  # a file of several tables
         kinds = [pattern for _, _, pattern, _ in value["kinds"]]
         return [*value["patterns"].values(), *value["marks"].values(), *kinds]
