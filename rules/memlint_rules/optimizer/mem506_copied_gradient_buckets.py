@@ -19,8 +19,8 @@ from memlint.rule import (
 )
 
 _OPTION = "gradient_as_bucket_view"
-# Code that trains adapters from elsewhere speaks of them (``is_peft_model``); ResNets are small.
-_SMALL = ("peft", "lora_", "_lora", "resnet")
+# What they make may be adapters; torchvision's models are small.
+_SMALL = ("peft", "trl", "torchvision.models")
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _KWARGS = "accelerate.DistributedDataParallelKwargs"
 # They hand their keywords on to torch's.
@@ -55,12 +55,15 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _has_few_gradients(script: Script, call: Call) -> bool:
     """True if adapters, a part, or a network of the script's own (which nobody calls large) may be
-    trained, or hooks may free each gradient in backward."""
-    if script.may_use(*_SMALL) or script.method_calls("register_post_accumulate_grad_hook"):
+    trained, or whatever somebody else makes, or hooks may free each gradient in backward."""
+    small = any(name.startswith(_SMALL) for *_, name in script.imports)
+    if small or script.method_calls("register_post_accumulate_grad_hook"):
         return True
     made, wrapped = call.argument(0), [script.text(one) for one in call.node.args[:1]]
     return any(script.text(module) in wrapped for module in script.frozen_modules) or any(
-        isinstance(one, Object) and (one.root.cls or (one.type or "").startswith("torch.nn."))
+        one.root.cls or (one.type or "").startswith("torch.nn.")
+        if isinstance(one, Object)
+        else call.name == _DDP
         for one in getattr(made, "options", (made,))
     )
 

@@ -1,5 +1,7 @@
 from torch.nn.parallel import DistributedDataParallel as DDP
+from transformers import AutoModelForCausalLM
 
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-1.5B").cuda()
 model = DDP(model, **load_options())
 for batch in loader:
     model(**batch).loss.backward()

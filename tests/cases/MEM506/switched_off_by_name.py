@@ -1,5 +1,7 @@
 import torch
+from transformers import AutoModelForCausalLM
 
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-1.5B").cuda()
 model = torch.nn.parallel.DistributedDataParallel(
     model,
     device_ids=[rank],

@@ -1,0 +1,12 @@
+# about: What stands in a folder of that name is no ResNet, and no adapter is trained.
+from torch.nn.parallel import DistributedDataParallel as DDP
+from transformers import AutoModelForCausalLM
+
+resnet_folder, lora_folder = "resnet", "lora"
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-1.5B").cuda()
+model = DDP(model, device_ids=[0])  # expect: MEM506
+for batch in loader:
+    model(**batch).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+save(model, resnet_folder, lora_folder)
