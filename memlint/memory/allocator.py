@@ -34,15 +34,10 @@ class Block:
 
 
 class CachingAllocator:
-    """Counts reserved bytes over a sequence of ``allocate`` and ``release``.
+    """Counts reserved bytes over a sequence of ``allocate`` and ``release``."""
 
-    expandable: whether large blocks come from one segment that grows at its end, by pages.
-    """
-
-    def __init__(self, capacity: int = 0, *, expandable: bool = False) -> None:
+    def __init__(self, capacity: int = 0) -> None:
         self.capacity = capacity
-        self.expandable = expandable
-        self._last: Block | None = None  # of the segment that grows
         self.reserved = 0
         self.peak_reserved = 0
         self.allocated = 0
@@ -61,8 +56,7 @@ class CachingAllocator:
             block = free.pop(index)[2]
             block.free = False
         else:
-            grows = self.expandable and not small
-            block = self._extended(size) if grows else self._segment(size, small)
+            block = self._segment(size, small)
         rest = block.size - size
         if rest >= _ROUND if small else rest > _SMALL:
             self._split(block, size)
@@ -84,7 +78,6 @@ class CachingAllocator:
             before.after = after
             if after is not None:
                 after.before = before
-            self._last = before if self._last is block else self._last
             block = before
         if after is not None and after.free:
             self._unlist(after)
@@ -92,32 +85,12 @@ class CachingAllocator:
             block.after = after.after
             if after.after is not None:
                 after.after.before = block
-            self._last = block if self._last is after else self._last
         insort(self._free[block.small], (block.size, block.order, block))
 
     def _unlist(self, block: Block) -> None:
         free = self._free[block.small]
         index = bisect_left(free, (block.size, block.order))
         free.pop(index)
-
-    def _extended(self, size: int) -> Block:
-        """The end of the segment that grows, with as many pages as are missing."""
-        end = self._last
-        if end is not None and end.free:
-            self._unlist(end)
-        else:
-            self._order += 1
-            end = Block(0, False, self._order)
-            end.before = self._last
-            if self._last is not None:
-                self._last.after = end
-            self._last = end
-        pages = -(-(size - end.size) // _STEP) * _STEP
-        end.free = False
-        end.size += pages
-        self.reserved += pages
-        self.peak_reserved = max(self.peak_reserved, self.reserved)
-        return end
 
     def _segment(self, size: int, small: bool) -> Block:
         if small:
@@ -142,7 +115,6 @@ class CachingAllocator:
         if block.after is not None:
             block.after.before = rest
         block.after = rest
-        self._last = rest if self._last is block else self._last
         block.size = size
         insort(self._free[rest.small], (rest.size, rest.order, rest))
 

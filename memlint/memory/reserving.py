@@ -16,6 +16,7 @@ from memlint.source.record import Record
 _PLAYED = 12
 _PLAYED_OFTEN = 2  # where many batches are played
 _MOST = 3000  # tensors of the layers that are not played; more are allocated several as one
+_EXACT = 0.01  # of the peak: nearer nobody needs the least room
 _SMALL = 2**20  # smaller tensors come from pools of their own and make no holes
 
 
@@ -31,7 +32,7 @@ class Play(Record):
     gathered: bytes of a layer's gathered weights. fixed: bytes that live throughout, without
     states. leak: whether input gradients stay until backward is over. scales: sizes of the
     micro-batches, as shares of the largest. windows: how many micro-batches make a step; each
-    number is a play of its own. expandable: whether segments grow.
+    number is a play of its own.
     """
 
     layer: Trace
@@ -54,21 +55,38 @@ class Play(Record):
     capacity: int
     scales: tuple[float, ...] = (1.0, 1.0)
     windows: tuple[int, ...] = (1,)
-    expandable: bool = False
 
 
 def reserved_over_allocated(run: Play) -> float:
     """Peak reserved over peak allocated bytes, each the most of all plays."""
+    reserved, allocated = _peaks(run)
+    return reserved / allocated
+
+
+def needed_over_allocated(run: Play) -> float:
+    """The least room in which the run does not fail over peak allocated bytes: before it fails, the
+    allocator gives back whatever segments are free."""
+    most, allocated = _peaks(run._replace(capacity=0))
+    least = allocated
+    while most - least > _EXACT * allocated:
+        room = (least + most) // 2
+        fits = _peaks(run._replace(capacity=room))[0] <= room
+        least, most = (least, room) if fits else (room, most)
+    return most / allocated
+
+
+def _peaks(run: Play) -> tuple[int, int]:
+    """Bytes reserved and allocated."""
     reserved = allocated = 1
     for window in run.windows:
-        allocator = CachingAllocator(run.capacity, expandable=run.expandable)
+        allocator = CachingAllocator(run.capacity)
         allocator.allocate("fixed", run.fixed)
         player = _Player(allocator, run, window)
         for scale in run.scales:
             player.step(scale)
         reserved = max(reserved, allocator.peak_reserved)
         allocated = max(allocated, allocator.peak_allocated)
-    return reserved / allocated
+    return reserved, allocated
 
 
 class _Player:

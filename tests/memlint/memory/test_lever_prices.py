@@ -140,6 +140,7 @@ def test_segments_that_do_not_grow_are_told_where_a_command_shows_its_environmen
     load = 'load_dataset("a", split="train").map(lambda row: tokenizer(row["text"]))'
     text = LOOP.format(make=ADAM.format("")).replace('load_dataset("a", split="train")', load)
     text = text.replace("import AutoModelForCausalLM", "import AutoModelForCausalLM, AutoTokenizer")
+    text = text.replace("batch_size=1", "batch_size=4").replace("Qwen2.5-7B", "Qwen2.5-3B")
     text = text.replace("loader =", 'tokenizer = AutoTokenizer.from_pretrained("a")\nloader =')
     # Without options of its own such a loop is the same under all commands.
     text = f"import argparse\n\nargparse.ArgumentParser().parse_args()\n{text}"
@@ -150,19 +151,15 @@ def test_segments_that_do_not_grow_are_told_where_a_command_shows_its_environmen
     assert bool(found) is heard
     for one in found:
         settings = {
-            "model": "Qwen/Qwen2.5-7B",
+            "model": "Qwen/Qwen2.5-3B",
             "seq_len": 2048,
-            "micro_batch": 1,
+            "micro_batch": 4,
             "trainer": "loop",
         }
         settings |= {"weights_dtype": "bfloat16", "optimizer": "AdamW", "checkpointing": "full"}
-        run_of = {**settings, "loss": "full_logits"}
-        reserved, grown = (
-            estimate({**run_of, "expandable": on}).reserved.estimate for on in (False, True)
-        )
-        wanted = min(reserved, 80 * 2**30) - grown
-        assert one["saving"]["low"] <= 1.03 * wanted
-        assert one["saving"]["high"] >= 0.97 * wanted
+        peak = estimate({**settings, "loss": "full_logits"})
+        assert 0.05 * peak.allocated.estimate < one["saving"]["low"]
+        assert one["saving"]["high"] < 0.3 * (peak.reserved.estimate - peak.allocated.estimate)
 
 
 PAIRS = """\
@@ -191,14 +188,17 @@ RewardTrainer(model=model, args=args, train_dataset=rows).train()
 @pytest.mark.parametrize(
     ("text", "more", "heard"),
     [
-        (PAIRS.format(name="Qwen/Qwen2.5-7B"), (), True),
+        # All states and gradients are the peak: no batch fills what they take.
+        (PAIRS.format(name="Qwen/Qwen2.5-7B"), (), False),
         (PAIRS.format(name="Qwen/Qwen2.5-0.5B"), (), False),
-        # Of 141 GB it takes less than half.
+        # 31 GiB, and 33 with holes.
+        (PAIRS.format(name="Qwen/Qwen2.5-3B"), (), True),
+        (PAIRS.format(name="Qwen/Qwen2.5-3B"), ("--gpu", "a100-40gb"), False),
         (PAIRS.format(name="Qwen/Qwen2.5-3B"), ("--gpu", "h200-141gb"), False),
         (SCORES.format(name="Qwen/Qwen2.5-0.5B-Instruct"), (), False),
     ],
 )
-def test_holes_are_told_of_where_half_of_the_gpu_does_not_hold_the_run(
+def test_holes_are_told_of_where_the_gpu_lacks_room_for_them(
     text: str,
     more: tuple[str, ...],
     heard: bool,
@@ -222,7 +222,7 @@ policy = AutoModelForCausalLM.from_pretrained(model.model_name_or_path)
 DPOTrainer(policy, args=args, train_dataset=rows).train()
 """
 RECIPE = """\
-model_name_or_path: Qwen/Qwen2.5-7B
+model_name_or_path: Qwen/Qwen2.5-3B
 dataset_name: trl-lib/ultrafeedback_binarized
 per_device_train_batch_size: 4
 max_length: 2048

@@ -566,7 +566,7 @@ def test_segments_that_grow_reserve_little_more_than_is_allocated() -> None:
         estimate({**loop(setting.format(on)), "seq_len": 2048, "checkpointing": "full"})
         for on in (True, False)
     )
-    assert grown.reserved.estimate < 1.1 * grown.allocated.estimate
+    assert grown.reserved.estimate <= 1.1 * grown.allocated.estimate
     assert fixed.reserved.estimate > 1.2 * fixed.allocated.estimate
 
 
