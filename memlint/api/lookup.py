@@ -22,6 +22,7 @@ from memlint.api.signatures import Expression, Kind, Parameter, Signature, Unset
 from memlint.api.tables import PACKAGES, pick
 from memlint.api.target_versions import Target, newest
 from memlint.api.versions import Version, is_between
+from memlint.source.kept import kept
 
 if TYPE_CHECKING:
     from memlint.api.histories import Owner
@@ -38,16 +39,8 @@ class Api:
     def __init__(self, target: Target | None = None) -> None:
         self.target = target or newest()
         self._releases = Releases(self.target)
-        self._canonical: dict[str, str] = {}
-        self._homes: dict[tuple[str, str], tuple[str, ...]] = {}
         self._orders: dict[str, tuple[str, ...]] = {}
-        self._attributes: dict[str, frozenset[str] | None] = {}
-        self._about: dict[tuple[str, str], bool] = {}
-        self._existing: dict[str, bool | None] = {}
-        self._signatures: dict[str, Signature | None] = {}
-        self._positions: dict[str, tuple[str, ...]] = {}
         self._successors: dict[tuple[str, str | None, str], Successor | None] = {}
-        self._plain: dict[tuple[str, str], bool] = {}
 
     def version(self, package: str) -> Version:
         """Return the target's version of ``package``, comparable."""
@@ -66,39 +59,30 @@ class Api:
         """True if the target's ``package`` is newer than all releases that the tables describe."""
         return self._releases.is_beyond(package)
 
+    @kept
     def canonical(self, qualname: str) -> str:
         """Return the canonical name of ``qualname``: ``trl.trainer.sft_config.SFTConfig`` is
         ``trl.SFTConfig``. A name that the target does not have is known by what the newest release
         that has it calls it; an unknown name is returned as it is. The runtime's trainers take
         TRL's place, arguments and all: they go by TRL's names."""
-        known = self._canonical.get(qualname)
-        if known is None:
-            known = qualified_names.followed(self._releases, original_of(qualname))
-            self._canonical[qualname] = known
-        return known
+        return qualified_names.followed(self._releases, original_of(qualname))
 
+    @kept
     def homes(self, package: str, name: str) -> tuple[str, ...]:
         """Full names of the definitions called ``name`` in modules of ``package`` at the target."""
-        key = (package, name)
-        if key not in self._homes:
-            self._homes[key] = qualified_names.homes(self._releases, package, name)
-        return self._homes[key]
+        return qualified_names.homes(self._releases, package, name)
 
     def offered(self, module: str) -> tuple[str, ...]:
         """The names that can be imported from a module of the target; none where it is missing."""
         return tuple(self._releases.names(module) or ())
 
+    @kept
     def exists(self, qualname: str) -> bool | None:
         """True if ``qualname`` can be imported (or, for a class's attribute, read) at the target.
 
         None where the tables do not say: another package, or a module whose names cannot be read
         off its source.
         """
-        if qualname not in self._existing:
-            self._existing[qualname] = self._exists(qualname)
-        return self._existing[qualname]
-
-    def _exists(self, qualname: str) -> bool | None:
         if qualname.partition(".")[0] not in PACKAGES:
             return None
         module, name, attribute = qualified_names.split(self._releases, qualname)
@@ -125,29 +109,20 @@ class Api:
         order = self._order(self.canonical(qualname))
         return any(self.canonical(ancestor) in order for ancestor in ancestors)
 
+    @kept
     def is_about(self, name: str, owner: str) -> bool:
         """True if what is known of ``owner`` holds for ``name``: the same or a subclass's."""
-        if name == owner:
-            return True
-        key = (name, owner)
-        if key not in self._about:
-            self._about[key] = self._is_about(name, owner)
-        return self._about[key]
-
-    def _is_about(self, name: str, owner: str) -> bool:
-        if self.canonical(owner) in self._order(self.canonical(name)):
+        if name == owner or self.canonical(owner) in self._order(self.canonical(name)):
             return True
         class_name, _, member = name.rpartition(".")
         owner_class, _, owner_member = owner.rpartition(".")
         return member == owner_member and "." in owner_class and self.is_a(class_name, owner_class)
 
+    @kept
     def attributes(self, qualname: str) -> frozenset[str] | None:
         """Methods, fields and attributes that instances of the class have at the target; None
         where that cannot be known (``__getattr__``, a base outside the tables)."""
-        name = self.canonical(qualname)
-        if name not in self._attributes:
-            self._attributes[name] = classes.attributes(self._releases, self._order(name))
-        return self._attributes[name]
+        return classes.attributes(self._releases, self._order(self.canonical(qualname)))
 
     def _order(self, name: str) -> tuple[str, ...]:
         """Method resolution order, ``name`` first."""
@@ -215,17 +190,13 @@ class Api:
     def signature(self, qualname: str) -> Signature | None:
         """Parameters of a function, a method (``trl.SFTTrainer.train``) or a class's constructor;
         None where the target does not have it or the tables do not describe it."""
-        name = self.canonical(qualname)
-        if name not in self._signatures:
-            self._signatures[name] = self._signature(name)
-        return self._signatures[name]
+        return self._signature(self.canonical(qualname))
 
+    @kept
     def positions(self, qualname: str) -> tuple[str, ...]:
         """Names of the parameters of a signature that can be given by position, in order."""
-        if qualname not in self._positions:
-            signature = self.signature(qualname)
-            self._positions[qualname] = signature.positional if signature is not None else ()
-        return self._positions[qualname]
+        signature = self.signature(qualname)
+        return signature.positional if signature is not None else ()
 
     def last_signature(self, qualname: str) -> Signature | None:
         """That of a function, in the newest release that has it where the target has not."""
@@ -346,15 +317,10 @@ class Api:
             return Ignored(name, parameter, (), "", "", note, harmless=True)
         return None
 
+    @kept
     def is_plain(self, qualname: str, parameter: str) -> bool:
         """True if ``parameter`` is valid at the target and no table says more of it: no
         ``successor``, nothing that ``warns``, is ``ignored`` or has fixed ``choices``."""
-        key = (qualname, parameter)
-        if key not in self._plain:
-            self._plain[key] = self._is_plain(qualname, parameter)
-        return self._plain[key]
-
-    def _is_plain(self, qualname: str, parameter: str) -> bool:
         if self.accepts(qualname, parameter) is False or parameter in self._spoken_of:
             return False
         signature = self.signature(qualname)
@@ -427,6 +393,7 @@ class Api:
 
         return family(checkpoint or "")
 
+    @kept
     def _signature(self, name: str) -> Signature | None:
         record, release = self._releases.present(name)
         signature: Signature | None

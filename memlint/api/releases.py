@@ -10,6 +10,7 @@ from memlint.api.records import names_in, nearest_release
 from memlint.api.tables import PACKAGES, Entry, Table, holds, pick, table
 from memlint.api.target_versions import Target
 from memlint.api.versions import Version, parse_version
+from memlint.source.kept import kept
 
 
 class Releases:
@@ -17,9 +18,6 @@ class Releases:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._tables: dict[str, Table] = {}
-        self._numbers: dict[str, int] = {}
-        self._offered: dict[str, Mapping[str, str] | None] = {}
 
     def version(self, package: str) -> Version:
         """Return the target's version of ``package``, comparable."""
@@ -30,24 +28,20 @@ class Releases:
         known = self.table(package).releases[-1]
         return self.version(package).minor > parse_version(known).minor
 
+    @kept
     def table(self, name: str) -> Table:
         """Return the table of that name, with the release that the user has installed."""
-        if name not in self._tables:
-            folder = self.target.version(name.partition("_")[0]).tables
-            if folder:
-                from memlint.api.extended import extended_table
+        folder = self.target.version(name.partition("_")[0]).tables
+        if not folder:
+            return table(name)
+        from memlint.api.extended import extended_table
 
-                self._tables[name] = extended_table(name, folder)
-            else:
-                self._tables[name] = table(name)
-        return self._tables[name]
+        return extended_table(name, folder)
 
+    @kept
     def number(self, package: str) -> int:
         """Return the number of the release in the table of ``package``."""
-        if package not in self._numbers:
-            version = self.target.version(package).version
-            self._numbers[package] = self.table(package).release(version)
-        return self._numbers[package]
+        return self.table(package).release(self.target.version(package).version)
 
     def minor(self, package: str) -> Version:
         """Return the minor version of that release."""
@@ -98,12 +92,11 @@ class Releases:
         count = len(self.table(package).releases)
         return nearest_release(record["at"], self.number(package), count)
 
+    @kept
     def names(self, module: str) -> Mapping[str, str] | None:
         """Name -> where it leads, for the names that ``module`` offers; None where the target has
         no such module."""
-        if module not in self._offered:
-            record = self.module(module)
-            number = self.number(module.partition(".")[0])
-            here = record is not None and holds(record["at"], number)
-            self._offered[module] = names_in(record, number) if record and here else None
-        return self._offered[module]
+        record = self.module(module)
+        number = self.number(module.partition(".")[0])
+        here = record is not None and holds(record["at"], number)
+        return names_in(record, number) if record and here else None

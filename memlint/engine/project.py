@@ -25,6 +25,7 @@ from memlint.engine.nodes import imports_in, walk
 from memlint.source.bounded import read_regular, read_regular_text
 from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of
+from memlint.source.kept import kept
 from memlint.source.parsing import parsed
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
@@ -185,10 +186,6 @@ class Project:
         self._trains = trains
         # The script itself, where others that import it are run for it.
         self.own: Module | None = None
-        self._added: dict[str, tuple[str, ...]] = {}
-        self._folders: dict[str, tuple[str, ...]] = {}
-        self._holders: dict[tuple[str, str], tuple[str, ...]] = {}
-        self._there: dict[str, bool] = {}
         # Modules by their path without a suffix.
         self._read: dict[str, Module | None] = {}
         self._found: dict[tuple[str, str], tuple[Module, str] | None] = {}
@@ -242,18 +239,17 @@ class Project:
 
     def _that_hold(self, home: str, top: str) -> tuple[str, ...]:
         """The folders around a file with a module or package of that name, or on its paths."""
-        key = (os.path.dirname(home), top)
-        known = self._holders.get(key)
-        if known is None:
-            known = tuple(one for one in self._around(key[0]) if self._has(one, top))
-            self._holders[key] = known
-        return known or tuple(one for one in self._added_by(home) if self._has(one, top))
+        around = self._around_with(os.path.dirname(home), top)
+        return around or tuple(one for one in self._added_by(home) if self._has(one, top))
 
+    @kept
+    def _around_with(self, folder: str, top: str) -> tuple[str, ...]:
+        return tuple(one for one in self._around(folder) if self._has(one, top))
+
+    @kept
     def _added_by(self, home: str) -> tuple[str, ...]:
         """The folders that a file adds to the path of modules, or those around it."""
-        if home not in self._added:
-            self._added[home] = _added_to_path(home)
-        return self._added[home]
+        return _added_to_path(home)
 
     def trains_nothing(self) -> bool:
         """True if nothing imports the file, and it and what it imports of the project certainly
@@ -355,14 +351,14 @@ class Project:
             self._read[stem] = self._modules.read(path) if path is not None else None
         return self._read[stem]
 
+    @kept
     def _has(self, folder: str, top: str) -> bool:
         """True if a folder holds a module or a package of that name."""
         stem = os.path.join(folder, top)
-        if stem not in self._there:
-            self._there[stem] = os.path.isfile(f"{stem}.py") or os.path.isdir(stem)
-            if not self._there[stem]:
-                self.relied_on |= {f"{stem}.py", os.path.join(stem, "__init__.py")}
-        return self._there[stem]
+        there = os.path.isfile(f"{stem}.py") or os.path.isdir(stem)
+        if not there:
+            self.relied_on |= {f"{stem}.py", os.path.join(stem, "__init__.py")}
+        return there
 
     def _file(self, stem: str) -> str | None:
         for path in (f"{stem}.py", os.path.join(stem, "__init__.py")):
@@ -371,20 +367,16 @@ class Project:
                 return path
         return None
 
+    @kept
     def _around(self, folder: str) -> tuple[str, ...]:
         """The folders in which absolute imports in ``folder`` are looked for, nearest first."""
-        known = self._folders.get(folder)
-        if known is not None:
-            return known
         found = [folder]
         while len(found) <= _MAX_PARENTS and not is_root(found[-1]):
             found.append(os.path.dirname(found[-1]))
         if not is_root(found[-1]):
             # No root in sight: the script's own folder, and that of its package.
             found = found[: 1 + _package_depth(folder)]
-        found += [os.path.join(one, "src") for one in found]
-        self._folders[folder] = tuple(found)
-        return self._folders[folder]
+        return tuple(found + [os.path.join(one, "src") for one in found])
 
     def settings_file(self, name: str) -> object:
         """What a JSON or YAML file that the script names says; None where there is no such file.

@@ -27,6 +27,7 @@ from memlint.memory.trainer_kinds import head_of, kind_of
 from memlint.memory.training_run import TrainingRun
 from memlint.rule.findings import Applicability, Finding, Level
 from memlint.rule.savings import Footprint, Pricing, Saving
+from memlint.source.kept import kept
 from memlint.source.record import NamedTuple
 
 _WIDTH = 0.05  # of a saving: the model's own width over measured runs
@@ -64,8 +65,6 @@ class Run:
         self.gpu: Gpu | None = find_gpu(settings.gpu) if settings.gpu else None
         scales = () if self.is_guess else _scales(self._open, self.known, architecture)
         self._scales: tuple[Changes, ...] = ((), *scales)
-        self._phases: dict[Changes, tuple[Phase, ...]] = {}
-        self._peaks: dict[Changes, int] = {}
 
     @property
     def is_guess(self) -> bool:
@@ -98,27 +97,24 @@ class Run:
         """The changes, less those of settings that are themselves assumed: they save a guess."""
         return tuple(pair for pair in changes if pair[0] not in self._open)
 
+    @kept
     def phases(self, changes: Changes = ()) -> tuple[Phase, ...]:
         """The run's phases with other values for some settings.
 
         Raises:
             SettingsError: a value cannot be.
         """
-        if changes not in self._phases:
-            run = TrainingRun(self.with_changes(changes), self._architecture)
-            self._phases[changes] = Timeline(run).phases()
-        return self._phases[changes]
+        return Timeline(TrainingRun(self.with_changes(changes), self._architecture)).phases()
 
     def with_changes(self, changes: Changes) -> Settings:
         """All settings of the run with other values for some."""
         settings = replace(self._given, **dict(changes)) if changes else self._given
         return assume(settings, self._architecture).settings
 
+    @kept
     def peak(self, changes: Changes = ()) -> int:
         """Bytes allocated at the fullest phase."""
-        if changes not in self._peaks:
-            self._peaks[changes] = max(phase.total for phase in self.phases(changes))
-        return self._peaks[changes]
+        return max(phase.total for phase in self.phases(changes))
 
     def on_host(self, changes: Changes = ()) -> int:
         """Bytes that wait in the host's memory."""

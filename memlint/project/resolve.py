@@ -33,6 +33,7 @@ from memlint.project.environments import (
     site_folders,
 )
 from memlint.project.manifests import REQUIREMENTS, SHELL, declared, manifests
+from memlint.source.kept import kept
 from memlint.source.record import NamedTuple
 
 _REPOSITORY = frozenset({".git", ".hg", ".jj", ".svn"})
@@ -64,11 +65,6 @@ class Resolver:
         self._environ = os.environ if environ is None else environ
         self._path = sys.path if path is None else path
         self._targets: dict[tuple[str, tuple[tuple[str, str], ...]], Target] = {}
-        self._releases: dict[tuple[str, str], str | None] = {}
-        self._listed: dict[str, frozenset[str]] = {}
-        self._declared: dict[str, dict[str, tuple[str, str]]] = {}
-        self._installed: dict[str, Mapping[str, _Installed]] = {}
-        self._unknown: dict[_Installed, Resolved] = {}
 
     def resolve(self, folder: str | os.PathLike[str], own: Pins | None = None) -> Target:
         """Return the target of scripts in ``folder``; ``own``: the pins of the script itself."""
@@ -79,15 +75,10 @@ class Resolver:
             known = self._targets[key] = self._resolve(start, own or {})
         return known
 
+    @kept
     def release(self, folder: str | os.PathLike[str], program: str) -> str | None:
         """Return a recipe program's release for the recipes in ``folder``; None if it is open."""
-        start = os.path.abspath(folder)
-        key = start, program
-        if key not in self._releases:
-            self._releases[key] = self._release(self._way_up(start), program)
-        return self._releases[key]
-
-    def _release(self, folders: list[str], program: str) -> str | None:
+        folders = self._way_up(os.path.abspath(folder))
         installed = self._environment(folders).get(program)
         declared = self._nearest(program, folders)
         if declared is None:
@@ -162,40 +153,36 @@ class Resolver:
             return self._placed(package, installed)._replace(source=source)
         return choose(package, specifier, source)
 
+    @kept
     def _placed(self, package: str, installed: _Installed) -> Resolved:
         """Return the installed version, read from its own files if it is newer than the tables."""
         if not is_newer(package, installed.version):
             return placed(package, installed.version, installed.place)
-        if installed not in self._unknown:
-            from memlint.api.installed import tables_of
+        from memlint.api.installed import tables_of
 
-            found = placed(package, installed.version, installed.place)
-            tables = tables_of(package, installed.version, installed.metadata)
-            self._unknown[installed] = _read_from(found, tables)
-        return self._unknown[installed]
+        found = placed(package, installed.version, installed.place)
+        return _read_from(found, tables_of(package, installed.version, installed.metadata))
 
+    @kept
     def _manifests(self, folder: str) -> dict[str, tuple[str, str]]:
         """Package -> specifier and file, of the manifests in ``folder``."""
-        known = self._declared.get(folder)
-        if known is None:
-            known = {}
-            names = list(self._names(folder))
-            if REQUIREMENTS in names:
-                inner = self._names(os.path.join(folder, REQUIREMENTS))
-                names += [f"{REQUIREMENTS}/{name}" for name in inner]
-            shells: dict[str, dict[str, str]] = {}
-            for name in manifests(names):
-                path = os.path.join(folder, name)
-                for package, specifier in declared(path).items():
-                    if name.endswith(SHELL):
-                        shells.setdefault(package, {})[specifier] = path
-                    else:
-                        known.setdefault(package, (specifier, path))
-            for package, said in shells.items():
-                if len(said) == 1:  # else they install for different purposes
-                    known.setdefault(package, next(iter(said.items())))
-            self._declared[folder] = known
-        return known
+        found: dict[str, tuple[str, str]] = {}
+        names = list(self._names(folder))
+        if REQUIREMENTS in names:
+            inner = self._names(os.path.join(folder, REQUIREMENTS))
+            names += [f"{REQUIREMENTS}/{name}" for name in inner]
+        shells: dict[str, dict[str, str]] = {}
+        for name in manifests(names):
+            path = os.path.join(folder, name)
+            for package, specifier in declared(path).items():
+                if name.endswith(SHELL):
+                    shells.setdefault(package, {})[specifier] = path
+                else:
+                    found.setdefault(package, (specifier, path))
+        for package, said in shells.items():
+            if len(said) == 1:  # else they install for different purposes
+                found.setdefault(package, next(iter(said.items())))
+        return found
 
     def _environment(self, folders: list[str]) -> Mapping[str, _Installed]:
         """Return what is installed in the project's environment."""
@@ -212,16 +199,15 @@ class Resolver:
                 found.setdefault(package, installed)
         return found
 
+    @kept
     def _in(self, place: str) -> Mapping[str, _Installed]:
         """Return what is installed in ``place``; if it is empty, what memlint can import."""
-        if place not in self._installed:
-            folders = site_folders(place) if place else [part for part in self._path if part]
-            shown = place or "installed beside memlint"
-            self._installed[place] = {
-                package: _Installed(version, shown, metadata)
-                for package, (version, metadata) in distributions(folders).items()
-            }
-        return self._installed[place]
+        folders = site_folders(place) if place else [part for part in self._path if part]
+        shown = place or "installed beside memlint"
+        return {
+            package: _Installed(version, shown, metadata)
+            for package, (version, metadata) in distributions(folders).items()
+        }
 
     def _way_up(self, start: str) -> list[str]:
         """Folders from ``start`` to the root of the repository; without one, to that of the
@@ -237,13 +223,12 @@ class Resolver:
         known = here in folders and here != os.path.expanduser("~")
         return folders[: folders.index(here) + 1] if known else [start]
 
+    @kept
     def _names(self, folder: str) -> frozenset[str]:
-        if folder not in self._listed:
-            try:
-                self._listed[folder] = frozenset(os.listdir(folder))
-            except OSError:
-                self._listed[folder] = frozenset()
-        return self._listed[folder]
+        try:
+            return frozenset(os.listdir(folder))
+        except OSError:
+            return frozenset()
 
 
 def _read_from(resolved: Resolved, tables: str | None) -> Resolved:

@@ -29,6 +29,7 @@ import memlint
 from memlint.run.results import FileResult
 from memlint.source.bounded import parse_json, read_regular
 from memlint.source.digests import digest_of
+from memlint.source.kept import kept
 from memlint.source.user_cache import secret
 
 if TYPE_CHECKING:
@@ -70,7 +71,6 @@ class Cache:
         self._file = os.path.join(self._folder, f"{memlint.__version__}-{state}.json")
         self._entries = _load(self._file, self._secret)
         self._changed = False
-        self._digests: dict[str, str] = {}
 
     @staticmethod
     def key(data: bytes, conditions: bytes) -> str:
@@ -112,11 +112,10 @@ class Cache:
         same = all(self._digest(other) == digest for other, digest in found.relied_on)
         return found if same else None
 
+    @kept
     def _digest(self, path: str) -> str:
         """A file's digest, taken once: many results rely on the same files."""
-        if path not in self._digests:
-            self._digests[path] = digest_of(path)
-        return self._digests[path]
+        return digest_of(path)
 
     def put(
         self, path: str, key: str, with_fixes: bool, target: str | None, result: FileResult

@@ -15,6 +15,7 @@ from memlint.source import Place, Source, Span
 from memlint.source.bounded import read_regular
 from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of
+from memlint.source.kept import kept
 from memlint.source.patterns import lazy_pattern
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
@@ -91,8 +92,6 @@ class Launches:
 
     def __init__(self, runs: Callable[[], Runs]) -> None:
         self._runs = runs
-        self._known: dict[str, tuple[list[str], list[str]]] = {}
-        self._commands: dict[str, list[Command]] = {}
 
     def of(self, place: str, data: bytes) -> CommandSettings | None:
         """What all commands that start the script at ``place`` give to it.
@@ -159,31 +158,27 @@ class Launches:
                 files += self._listed(inner)[0]
         return list(dict.fromkeys(files))[:_MAX_FILES]
 
+    @kept
     def _listed(self, folder: str) -> tuple[list[str], list[str]]:
         """The files of commands in a folder, and the folders in it."""
-        if folder not in self._known:
-            try:
-                with os.scandir(folder) as entries:
-                    ordered = sorted(entries, key=lambda entry: entry.path)
-            except OSError:
-                ordered = []
-            inner = [each for each in ordered if each.name[:1] != "."]
-            self._known[folder] = (
-                [one.path for one in ordered if _holds_commands(one.name) and os.path.isfile(one)],
-                [each.path for each in inner if each.is_dir(follow_symlinks=False)],
-            )
-        return self._known[folder]
+        try:
+            with os.scandir(folder) as entries:
+                ordered = sorted(entries, key=lambda entry: entry.path)
+        except OSError:
+            ordered = []
+        inner = [each for each in ordered if each.name[:1] != "."]
+        return (
+            [one.path for one in ordered if _holds_commands(one.name) and os.path.isfile(one)],
+            [each.path for each in inner if each.is_dir(follow_symlinks=False)],
+        )
 
+    @kept
     def _of_file(self, path: str) -> list[Command]:
-        if path not in self._commands:
-            self._commands[path] = []
-            try:
-                data = read_regular(path, MAX_BYTES)
-                if may_launch(data):
-                    self._commands[path] = commands_of(read_source(path, data))
-            except (OSError, ReadError):
-                pass
-        return self._commands[path]
+        try:
+            data = read_regular(path, MAX_BYTES)
+            return commands_of(read_source(path, data)) if may_launch(data) else []
+        except (OSError, ReadError):
+            return []
 
 
 def _holds_commands(name: str) -> bool:

@@ -32,6 +32,7 @@ from memlint.run.parsings import Parser, Parsing, read_parser, relative, words_o
 from memlint.source import Source
 from memlint.source.asking import Asking
 from memlint.source.diagnostics import ReadError
+from memlint.source.kept import kept
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
 
@@ -91,10 +92,7 @@ class Readers:
         self._is_whole = is_whole
         self._asking = Asking(root, self._is_of_program)
         self._modules = modules
-        self._words: dict[str, frozenset[str]] = {}
-        self._askers: dict[str, tuple[str, ...]] = {}
         self._parsers: dict[str, Parser | None] = {}
-        self._own_code: dict[str, bool] = {}
 
     @cached_property
     def _by_path(self) -> dict[str, Parser]:
@@ -213,22 +211,18 @@ class Readers:
         for path in self.importing(parser.path):
             yield from ((key, path) for key in self._words_of(path).intersection(keys))
 
+    @kept
     def importing(self, parser: str) -> tuple[str, ...]:
         """Return a script and those that may import it."""
-        known = self._askers.get(parser)
-        if known is None:
-            name = os.path.splitext(os.path.basename(parser))[0]
-            asking = [path for path in self._scripts if name in self._words_of(path)]
-            known = self._askers[parser] = (parser, *asking)
-        return known
+        name = os.path.splitext(os.path.basename(parser))[0]
+        return (parser, *(path for path in self._scripts if name in self._words_of(path)))
 
+    @kept
     def trains_own_code(self, path: str) -> bool:
         """True unless trainers of the script at ``path`` and its importers train known classes."""
-        if path not in self._own_code:
-            scripts = self.importing(path)
-            trained = [answer for script in scripts for answer in self._train_own_code(script)]
-            self._own_code[path] = any(trained) or not trained
-        return self._own_code[path]
+        scripts = self.importing(path)
+        trained = [answer for script in scripts for answer in self._train_own_code(script)]
+        return any(trained) or not trained
 
     def _train_own_code(self, path: str) -> Iterator[bool]:
         """Yield for each trainer of a script whether its model may be of a class that transformers
@@ -249,10 +243,9 @@ class Readers:
             return
         yield from (trainer.trains_own_code for trainer in script.trainers)
 
+    @kept
     def _words_of(self, path: str) -> frozenset[str]:
-        if path not in self._words:
-            self._words[path] = words_of(path)
-        return self._words[path]
+        return words_of(path)
 
     # -- others ----------------------------------------------------------------------------------
 
