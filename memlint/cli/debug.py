@@ -1,22 +1,18 @@
 """``memlint debug``: show what the script model knows about a file. For rule authors."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from memlint.engine.project import Modules, project_of
 from memlint.recipes.files import is_document, is_recipe_file
-
-if TYPE_CHECKING:
-    from memlint.recipes.launch import Command
-    from memlint.script.call_settings import Setting
-    from memlint.script.called import Call
-    from memlint.script.calls import Config
-    from memlint.script.model import Script
+from memlint.recipes.launch import Command
+from memlint.script.call_settings import Setting
+from memlint.script.called import Call
+from memlint.script.calls import Config
+from memlint.script.model import Script
 
 
 def debug_command(path: str, target: str | None) -> int:

@@ -1,14 +1,12 @@
 """Functions that commands share: from paths to jobs, colours, progress, the cache's folder."""
 
-from __future__ import annotations
-
 import io
 import os
 import re
 import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import click
 
@@ -26,6 +24,7 @@ from memlint.project.ignores import Patterns
 from memlint.project.targets import Targets
 from memlint.recipes.files import is_recipe_file
 from memlint.reports.style import visible
+from memlint.run.cache import Cache
 from memlint.run.checking import Progress, is_maybe_recipe
 from memlint.run.jobs import Job, plan
 from memlint.run.session import Work
@@ -33,9 +32,6 @@ from memlint.source.bounded import read_stream
 from memlint.source.diagnostics import FileError
 from memlint.source.reading import MAX_BYTES
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.run.cache import Cache
 
 # With fewer files to parse, a progress bar would only flash.
 _LONG_WORK = 200

@@ -1,18 +1,15 @@
 """``memlint oom``: show which tensor of the run could not be allocated, and what helps."""
 
-from __future__ import annotations
-
 import codecs
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from memlint.memory.oom_candidates import Candidate, Explanation
-    from memlint.rule.findings import Finding
-    from memlint.run.description import Described
+from memlint.memory.oom_candidates import Candidate, Explanation
+from memlint.rule.findings import Finding
+from memlint.run.description import Described
 
 _SHOWN = 5
 _NEAR = 0.03  # of a GPU's memory, which drivers report as a little more or less

@@ -1,23 +1,18 @@
 """``memlint target``: show which versions a script is checked for, and where they come from."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import click
 
+from memlint.api.target_versions import Target
 from memlint.cli.inputs import Usage, check_targets, settings_here
 from memlint.cli.options import Common
 from memlint.project.targets import Targets
 from memlint.reports.style import visible
 from memlint.rule.registry import Choice
+from memlint.source import Source
 from memlint.source.diagnostics import ReadError
-
-if TYPE_CHECKING:
-    from memlint.api.target_versions import Target
-    from memlint.source import Source
 
 _LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
 

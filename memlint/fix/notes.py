@@ -5,18 +5,13 @@ item goes and the same fix writes something in its place, they are marked in the
 where it has come to stand: at the end of that line, or above it.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 from memlint.fix.draft import MARK, Note, Splice
+from memlint.fix.sequences import Sequence
+from memlint.fix.spans import Tree
 from memlint.fix.splicing import between, spliced
 from memlint.source import Span
-
-if TYPE_CHECKING:
-    from memlint.fix.sequences import Sequence
-    from memlint.fix.spans import Tree
 
 _WORD = re.compile(r"[a-z0-9]{3,}")
 

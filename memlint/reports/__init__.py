@@ -1,17 +1,12 @@
 """Results as text, one module per output format, each imported only when asked for."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from memlint.run.results import FileResult, Rendered
+from memlint.source.diagnostics import FileError
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.source.diagnostics import FileError
 
 FORMATS = (
     "full", "concise", "json", "sarif", "github", "gitlab", "junit", "azure", "rdjson",

@@ -1,14 +1,9 @@
 """A set of changes that makes a run fit, as text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from memlint.memory.fit import Fitted, Measure
 from memlint.rule.savings import ends
-
-if TYPE_CHECKING:
-    from memlint.memory.fit import Fitted, Measure
 
 _GIB = 2**30
 

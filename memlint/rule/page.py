@@ -4,19 +4,14 @@ Its sections are those of the documentation: why it matters, examples before and
 fix does, sources. The examples are tests as well. A page is read when someone asks for it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from memlint.source.bounded import read_regular_text
 from memlint.source.patterns import lazy_pattern
 from memlint.source.record import Record
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WHY = "Why it matters"
 FIX = "What the fix does"

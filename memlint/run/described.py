@@ -4,31 +4,27 @@ A script is one run, or one for each launch command where these give it differen
 likewise; a file of launch commands has a run for each command that trains.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memlint.api.lookup import Api
 from memlint.engine.project import project_of
 from memlint.recipes.commands import kind_of_command, name_of, recipe_of
 from memlint.recipes.files import is_document, is_recipe_file
 from memlint.recipes.kinds import Kind
 from memlint.recipes.launch import Command, commands_in
 from memlint.recipes.recipe import Recipe, read_recipe
+from memlint.rule.findings import Finding
 from memlint.run.checked import deeply
 from memlint.run.command_lines import CommandSettings, Launches, paths_of
 from memlint.run.description import Described
 from memlint.run.engine import Asked, examine, script_of
+from memlint.run.runs import Runs
 from memlint.runs.run_settings import settings_of
 from memlint.source import Source
 from memlint.source.diagnostics import ReadError
 from memlint.source.reading import read_source
-
-if TYPE_CHECKING:
-    from memlint.api.lookup import Api
-    from memlint.rule.findings import Finding
-    from memlint.run.runs import Runs
 
 _ALL = ("ALL",)
 _LONGEST = 100  # characters of a command that are shown

@@ -1,15 +1,11 @@
 """One run that a file describes, as ``estimate``, ``--fit`` and ``oom`` take it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memlint.rule.findings import Finding
 from memlint.source import Source
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.rule.findings import Finding
 
 
 class Described(NamedTuple):

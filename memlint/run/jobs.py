@@ -1,11 +1,9 @@
 """What is to be done: a file, the rules that are selected for it, and for which versions."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from memlint.project.config import Settings
 from memlint.project.discover import Found
 from memlint.project.ignores import Patterns
 from memlint.rule import registry as rule_files
@@ -14,9 +12,6 @@ from memlint.rule.registry import Choice
 from memlint.rule.savings import Pricing
 from memlint.source.record import NamedTuple
 from memlint.source.roots import repository_of
-
-if TYPE_CHECKING:
-    from memlint.project.config import Settings
 
 _TESTS = frozenset({"test", "tests"})
 

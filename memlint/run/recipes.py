@@ -4,12 +4,11 @@ A recipe of TRL is checked as the script that its program runs (``memlint.run.tr
 Recipes of other programs are asked by ``Rule.findings_of_recipe``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memlint.api.lookup import Api
 from memlint.recipes.document import DocumentError, Entry, MappingNode, nodes_in, read_document
 from memlint.recipes.files import is_document, may_be_recipe, may_run_recipe
 from memlint.recipes.launch import commands_in
@@ -29,17 +28,14 @@ from memlint.run.launches import (
     settings_of_file,
 )
 from memlint.run.pricing import priced, settings_or_none
+from memlint.run.runs import Around, Runs
 from memlint.run.trl_recipes import check_trl_recipe, edits_of
 from memlint.runs.changes import is_explained_key
+from memlint.script.model import Script
 from memlint.source import Source, Span
 from memlint.source.diagnostics import FileError, ReadError
 from memlint.source.edits import Edit, RemoveItem, RenameItem, ReplaceExpression, SetItem
 from memlint.source.reading import read_source
-
-if TYPE_CHECKING:
-    from memlint.api.lookup import Api
-    from memlint.run.runs import Around, Runs
-    from memlint.script.model import Script
 
 NO_RECIPE = (
     "is not a training recipe that memlint knows: TRL, alignment-handbook, torchtune, "

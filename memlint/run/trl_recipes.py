@@ -1,19 +1,21 @@
 """Recipes of TRL against the rules: each is the script that its program runs
 (``memlint.run.trl_program``), whose findings and edits become the recipe's."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from memlint.api.lookup import Api
 from memlint.api.successors import Replace
 from memlint.recipes.document import merged
-from memlint.recipes.kinds import Reader
+from memlint.recipes.kinds import Method, Reader
 from memlint.recipes.recipe import Recipe
 from memlint.rule.findings import Applicability, Finding, Fix, Level
 from memlint.run.advice import runtime_imports
+from memlint.run.runs import Around
+from memlint.run.trl_program import Written
+from memlint.runs.plain_options import Options
+from memlint.script.model import Script
 from memlint.source import Place, Source, Span
 from memlint.source.edits import (
     Edit,
@@ -25,14 +27,6 @@ from memlint.source.edits import (
     SetItem,
     SetKeyword,
 )
-
-if TYPE_CHECKING:
-    from memlint.api.lookup import Api
-    from memlint.recipes.kinds import Method
-    from memlint.run.runs import Around
-    from memlint.run.trl_program import Written
-    from memlint.runs.plain_options import Options
-    from memlint.script.model import Script
 
 # What a fix names that only a Python program can call.
 _OF_PROGRAMS = re.compile(r"memlint_runtime|`\w+\([\w.]*(?:trainer|model)\b")

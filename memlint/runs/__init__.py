@@ -1,15 +1,10 @@
 """A training run as one record: its settings, and how each is changed where it is written."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from memlint.recipes.recipe import Recipe
 from memlint.runs.run import Change, Field, TrainingRun
-
-if TYPE_CHECKING:
-    from memlint.recipes.recipe import Recipe
-    from memlint.script.model import Script
+from memlint.script.model import Script
 
 
 def runs_of(script: Script) -> tuple[TrainingRun, ...]:

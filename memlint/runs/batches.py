@@ -1,13 +1,11 @@
 """What a run forwards at once: rows, their lengths, accumulation, evaluation, completions."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 from memlint.engine.constants import python_value
+from memlint.engine.forwards import ForwardRun
 from memlint.engine.modes import module_root
-from memlint.engine.nodes import arguments_of
+from memlint.engine.nodes import Node, arguments_of
 from memlint.engine.preparing import becomes_labels, texts_a_row
 from memlint.engine.usage import Way
 from memlint.engine.values import first_object
@@ -21,21 +19,15 @@ from memlint.runs.plain_options import (
     flag_in,
     options_of,
 )
+from memlint.script.calls import Config, Trainer
 from memlint.script.datasets import all_datasets_of
 from memlint.script.forward_passes import all_forwards_of, all_steps_of
 from memlint.script.guesses import size_by_name
 from memlint.script.lengths import Lengths
+from memlint.script.model import Script
 from memlint.script.purpose import Purpose
-from memlint.script.tokenization import all_processings_of, all_tokenizations_of
-from memlint.script.trained import makes_each_turn
-
-if TYPE_CHECKING:
-    from memlint.engine.forwards import ForwardRun
-    from memlint.engine.nodes import Node
-    from memlint.script.calls import Config, Trainer
-    from memlint.script.model import Script
-    from memlint.script.tokenization import Tokenization
-    from memlint.script.trained import Trained
+from memlint.script.tokenization import Tokenization, all_processings_of, all_tokenizations_of
+from memlint.script.trained import Trained, makes_each_turn
 
 _IDS = "input_ids"
 _LIMITS = (Lengths.TRUNCATED, Lengths.PADDED, Lengths.CUT)

@@ -1,11 +1,9 @@
 """What is read alike of a script's trainers and of its own loops, and what configurations say."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from memlint.engine.modes import module_root
+from memlint.engine.nodes import CallNode, Expression
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Object, options
 from memlint.runs.batches import tokens_of_pass
@@ -13,19 +11,15 @@ from memlint.runs.changes import set_option, together
 from memlint.runs.references import reference_to
 from memlint.runs.run import Change, Field, TrainingRun, span_in
 from memlint.script.call_settings import MISSING, UNSURE, Setting
+from memlint.script.called import Call
+from memlint.script.calls import Config
 from memlint.script.launcher import Launcher
+from memlint.script.model import Script
 from memlint.script.tokenization import may_truncate
-from memlint.script.trained import is_trial
+from memlint.script.trained import Trained, is_trial
 from memlint.source import Place
 from memlint.source.edits import InsertStatement
 from memlint.source.patterns import lazy_pattern
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import CallNode, Expression
-    from memlint.script.called import Call
-    from memlint.script.calls import Config
-    from memlint.script.model import Script
-    from memlint.script.trained import Trained
 
 _IN_LOOPS = ("torch.optim.AdamW", "torch.optim.Adam")
 _ADAM = ("adamw_torch", "adamw_torch_fused", "adamw_hf")

@@ -6,11 +6,8 @@ explains, a decision of the author's: the comment would no longer be true, or go
 about is a guess by its place and words; it can only hold a fix back.
 """
 
-from __future__ import annotations
-
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from memlint.engine.project import is_elsewhere, place_of_setting
 from memlint.engine.values import How, Object, Provenance
@@ -18,11 +15,9 @@ from memlint.runs.places import Edits, place_in, place_of
 from memlint.script.call_settings import Setting
 from memlint.script.called import Call
 from memlint.script.calls import Config
+from memlint.script.model import Script
+from memlint.source import Source, Span
 from memlint.source.edits import Edit, ReplaceExpression, SetKeyword
-
-if TYPE_CHECKING:
-    from memlint.script.model import Script
-    from memlint.source import Source, Span
 
 
 def set_option(

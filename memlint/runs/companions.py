@@ -1,26 +1,20 @@
 """Models that stand beside the trained one: teachers, references, averages, and their logits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from memlint.engine.constants import python_value
+from memlint.engine.nodes import Node
+from memlint.engine.tensors import Tensor
 from memlint.engine.values import Object, Sequence, options
 from memlint.runs.loadings import loaded, loading_of
 from memlint.runs.plain_options import OPEN, Options, calls_anywhere, mapping_of, options_of
+from memlint.script.called import Call
+from memlint.script.calls import Config, Trainer
 from memlint.script.forward_passes import all_steps_of
-from memlint.script.loaded_models import chain_of, model_facts
+from memlint.script.loaded_models import ModelFacts, chain_of, model_facts
+from memlint.script.model import Script
 from memlint.script.restoring import held_checkpoints
 from memlint.script.setups import trainer_overrides
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import Node
-    from memlint.engine.tensors import Tensor
-    from memlint.script.called import Call
-    from memlint.script.calls import Config, Trainer
-    from memlint.script.loaded_models import ModelFacts
-    from memlint.script.model import Script
 
 # What copies a model that it is given, by the end of its name.
 _COPIES = ("copy.deepcopy", ".AveragedModel", "ema_pytorch.EMA", ".ModelEmaV2", ".ModelEmaV3")

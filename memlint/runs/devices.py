@@ -4,23 +4,19 @@ Sources: ``_process_fsdp_args`` of transformers (FSDP2 from 5.10 on), DeepSpeed'
 reference, accelerate's plugins.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memlint.engine.constants import python_value
 from memlint.engine.values import Object
 from memlint.runs import plain_options as read
 from memlint.runs.plain_options import Options, calls_anywhere, count_in, mapping_of, options_of
-
-if TYPE_CHECKING:
-    from memlint.script.called import Call
-    from memlint.script.calls import Config
-    from memlint.script.launcher import Launcher
-    from memlint.script.model import Script
+from memlint.script.called import Call
+from memlint.script.calls import Config
+from memlint.script.launcher import Launcher
+from memlint.script.model import Script
 
 LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric")
 SHORT = {"bf16": "bfloat16", "fp16": "float16"}

@@ -1,23 +1,17 @@
 """Which weights of a model a script leaves out of training: its backbone, its embeddings, or a part
 whose share nobody can tell."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from memlint.engine.constants import UNSURE, python_value
 from memlint.engine.growth import root_of
 from memlint.engine.guards import words_tested
 from memlint.engine.modes import module_root
-from memlint.engine.nodes import holder_of
+from memlint.engine.nodes import Expression, Node, holder_of
 from memlint.engine.values import options
 from memlint.runs.plain_options import Options
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import Expression, Node
-    from memlint.script.loaded_models import ModelFacts
-    from memlint.script.model import Script
+from memlint.script.loaded_models import ModelFacts
+from memlint.script.model import Script
 
 # Transformers' ``base_model_prefix`` of usual families, and what PyTorch models call the same.
 _BACKBONES = frozenset(

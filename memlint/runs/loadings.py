@@ -3,23 +3,19 @@
 ``from_pretrained`` and a trainer's ``model_init_kwargs`` take the same options, read here once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memlint.api.knowledge.model_types import type_of_class
 from memlint.engine.constants import python_value
 from memlint.engine.values import Object
 from memlint.runs import plain_options as read
 from memlint.runs.plain_options import Options, Rows, by_rows, count_in, dtype_in, options_of
+from memlint.script.called import Call
+from memlint.script.calls import Trainer
+from memlint.script.loaded_models import ModelFacts
+from memlint.script.model import Script
 from memlint.source.patterns import lazy_pattern
-
-if TYPE_CHECKING:
-    from memlint.script.called import Call
-    from memlint.script.calls import Trainer
-    from memlint.script.loaded_models import ModelFacts
-    from memlint.script.model import Script
 
 _ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
 _LOAD: Rows = (

@@ -3,11 +3,9 @@
 Measured: bitsandbytes keeps float32 states whatever the weights' dtype is, torchao follows it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memlint.engine.values import Symbol
 from memlint.runs.plain_options import (
@@ -18,13 +16,11 @@ from memlint.runs.plain_options import (
     options_of,
     settled,
 )
+from memlint.script.called import Call
+from memlint.script.calls import Config, Trainer
+from memlint.script.model import Script
 from memlint.script.setups import trainer_overrides
 from memlint.source.patterns import lazy_pattern
-
-if TYPE_CHECKING:
-    from memlint.script.called import Call
-    from memlint.script.calls import Config, Trainer
-    from memlint.script.model import Script
 
 _PACKAGES = (
     "torch.optim.", "bitsandbytes.", "torchao.", "transformers.Ada", "galore_torch.",

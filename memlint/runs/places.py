@@ -5,13 +5,12 @@ assignment after it (``args.packing = True``). Each place reads, changes, rename
 a way of its own.
 """
 
-from __future__ import annotations
-
 import ast
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from memlint.engine.values import How
 from memlint.script.call_settings import Setting
+from memlint.script.model import Script
 from memlint.source.edits import (
     Edit,
     RemoveItem,
@@ -25,9 +24,6 @@ from memlint.source.edits import (
     SetKeyword,
 )
 from memlint.source.record import Record
-
-if TYPE_CHECKING:
-    from memlint.script.model import Script
 
 Edits = tuple[Edit, ...]
 

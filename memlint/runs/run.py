@@ -5,21 +5,15 @@ Whatever the run is written in (a trainer's configuration, a loop, a recipe), a 
 the edits is a front end for each way of writing, with a table of options for each program.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from memlint.engine.nodes import Node
 from memlint.engine.project import ElsewhereError
 from memlint.script.call_settings import UNSURE
+from memlint.script.model import Script
 from memlint.source import Span
 from memlint.source.edits import Edit
 from memlint.source.record import NamedTuple
-
-if TYPE_CHECKING:
-    from memlint.engine.nodes import Node
-    from memlint.script.model import Script
-
 
 # The place of what stands in another file: it is reported there.
 NOWHERE = Span(-1, -1)

@@ -4,9 +4,7 @@ What nothing says stays out, so that the memory model names it as an assumption;
 is there and cannot be read.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memlint.engine.answers import any_of
 from memlint.engine.tensors import Output, Positions, Role
@@ -39,19 +37,14 @@ from memlint.runs.plain_options import (
     options_of,
     settled,
 )
-from memlint.script.calls import Config
+from memlint.script.called import Call
+from memlint.script.calls import Config, Trainer
 from memlint.script.checkpointing import ARGUMENTS, ENABLERS, KBIT_PREPARATION
-from memlint.script.forward_passes import all_steps_of
-from memlint.script.loaded_models import model_facts
+from memlint.script.forward_passes import Step, all_steps_of
+from memlint.script.loaded_models import ModelFacts, model_facts
+from memlint.script.model import Script
 from memlint.script.owners import Owner
 from memlint.source.patterns import lazy_pattern
-
-if TYPE_CHECKING:
-    from memlint.script.called import Call
-    from memlint.script.calls import Trainer
-    from memlint.script.forward_passes import Step
-    from memlint.script.loaded_models import ModelFacts
-    from memlint.script.model import Script
 
 _LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
 _TRAINERS = frozenset(

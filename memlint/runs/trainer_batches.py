@@ -1,16 +1,12 @@
 """What is read of a trainer's batches and of what its loss is computed from; how both change."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from memlint.engine.values import Object
 from memlint.runs.batches import batches_of_trainer
 from memlint.runs.by_script import ConfigRun, offload_of_rows
 from memlint.runs.changes import set_option
 from memlint.runs.run import Change, Field, span_in
 from memlint.runs.runtime_calls import call_after_trainer, call_beside
-from memlint.script.call_settings import MISSING, UNSURE
+from memlint.script.call_settings import MISSING, UNSURE, Setting
 from memlint.script.called import Call
 from memlint.script.calls import Config, Trainer
 from memlint.script.checkpointing import ARGUMENTS
@@ -19,9 +15,6 @@ from memlint.script.owners import Owner
 from memlint.script.readers import logit_reads
 from memlint.script.setups import trainer_overrides
 from memlint.script.trained import Trained
-
-if TYPE_CHECKING:
-    from memlint.script.call_settings import Setting
 
 _BY_TOKEN = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.SFTTrainer")
 _PINNED = "dataloader_pin_memory"

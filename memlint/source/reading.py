@@ -12,15 +12,12 @@ from __future__ import annotations
 import errno
 import os
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from memlint.source.bounded import read_named
 from memlint.source.diagnostics import FileError, ReadError, reason
 from memlint.source.record import NamedTuple
 from memlint.source.text import Source
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # A script of this size is generated data; the parser would take seconds and gigabytes over it.
 MAX_BYTES = 20 * 1024 * 1024
