@@ -45,12 +45,16 @@ def text(rules: Iterable[Rule]) -> str:
     parts = [_HEAD]
     for words in sets:
         ordered = words if isinstance(words, tuple) else tuple(sorted(words))
-        words_written = ", ".join(map(_quoted, ordered)) + "," * (len(ordered) == 1)
+        begins = [one for one in names if ordered[: len(one)] == one and ordered != one]
+        most = max(begins, key=len, default=())
+        shown = [f"*{names[most]}"] if most else []
+        shown += map(_quoted, ordered[len(most) :])
+        words_written = ", ".join(shown) + "," * (len(shown) == 1)
         line = f"    {names.get(ordered, f'({words_written})')},\n"
         if len(line) <= _WIDTH:
             parts.append(line)
         else:
-            parts += ["    (\n", *(f"        {_quoted(word)},\n" for word in ordered), "    ),\n"]
+            parts += ["    (\n", *(f"        {one},\n" for one in shown), "    ),\n"]
     parts += [")\n\n# Whether a rule is asked on request only, of runs, of recipes; its sets.\n"]
     parts += ["RULES: dict[str, tuple[bool, bool, bool, tuple[int, ...]]] = {\n", *lines, "}\n"]
     return "".join(parts)

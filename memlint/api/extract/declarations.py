@@ -16,7 +16,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from memlint.api.extract.deprecations import deprecated_parameters, is_deprecated, renamed_keywords
+from memlint.api.extract.deprecations import (
+    deprecated_parameters,
+    is_deprecated,
+    is_named,
+    renamed_keywords,
+)
 from memlint.api.extract.exported_names import Namespace
 from memlint.api.extract.settling import settling
 from memlint.api.extract.wheel import Assigned, Defined, Module, strings
@@ -24,6 +29,7 @@ from memlint.api.extract.wheel import Assigned, Defined, Module, strings
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 Parameter = list[Json]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+_DEPRECATED = re.compile(r"(this (argument|parameter) is )?deprecated")
 
 
 @dataclass
@@ -62,7 +68,7 @@ class Reader:
         return self._function(module, node, bound=False)
 
     def class_(self, module: Module, node: ast.ClassDef) -> ClassFacts:
-        is_dataclass = any(_is_named(item, "dataclass") for item in node.decorator_list)
+        is_dataclass = any(is_named(item, "dataclass") for item in node.decorator_list)
         functions = [part for part in _members(node) if isinstance(part, Function)]
         by_name = {function.name: function for function in functions}
         own = by_name.get("__init__")
@@ -169,7 +175,7 @@ class Reader:
         keyword_only = any(
             _true_keyword(item, "kw_only")
             for item in node.decorator_list
-            if _is_named(item, "dataclass")
+            if is_named(item, "dataclass")
         )
         for part in _members(node):
             if not isinstance(part, ast.AnnAssign) or not isinstance(part.target, ast.Name):
@@ -186,7 +192,7 @@ class Reader:
 
     def _field(self, module: Module, flags: str, value: ast.expr | None) -> Parameter:
         """A field of a dataclass from what is assigned to its name: a default, ``field(...)``."""
-        if not isinstance(value, ast.Call) or not _is_named(value, "field"):
+        if not isinstance(value, ast.Call) or not is_named(value, "field"):
             return self._parameter(module, flags, value)
         given = {item.arg: item.value for item in value.keywords if item.arg}
         init = given.get("init")
@@ -340,8 +346,6 @@ def _assigned_attributes(node: ast.ClassDef, functions: list[Function]) -> Itera
                         yield target.id
             case ast.AnnAssign(target=ast.Name(id=name)):
                 yield name
-            case _:
-                pass
     for function in functions:
         if not function.args.args:
             continue
@@ -351,8 +355,6 @@ def _assigned_attributes(node: ast.ClassDef, functions: list[Function]) -> Itera
                 case ast.Attribute(value=ast.Name(id=name), attr=attribute, ctx=ast.Store()):
                     if name == own:
                         yield attribute
-                case _:
-                    pass
 
 
 def _popped(node: Function, keywords: str) -> Iterator[tuple[str, ast.expr | None, bool]]:
@@ -411,8 +413,6 @@ def _forwards(node: Function, keywords: str) -> bool:
                     for item in given
                 ):
                     return True
-            case _:
-                pass
     return False
 
 
@@ -421,21 +421,13 @@ def _is_public_method(node: Function) -> bool:
 
 
 def _is_static(node: Function) -> bool:
-    return any(_is_named(item, "staticmethod") for item in node.decorator_list)
+    return any(is_named(item, "staticmethod") for item in node.decorator_list)
 
 
 def _is_property(node: Function) -> bool:
     return any(
-        _is_named(item, "property", "cached_property", "setter") for item in node.decorator_list
+        is_named(item, "property", "cached_property", "setter") for item in node.decorator_list
     )
-
-
-def _is_named(node: ast.expr, *names: str) -> bool:
-    if isinstance(node, ast.Call):
-        node = node.func
-    if isinstance(node, ast.Attribute):
-        return node.attr in names
-    return isinstance(node, ast.Name) and node.id in names
 
 
 def _true_keyword(node: ast.expr, name: str) -> bool:
@@ -451,21 +443,8 @@ def _says_deprecated(metadata: ast.expr | None) -> bool:
         case ast.Dict(keys=keys, values=values):
             for key, value in zip(keys, values, strict=True):
                 if isinstance(key, ast.Constant) and key.value == "help":
-                    text = " ".join(
-                        part.value
-                        for part in ast.walk(value)
-                        if isinstance(part, ast.Constant) and isinstance(part.value, str)
-                    )
-                    opening = text.lstrip(" [(").lower()
-                    return opening.startswith(
-                        (
-                            "deprecated",
-                            "this argument is deprecated",
-                            "this parameter is deprecated",
-                        )
-                    )
-        case _:
-            pass
+                    opening = " ".join(strings(value)).lstrip(" [(").lower()
+                    return _DEPRECATED.match(opening) is not None
     return False
 
 

@@ -9,6 +9,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from memlint.api.extract.wheel import strings
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _WARNS = {"warn", "warning", "warning_once", "warn_deprecated", "deprecate"}
@@ -19,6 +21,13 @@ _ABOUT = re.compile(
     re.I,
 )
 _WILL_GO = re.compile(r"(?:`)(?P<name>\w+)(?:=[^`]*)?`[^.`]{0,60}?will be removed", re.I)
+
+
+def is_named(node: ast.expr, *names: str) -> bool:
+    """True if an expression, or what it calls, is one of these names or ends in one."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    return getattr(node, "attr", getattr(node, "id", "")) in names
 
 
 def deprecated_parameters(node: Function, parameters: set[str]) -> Iterator[str]:
@@ -46,16 +55,12 @@ def renamed_keywords(node: Function) -> Iterator[str]:
                 func=ast.Name(id="deprecate_kwarg"), args=[ast.Constant(value=str(name)), *_]
             ):
                 yield name
-            case _:
-                pass
 
 
 def is_deprecated(node: ast.ClassDef | Function, entry: Function | None) -> bool:
     """True if using ``node`` at all is deprecated: a decorator, or a warning given at once."""
     for decorator in node.decorator_list:
-        call = decorator.func if isinstance(decorator, ast.Call) else decorator
-        name = call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "")
-        if name in ("deprecated", "_deprecated"):
+        if is_named(decorator, "deprecated", "_deprecated"):
             return True
     if entry is None:
         return False
@@ -78,12 +83,6 @@ def _warnings(node: Function) -> Iterator[str]:
 
 
 def _text(call: ast.Call) -> str | None:
-    func = call.func
-    name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-    if name not in _WARNS or not call.args:
+    if not is_named(call, *_WARNS) or not call.args:
         return None
-    return "".join(
-        part.value
-        for part in ast.walk(call.args[0])
-        if isinstance(part, ast.Constant) and isinstance(part.value, str)
-    )
+    return "".join(strings(call.args[0]))

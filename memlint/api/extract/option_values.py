@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memlint.api.extract.history import Encoder
+from memlint.api.extract.wheel import strings
 
 # Files in which options are turned into enumerations, and the class whose options they are.
 _FILES: Mapping[str, tuple[str, ...]] = {
@@ -178,9 +179,4 @@ def _constants(test: ast.expr, option: str) -> list[str]:
     name = getattr(test.left, "attr", getattr(test.left, "id", ""))
     if name != option:
         return []
-    return [
-        node.value
-        for comparator in test.comparators
-        for node in ast.walk(comparator)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    ]
+    return [text for comparator in test.comparators for text in strings(comparator)]

@@ -18,7 +18,7 @@ from typing import Any
 from memlint.api.extract.exported_names import Namespace
 from memlint.api.extract.history import Encoder, ranges
 from memlint.api.extract.tabulate import lines
-from memlint.api.extract.wheel import Assigned, Defined, Wheel
+from memlint.api.extract.wheel import Assigned, Defined, Wheel, strings
 
 PACKAGES = ("torchtune", "llamafactory", "axolotl")
 
@@ -198,7 +198,7 @@ def _axolotl(path: Path) -> Schema:
     for top in tops:
         for cls in _with_bases(classes, top):
             _axolotl_fields(schema, "keys", cls, classes)
-            for text in _strings(cls.node):
+            for text in strings(cls.node):
                 schema.replaced.update((old, new) for old, new in _USE.findall(text) if new != old)
             schema.refused.update(_refused(cls.node))
     keys = schema.sections["keys"]
@@ -253,21 +253,13 @@ def _is_enumeration(classes: dict[str, _Class], name: str) -> bool:
     return any(base.endswith("Enum") for cls in _with_bases(classes, name) for base in cls.bases)
 
 
-def _strings(node: ast.AST) -> Iterator[str]:
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
-            yield inner.value
-
-
 def _refused(node: ast.ClassDef) -> Iterator[str]:
     """Keys whose validator raises as soon as they are set."""
     for inner in ast.walk(node):
         match inner:
             case ast.Raise(exc=ast.Call(func=ast.Name(id="DeprecationWarning"))):
-                for text in _strings(inner):
+                for text in strings(inner):
                     yield from _REFUSED.findall(text)
-            case _:
-                pass
 
 
 # -- torchtune ------------------------------------------------------------------------------------
@@ -300,8 +292,6 @@ def _registered(text: str) -> Iterator[tuple[str, str, list[str]]]:
                     if item.arg == "file_path"
                 ]
                 yield _text(given["name"]), _text(given["file_path"]), configs
-            case _:
-                pass
 
 
 def _read_of_config(text: str) -> Iterator[str]:
@@ -323,8 +313,6 @@ def _read_of_config(text: str) -> Iterator[str]:
                 comparators=[ast.Name(id="cfg")],
             ):
                 yield key
-            case _:
-                pass
 
 
 def _components(schema: Schema, version: str, path: Path) -> None:

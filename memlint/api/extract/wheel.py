@@ -120,8 +120,6 @@ class Module:
                 ):
                     known = True
                     names.extend(strings(value))
-                case _:
-                    pass
         return tuple(names) if known else None
 
     @cached_property
@@ -202,7 +200,7 @@ def _outlined_imports(source: str, listed: str, module: Module) -> Iterator[tupl
             yield bound, Imported(origin, original.strip())
 
 
-def strings(node: ast.expr) -> list[str]:
+def strings(node: ast.AST) -> list[str]:
     """Return all string literals under ``node``, in order."""
     return [
         part.value
