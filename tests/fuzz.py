@@ -45,7 +45,6 @@ from memlint.run.engine import check_source
 from memlint.source import Source, Span
 from memlint.source.edits import (
     Edit,
-    RemoveArgument,
     RemoveImport,
     RemoveItem,
     RemoveKeyword,
@@ -123,7 +122,7 @@ def _removed(text: str, edits: Sequence[Edit]) -> Iterator[tuple[_Removed, _Remo
         match edit:
             case RemoveKeyword(call=where, name=name) | RemoveItem(mapping=where, key=name):
                 yield from _options(placed.get(where, []), name)
-            case RemoveArgument(value=where) | RemoveStatement(span=where):
+            case RemoveStatement(span=where):
                 for node in placed.get(where, []):
                     if isinstance(node, _Removed):
                         yield node, node

@@ -29,7 +29,6 @@ _MAKERS: dict[type[Any], Callable[[Draft, Any], None]] = {
     kinds.SetKeyword: keywords.set_keyword,
     kinds.RemoveKeyword: keywords.remove_keyword,
     kinds.RenameKeyword: keywords.rename_keyword,
-    kinds.RemoveArgument: keywords.remove_argument,
     kinds.SetItem: items.set_item,
     kinds.RemoveItem: items.remove_item,
     kinds.RenameItem: items.rename_item,

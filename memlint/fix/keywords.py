@@ -11,7 +11,7 @@ from memlint.fix.outcome import FixError
 from memlint.fix.sequences import Sequence, item_of
 from memlint.fix.spans import Tree
 from memlint.source import Span
-from memlint.source.edits import RemoveArgument, RemoveKeyword, RenameKeyword, SetKeyword
+from memlint.source.edits import RemoveKeyword, RenameKeyword, SetKeyword
 
 _OPENING = re.compile(rb"(?:[ \t\f\\\r\n]|#[^\r\n]*+)*+\(")
 
@@ -137,16 +137,6 @@ def set_keyword(draft: Draft, edit: SetKeyword) -> None:
     draft.regions.append(tree.span(node))
 
 
-def _remove(
-    draft: Draft, node: cst.Call | cst.ClassDef, index: int, key: tuple[object, ...]
-) -> None:
-    argument = arguments(node)[index]
-    sequence = argument_sequence(draft.tree, node)
-    assert sequence is not None
-    name = argument.keyword.value if argument.keyword is not None else ""
-    remove_entry(draft, node, sequence, index, name, argument.value, key)
-
-
 def remove_entry(
     draft: Draft,
     node: cst.Call | cst.ClassDef | cst.Dict,
@@ -171,21 +161,11 @@ def remove_keyword(draft: Draft, edit: RemoveKeyword) -> None:
     found = _keyword(node, edit.name)
     if found is None:
         raise FixError(f"the call has no keyword {edit.name!r}")
-    _remove(draft, node, found[0], ("argument", node, edit.name))
-
-
-def remove_argument(draft: Draft, edit: RemoveArgument) -> None:
-    tree = draft.tree
-    node = call_at(tree, edit.call)
-    for index, argument in enumerate(arguments(node)):
-        value = argument.value
-        if edit.value in (tree.span(value), tree.outer(value)) or (
-            isinstance(value, cst.GeneratorExp) and tree.find(edit.value, type(value)) is value
-        ):
-            name = argument.keyword.value if argument.keyword is not None else index
-            _remove(draft, node, index, ("argument", node, name))
-            return
-    raise FixError("the call has no such argument at the place of the fix")
+    index, argument = found
+    sequence = argument_sequence(draft.tree, node)
+    assert sequence is not None
+    key = ("argument", node, edit.name)
+    remove_entry(draft, node, sequence, index, edit.name, argument.value, key)
 
 
 def rename_keyword(draft: Draft, edit: RenameKeyword) -> None:

@@ -191,7 +191,7 @@ def _zeroed(script: Script) -> Options:
 
 def _recomputed(script: Script, facts: ModelFacts) -> Options:
     """What a script's calls compute again; torch's own means may keep some of it."""
-    owner, on, _ = script.owner_of_checkpointing(facts)
+    owner, on = script.owner_of_checkpointing(facts)
     selects = "selective" if script.may_use(*_SELECTS[on is True :]) else "full"
     if owner is not Owner.SCRIPT or on is True or _recomputes_losses(script):
         return {"checkpointing": selects if on else "none"}

@@ -150,7 +150,7 @@ class Script(Host):
 
     avoids_logits = cached_property(owners.avoids_logits)
     owner_of_loss = owners.owner_of_loss
-    owner_of_attention = owners.owner_of_attention
+    attention_of = owners.attention_of
     attention_setters = cached_property(owners.attention_setters_of)
     sets_attention = cached_property(owners.sets_attention)
     owner_of_checkpointing = owners.owner_of_checkpointing

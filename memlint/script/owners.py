@@ -246,51 +246,32 @@ def _liger_option(trainer: Trainer) -> LossOwner | None:
 # -- attention -------------------------------------------------------------------------------------
 
 
-class AttentionOwner(NamedTuple):
-    """Who computes the attention. implementation: ``sdpa``, ``flash_attention_2``, ...; ``default``
-    where the library chooses; None where that is not known."""
-
-    owner: Owner
-    implementation: str | None
-
-
 _ATTENTION = "attn_implementation"
 
 
-def owner_of_attention(
-    script: Host, facts: ModelFacts, config: Config | None = None
-) -> AttentionOwner:
-    """Who computes a model's attention, and by which implementation."""
+def attention_of(script: Host, facts: ModelFacts, config: Config) -> str | None:
+    """The attention that a model is loaded with: ``sdpa``, ``flash_attention_2``, ...; ``default``
+    where the library chooses; None where that is not known."""
     if uses_unsloth(script):
-        return AttentionOwner(Owner.UNSLOTH, None)
-    setters = script.method_calls_anywhere(*ATTENTION_SETTERS)
-    if setters:
-        runtime = all(call.method != "set_attn_implementation" for call in setters)
-        return AttentionOwner(Owner.RUNTIME if runtime else Owner.UNKNOWN, None)
+        return None
     if facts.by_name:
-        return AttentionOwner(Owner.TRANSFORMERS, _given_by_name(script, config))
+        return _given_by_name(script, config)
     load = facts.load
-    if load is None or load.setting("config").given:
-        return AttentionOwner(Owner.UNKNOWN, None)
+    if load is None or load.setting("config").given or not load.name.startswith("transformers."):
+        return None
     if load.setting("trust_remote_code").value is True:
-        return AttentionOwner(Owner.REMOTE_CODE, None)
-    if not load.name.startswith("transformers."):
-        return AttentionOwner(Owner.UNKNOWN, None)
+        return None
     old = load.setting("use_flash_attention_2")
     if old.given is not False:
-        known = "flash_attention_2" if old.value is True else None
-        return AttentionOwner(Owner.TRANSFORMERS, known)
+        return "flash_attention_2" if old.value is True else None
     setting = load.setting(_ATTENTION)
     if setting.given is False:
-        return AttentionOwner(Owner.TRANSFORMERS, "default")
-    value = setting.value
-    return AttentionOwner(Owner.TRANSFORMERS, value if isinstance(value, str) else None)
+        return "default"
+    return setting.value if isinstance(setting.value, str) else None
 
 
-def _given_by_name(script: Host, config: Config | None) -> str | None:
+def _given_by_name(script: Host, config: Config) -> str | None:
     """The attention of a model that a trainer loads by its name."""
-    if config is None:
-        return None
     made = config.setting("model_init_kwargs")
     if made.given is False or made.is_none:
         return "default"
@@ -310,34 +291,28 @@ class CheckpointingOwner(NamedTuple):
 
     owner: Owner
     on: bool | None
-    call: Call | None = None
 
 
-def owner_of_checkpointing(
-    script: Host, facts: ModelFacts, config: Config | None = None
-) -> CheckpointingOwner:
-    """Who recomputes a model's activations, by a configuration or a call of the script."""
+def owner_of_checkpointing(script: Host, facts: ModelFacts) -> CheckpointingOwner:
+    """Who recomputes a model's activations by a call of the script."""
     if uses_unsloth(script):
         return CheckpointingOwner(Owner.UNSLOTH, None)
     for call in script.method_calls_anywhere(*checkpointing.ENABLERS):
         hit = is_about(script, call, facts)
         if hit is not False:
             off = bool(script.method_calls_anywhere(*checkpointing.DISABLERS))
-            return CheckpointingOwner(Owner.TRANSFORMERS, None if off or not hit else True, call)
+            return CheckpointingOwner(Owner.TRANSFORMERS, None if off or not hit else True)
     for call in script.calls_anywhere(*checkpointing.PREPARATIONS):
         on = checkpointing.turns_on(script, call)
         if on is not False:
-            return CheckpointingOwner(Owner.TRANSFORMERS, on, call)
+            return CheckpointingOwner(Owner.TRANSFORMERS, on)
     for call in script.method_calls_anywhere(*checkpointing.WRAPPERS):
         runtime = call.name.startswith("memlint_runtime.")
-        return CheckpointingOwner(Owner.RUNTIME if runtime else Owner.SCRIPT, True, call)
+        return CheckpointingOwner(Owner.RUNTIME if runtime else Owner.SCRIPT, True)
     if checkpointing.recomputes_by_torch(script):
         return CheckpointingOwner(Owner.SCRIPT, None)
-    if config is None:
-        return CheckpointingOwner(
-            Owner.UNKNOWN if facts.load is None else Owner.TRANSFORMERS, False
-        )
-    return CheckpointingOwner(Owner.TRANSFORMERS, checkpointing.switched_on(config))
+    owner = Owner.UNKNOWN if facts.load is None else Owner.TRANSFORMERS
+    return CheckpointingOwner(owner, False)
 
 
 @query

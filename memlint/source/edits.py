@@ -40,13 +40,6 @@ class RenameKeyword(Record):
     new: str
 
 
-class RemoveArgument(Record):
-    """Take the argument whose value is at ``value`` (positional, keyword or starred) out."""
-
-    call: Span
-    value: Span
-
-
 class SetItem(Record):
     """Give the dict display at ``mapping`` the item ``key: source``, a string key."""
 
@@ -174,7 +167,6 @@ Edit = (
     SetKeyword
     | RemoveKeyword
     | RenameKeyword
-    | RemoveArgument
     | SetItem
     | RemoveItem
     | RenameItem

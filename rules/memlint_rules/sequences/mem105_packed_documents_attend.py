@@ -41,7 +41,7 @@ def _in_sft(script: Script, trainer: Trainer, config: Config) -> Iterator[Findin
     place = script.span(config.setting(option).node or config.node.func)
     given = trainer.setting("data_collator")
     collator = trainer.collator.name if trainer.collator is not None else given.symbol
-    used = script.owner_of_attention(trainer.model, config).implementation
+    used = script.attention_of(trainer.model, config)
     if config.packing == "wrapped":
         yield _by_design(script, config, place)
     elif collator in (*_COLLATORS, "transformers.default_data_collator"):

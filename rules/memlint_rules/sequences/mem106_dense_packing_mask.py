@@ -18,7 +18,7 @@ def check(script: Script) -> Iterator[Finding]:
         whole = config.packing not in (None, "wrapped")
         if not whole or trainer.setting("data_collator").given is not False:
             continue
-        used = script.owner_of_attention(trainer.model, config).implementation
+        used = script.attention_of(trainer.model, config)
         if used in ("default", "sdpa"):
             made = call_after_trainer(script, trainer, _CALL, "{}.model")
             yield Finding(script.span(config.node.func), _message(config), made)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from memlint.source import Span
 from memlint.source.edits import (
     Edit,
-    RemoveArgument,
     RemoveKeyword,
     RenameKeyword,
     ReplaceExpression,
@@ -165,15 +164,6 @@ def test_value_of_several_lines_is_indented_like_the_argument() -> None:
 def test_walrus_and_yield_values_get_parentheses() -> None:
     assert fixed("f(a)", SetKeyword(call("f(a)"), "k", "b := 1")) == "f(a, k=(b := 1))"
     assert fixed("f(a)", SetKeyword(call("f(a)"), "k", "1, 2")) == "f(a, k=(1, 2))"
-
-
-def test_positional_starred_and_generator_arguments_can_be_removed() -> None:
-    text = "f(a, *b, (1, 2), c)\n"
-    assert fixed(text, RemoveArgument(call(text), spot(text, "a"))) == "f(*b, (1, 2), c)\n"
-    assert fixed(text, RemoveArgument(call(text), spot(text, "b"))) == "f(a, (1, 2), c)\n"
-    assert fixed(text, RemoveArgument(call(text), spot(text, "(1, 2)"))) == "f(a, *b, c)\n"
-    text = "f(x for x in y)\n"
-    assert fixed(text, RemoveArgument(call(text), spot(text, "(x for x in y)"))) == "f()\n"
 
 
 def test_missing_places_and_names_are_refused_with_a_reason() -> None:

@@ -20,6 +20,7 @@ def script_of(text: str) -> Script:
     return read(HEADER + dedent(text))
 
 
+FLASH = "flash_attention_2"
 TRAIN = 'Trainer(model, TrainingArguments("out"))'
 LOSSES: dict[str, tuple[str, Owner, bool | None]] = {
     "transformers": (TRAIN, Owner.TRANSFORMERS, True),
@@ -122,32 +123,21 @@ def test_owner_of_a_loops_loss() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "owner", "implementation"),
+    ("text", "implementation"),
     [
-        ("", Owner.TRANSFORMERS, "default"),
-        (
-            'model = AutoModelForCausalLM.from_pretrained("q", attn_implementation="sdpa")',
-            Owner.TRANSFORMERS,
-            "sdpa",
-        ),
-        (
-            'model = AutoModelForCausalLM.from_pretrained("q", attn_implementation=pick())',
-            Owner.TRANSFORMERS,
-            None,
-        ),
-        ("model.set_attn_implementation('eager')", Owner.UNKNOWN, None),
-        (
-            "from memlint_runtime import use_variable_length_attention\n"
-            "use_variable_length_attention(model)",
-            Owner.RUNTIME,
-            None,
-        ),
+        ("", "default"),
+        ('model = AutoModelForCausalLM.from_pretrained("q", attn_implementation="sdpa")', "sdpa"),
+        ('model = AutoModelForCausalLM.from_pretrained("q", attn_implementation=pick())', None),
+        ('model = AutoModelForCausalLM.from_pretrained("q", use_flash_attention_2=True)', FLASH),
+        ('model = AutoModelForCausalLM.from_pretrained("q", trust_remote_code=True)', None),
+        ("import unsloth", None),
     ],
 )
-def test_owner_of_attention(text: str, owner: Owner, implementation: str | None) -> None:
-    script = script_of(f"{text}\nmodel(ids)")
-    found = script.owner_of_attention(script.forwards[-1].facts)
-    assert (found.owner, found.implementation) == (owner, implementation)
+def test_attention_that_a_model_is_loaded_with(text: str, implementation: str | None) -> None:
+    script = script_of(f"{text}\n{TRAIN}")
+    (trainer,) = script.trainers
+    assert trainer.config is not None
+    assert script.attention_of(trainer.model, trainer.config) == implementation
 
 
 @pytest.mark.parametrize(
