@@ -242,10 +242,9 @@ def _verdict(verified: Verified) -> str:
     noise, moved = _share(verified.noise), _share(verified.moved)
     told = f"the fixes move losses and gradients by {moved}, one rounding of the weights by {noise}"
     match verified.verdict:
-        case "same":
-            return f"same: {told}"
-        case "moved":
-            return f"MOVED: {told}; up to {_share(verified.allowed)} is rounding"
+        case "same" | "moved" as verdict:
+            shown = "MOVED" if verdict == "moved" else verdict
+            return f"{shown}: {told}; up to {_share(verified.allowed)} is rounding"
         case "stops":
             steps = f"{verified.after.steps} of {verified.before.steps} steps"
             return f"STOPS: the fixed script took {steps}"

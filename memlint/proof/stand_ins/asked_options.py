@@ -122,6 +122,8 @@ class Answers:
             positional = not name.startswith("-") and "nargs" not in kw
             is_open = NOT_SAID in self._asked and kind == "str" and _OPEN.fullmatch(name)
             is_open = (is_open or name in self._asked) and kw.get("default") is None
+            if name.replace("-", "_") == "__do_train" and not sys.argv[1:]:
+                kw["default"] = True  # of trainers' scripts, which do nothing without it
             if name and (kw.get("required") or positional or (is_open and "action" not in kw)):
                 answer = self._to(name, kind, kw.get("choices"))
                 if answer != "":

@@ -33,11 +33,8 @@ def replace_data_sets(data: dict[str, str], count: int) -> None:
     def made(name: str, split: Any, splits: Iterable[str] = _SPLITS) -> Any:
         kind = data.get(name) or data.get(name.rpartition("/")[2]) or data.get("*", "text")
         one = datasets.Dataset.from_list(rows(kind, count))
-        one = (
-            one
-            if Path(name).suffix in TABLES["writers"] and Path(name).suffix
-            else _with_classes(one)
-        )
+        suffix = Path(name).suffix
+        one = one if suffix and suffix in TABLES["writers"] else _with_classes(one)
         if split is None:
             return datasets.DatasetDict(dict.fromkeys(splits, one))
         return [one for _ in split] if isinstance(split, list) else one

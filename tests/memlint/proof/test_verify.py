@@ -859,7 +859,9 @@ ASKS = {
     "what may be left out": "import os\np = argparse.ArgumentParser()\n"
     "p.add_argument('--num_epochs', type=int), p.add_argument('--accelerator_config')\n"
     "p.add_argument('--train_file'), p.add_argument('--seed', type=int)\n"
+    "p.add_argument('--do_train', type=bool, default=False)\n"
     "told = dict(num_epochs=1, accelerator_config=None, train_file='sample.json', seed=None)\n"
+    "told |= dict(do_train=True)\n"
     "ok = vars(p.parse_args([])) == told and os.getenv('BASE_MODEL') == 'meta-llama/Llama-3.1-8B'\n"
     "ok &= os.environ.get('RANK') is None and os.getenv('A_FILE', '') == ''",
     "files by a pattern": "import glob\nnames = glob.glob('texts/*.txt')\n"
