@@ -11,14 +11,7 @@ from typing import Any, TextIO
 import click
 
 from memlint.cli.options import Common
-from memlint.project.config import (
-    ConfigError,
-    Settings,
-    load,
-    nearest,
-    override,
-    pattern_below,
-)
+from memlint.project.config import ConfigError, Settings, load, nearest, override, pattern_below
 from memlint.project.discover import Found, Skipped, discover, is_excluded
 from memlint.project.ignores import Patterns
 from memlint.project.targets import Targets

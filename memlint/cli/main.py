@@ -248,10 +248,7 @@ def report(output: str, **values: Any) -> int:
 @host_memory_option
 @click.option("--diff", is_flag=True, help="Show the changes as a diff; write nothing.")
 @click.option(
-    "--check",
-    "only_check",
-    is_flag=True,
-    help="Write nothing; exit with 1 if a file would change.",
+    "--check", "only_check", is_flag=True, help="Write nothing; exit with 1 if a file would change."
 )
 @click.option(
     "--output-format",

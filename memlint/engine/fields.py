@@ -63,14 +63,7 @@ def _field(
     if role is Role.LOGITS and forward is not None:
         positions = forward.logits_kept
     return Tensor(
-        role,
-        width,
-        positions,
-        copy=True,
-        graph=graph,
-        forward=forward,
-        operation=name,
-        node=node,
+        role, width, positions, copy=True, graph=graph, forward=forward, operation=name, node=node
     )
 
 
@@ -88,12 +81,7 @@ def element(run: Interpreter, output: Output, place: int, node: ast.expr) -> Val
 
 def _unknown_field(run: Interpreter, output: Output, node: ast.expr) -> Tensor:
     run.has_tensors = True
-    return Tensor(
-        graph=output.forward.gradients,
-        forward=output.forward,
-        operation="[]",
-        node=node,
-    )
+    return Tensor(graph=output.forward.gradients, forward=output.forward, operation="[]", node=node)
 
 
 def unpacked(run: Interpreter, output: Output, count: int, node: ast.AST) -> tuple[Value, ...]:

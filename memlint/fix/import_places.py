@@ -97,9 +97,7 @@ def _loads(binding: Binding, package: str) -> bool:
     return top == package or (package in _WITH_TORCH and top in _TORCH_FAMILY)
 
 
-def _statements(
-    body: object,
-) -> Iterator[Statement]:
+def _statements(body: object) -> Iterator[Statement]:
     """Yield the statements of a body, the last of those that share a line."""
     assert isinstance(body, list | tuple)
     for line in body:

@@ -61,11 +61,7 @@ class _Blanks:
     edits of imports ask about; empty where no edit is of an import."""
 
     def __init__(
-        self,
-        data: bytes,
-        starts: Sequence[int],
-        touched: Sequence[Span],
-        names: frozenset[bytes],
+        self, data: bytes, starts: Sequence[int], touched: Sequence[Span], names: frozenset[bytes]
     ) -> None:
         self._data = data
         self._starts = starts

@@ -80,12 +80,7 @@ class Layer(Record):
     @property
     def linears(self) -> tuple[Linear, ...]:
         cross = self.cross.projections if self.cross else ()
-        return (
-            *self.attention.projections,
-            *cross,
-            *self.mlp.projections,
-            *self.mlp.shared,
-        )
+        return (*self.attention.projections, *cross, *self.mlp.projections, *self.mlp.shared)
 
 
 class Tower(Record):

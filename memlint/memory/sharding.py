@@ -182,9 +182,7 @@ def _under_zero(whole: Sharding, options: Mapping[str, Any], part: float, hidden
     usual = hidden * hidden if options.get("reduce_bucket_size") == "auto" else _BUCKET
     bucket = _option(options, usual, "reduce_bucket_size")
     divided = whole._replace(
-        states=part,
-        master=bool(options.get("master_weights", True)),
-        reduce_bytes=bucket * 4,
+        states=part, master=bool(options.get("master_weights", True)), reduce_bytes=bucket * 4
     )
     if whole.name == "zero1":
         return divided

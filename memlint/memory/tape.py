@@ -100,10 +100,7 @@ class Tape:
     def view(self, value: Value, elements: int | None = None) -> Value:
         """Another shape of the same storage; its gradient is a view as well."""
         output = Value(
-            value.storage,
-            value.elements if elements is None else elements,
-            value.width,
-            value.grad,
+            value.storage, value.elements if elements is None else elements, value.width, value.grad
         )
         self._operations.append(Operation("view", (value,), output, (), 0, 0, True, 0))
         return output

@@ -32,9 +32,7 @@ def installed(folders: Iterable[str | os.PathLike[str]]) -> Mapping[str, str]:
     return {package: version for package, (version, _) in distributions(folders).items()}
 
 
-def distributions(
-    folders: Iterable[str | os.PathLike[str]],
-) -> Mapping[str, tuple[str, str]]:
+def distributions(folders: Iterable[str | os.PathLike[str]]) -> Mapping[str, tuple[str, str]]:
     """Package -> version and metadata folder, of the distributions in ``folders``; the first folder
     that has one decides. Empty where none of trl, transformers and torch is among them."""
     found: dict[str, tuple[str, str]] = {}

@@ -64,13 +64,7 @@ def words_of(codes: Sequence[str]) -> dict[str, RuleWords]:
     from memlint.rule.file_rules import FILE_RULES
 
     found = {
-        rule.code: RuleWords(
-            rule.code,
-            rule.name,
-            rule.level.value,
-            rule.summary,
-            rule.page.why,
-        )
+        rule.code: RuleWords(rule.code, rule.name, rule.level.value, rule.summary, rule.page.why)
         for rule in rules.load(codes)
     }
     found |= {rule.code: RuleWords(*rule[:5]) for rule in FILE_RULES if rule.code in codes}

@@ -75,11 +75,7 @@ class Skip(Enum):
     OFF_CUDA = ("it trains off CUDA (CPU, TPU, Apple, Gaudi)", lambda script: script.off_cuda)
     VISION = ("images go into the model", lambda script: script.uses_vision)
     DIFFUSION = ("it trains a diffusion model", lambda script: script.uses_diffusion)
-    TESTS = (
-        "it is a test, whose models are small",
-        _is_test,
-        frozenset({"pytest"}),
-    )
+    TESTS = ("it is a test, whose models are small", _is_test, frozenset({"pytest"}))
     DEEPSPEED = (
         "DeepSpeed is imported or configured",
         lambda script: (
@@ -87,16 +83,10 @@ class Skip(Enum):
             or any(config.setting("deepspeed").given is not False for config in script.configs)
         ),
     )
-    LEARNED_PROMPTS = (
-        "prompts are learned, for which PEFT drops the positions",
-        learns_prompts,
-    )
+    LEARNED_PROMPTS = ("prompts are learned, for which PEFT drops the positions", learns_prompts)
 
     def __init__(
-        self,
-        words: str,
-        holds: Callable[[Script], bool],
-        packages: frozenset[str] = frozenset(),
+        self, words: str, holds: Callable[[Script], bool], packages: frozenset[str] = frozenset()
     ) -> None:
         self.words = words
         self.holds = holds

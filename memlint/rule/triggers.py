@@ -11,10 +11,7 @@ BACKWARD = (
 )
 
 # How a file shows that it runs a model, in a step of training or of an evaluation.
-PASSES = (
-    *BACKWARD,
-    *("no_grad", "inference_mode", ".eval()", ".train(False)", "model(", "_step("),
-)
+PASSES = (*BACKWARD, *("no_grad", "inference_mode", ".eval()", ".train(False)", "model(", "_step("))
 
 # How a file shows that something is learned in it.
 UPDATES = ("backward", "Trainer", "optim")

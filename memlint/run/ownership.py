@@ -80,12 +80,7 @@ class Readers:
     """
 
     def __init__(
-        self,
-        root: str,
-        scripts: Sequence[str],
-        modules: Modules,
-        *,
-        is_whole: bool = True,
+        self, root: str, scripts: Sequence[str], modules: Modules, *, is_whole: bool = True
     ) -> None:
         self._root = root
         self._scripts = scripts

@@ -107,9 +107,7 @@ def _run(chunk: Sequence[Any]) -> list[Any]:
 
 
 def _alone(
-    make: Callable[[], Work[Item, Result]],
-    item: Item,
-    lost: Callable[[Item, str], Result],
+    make: Callable[[], Work[Item, Result]], item: Item, lost: Callable[[Item, str], Result]
 ) -> Result:
     """The result of one item in a process of its own, which may die of it."""
     with _executor(1, make) as pool:

@@ -112,10 +112,7 @@ def _or_else(default: T, question: Callable[[], T]) -> T:
 
 
 def priced(
-    run: Mapping[str, Any],
-    findings: list[Finding],
-    pricing: Pricing,
-    waiting: Sequence[Rule],
+    run: Mapping[str, Any], findings: list[Finding], pricing: Pricing, waiting: Sequence[Rule]
 ) -> tuple[list[Finding], Footprint | None]:
     """The findings with their savings, those that break first, then by what they save.
 

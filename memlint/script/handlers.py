@@ -3,12 +3,7 @@
 from collections.abc import Iterable
 from functools import partial
 
-from memlint.engine.guards import (
-    calls_after_failure,
-    looked_up_in,
-    minds_versions,
-    survivable,
-)
+from memlint.engine.guards import calls_after_failure, looked_up_in, minds_versions, survivable
 from memlint.engine.nodes import Node, called_name, calls_in, literal_of
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Symbol

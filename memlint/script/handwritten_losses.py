@@ -175,9 +175,7 @@ def token_losses(script: Host) -> tuple[TokenLoss, ...]:
     return tuple(sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset)))
 
 
-def _readings(
-    script: Host,
-) -> Iterator[tuple[CallNode, LossForm, set[str], tuple[Tensor, ...]]]:
+def _readings(script: Host) -> Iterator[tuple[CallNode, LossForm, set[str], tuple[Tensor, ...]]]:
     """Yield the calls that may be of a form, by which operations, and the logits that they read."""
     given: dict[tuple[CallNode, LossForm], list[tuple[str, Tensor]]] = defaultdict(list)
     for tensor, operation, node in script._run.tensor_uses:

@@ -319,12 +319,7 @@ class Wheel:
 
     @classmethod
     def open(
-        cls,
-        package: str,
-        version: str,
-        path: Path,
-        keep: re.Pattern[str],
-        outline: re.Pattern[str],
+        cls, package: str, version: str, path: Path, keep: re.Pattern[str], outline: re.Pattern[str]
     ) -> Wheel:
         """Read the modules whose dotted name ``keep`` matches in full.
 

@@ -74,8 +74,5 @@ RULE = Rule(
     check=check,
     skips=(Skip.TESTS,),
     # Evaluation needs a mode, a frozen model beside a trained one the parameters of that.
-    triggers=(
-        triggers.PASSES,
-        frozenset({"parameters(", ".eval()", ".train(False)"}),
-    ),
+    triggers=(triggers.PASSES, frozenset({"parameters(", ".eval()", ".train(False)"})),
 )

@@ -4,19 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from memlint.rule import (
-    Call,
-    Config,
-    Finding,
-    Fix,
-    Rule,
-    Script,
-    Skip,
-    advise,
-    edits,
-    facts,
-    fix,
-)
+from memlint.rule import Call, Config, Finding, Fix, Rule, Script, Skip, advise, edits, facts, fix
 
 _OPTION = "torch_empty_cache_steps"
 _FLUSHES = ("torch.cuda.empty_cache", "gc.collect", "torch.cuda.memory.empty_cache")

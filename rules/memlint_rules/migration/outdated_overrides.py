@@ -60,11 +60,7 @@ def _takes(method: ast.FunctionDef, parameter: str) -> bool:
 
 
 def _override_fix(
-    script: Script,
-    definition: ast.ClassDef,
-    method: ast.FunctionDef,
-    parameter: str,
-    library: str,
+    script: Script, definition: ast.ClassDef, method: ast.FunctionDef, parameter: str, library: str
 ) -> Fix:
     """The parameter, and where a loss is computed: that it is a mean still to be divided.
 
