@@ -397,11 +397,18 @@ def _kinds_of(node: ast.ClassDef) -> tuple[str, ...]:
         return ()
     products = [line for line in text.splitlines() if _PRODUCT.search(line)]
     init = methods["__init__"].args.args if products and "__init__" in methods else []
-    if "in_features, out_features" in ", ".join(one.arg for one in init) or any(
-        ast.unparse(base).endswith("nn.Linear") for base in node.bases
-    ):
-        return _HEADS
+    named = _kinds_by_names(node, ", ".join(one.arg for one in init))
+    if named:
+        return named
     return () if re.search(r"self\.\w+\(", text) else _kinds_by_weights(node, text, products)
+
+
+def _kinds_by_names(node: ast.ClassDef, parameters: str) -> tuple[str, ...]:
+    """Which layers a class is like by the parameters of its constructor, or by its base."""
+    if "num_embeddings, embedding_dim" in parameters:
+        return _TABLES
+    linear = any(ast.unparse(base).endswith("nn.Linear") for base in node.bases)
+    return _HEADS if linear or "in_features, out_features" in parameters else ()
 
 
 def _kinds_by_weights(node: ast.ClassDef, text: str, products: list[str]) -> tuple[str, ...]:
@@ -412,13 +419,18 @@ def _kinds_by_weights(node: ast.ClassDef, text: str, products: list[str]) -> tup
     return _HEADS if any(one in line for line in products for one in weights) else ()
 
 
-# How settings write a number of words, and how a script makes a vocabulary of characters.
+# How settings write a number of words, and how a script makes a vocabulary of characters: other
+# things are sorted as well.
 _MANY = re.compile(
     r"(?i:vocab)\w{0,20}+[\"']?\s*+"
     r"(?:[:=]\s*+(?:int\s*+=\s*+)?+|,\s*+(?:type\s*+=\s*+int\s*+,\s*+)?+default\s*+=\s*+)"
     r"(?:[4-9]|[1-9]\d\d?)_?\d{3}\b"
 )
-_CHARACTERS = re.compile(r"sorted\((?:list\()?+set\(")
+_CHARACTERS = re.compile(
+    r"(?i:char|vocab|letter|symbol|word)\w{0,20}+\s*+=\s*+sorted\((?:list\()?+set\("
+    r"|sorted\((?:list\()?+set\("
+    r"(?:[\"']{2}\.join|data\)|[^)\n]{0,60}?(?i:text|corpus|content|char|read\())"
+)
 
 
 def _is_vocabulary(run: Interpreter, head: Object) -> bool:

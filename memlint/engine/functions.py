@@ -340,7 +340,9 @@ def _call_own(
 ) -> Value:
     """An instance of the script's own class is called: what its method returns."""
     made = own_forward(run, invocation, callee) if is_module(callee) else None
-    if not can_follow(run, function):
+    # The passes of evaluation do not use up the runs of those that train.
+    recorded = made is not None and made.gradients is not False
+    if not can_follow(run, function, MAX_RUNS_OF_ONE_FUNCTION * (1 + recorded)):
         return UNKNOWN
     bound = Function(function.node, function.scope, callee, function.owner, function.options)
     run.own_passes += [made] if made is not None else []
@@ -507,12 +509,13 @@ def _hook_of_trainer(function: Function) -> str:
     return getattr(function.node, "name", "") if (owner or "").endswith("Trainer") else ""
 
 
-def can_follow(run: Interpreter, function: Function) -> bool:
+def can_follow(run: Interpreter, function: Function, most: int = MAX_RUNS_OF_ONE_FUNCTION) -> bool:
+    """True if a function may be run once more, after fewer runs than the most of one."""
     return (
         run.depth < MAX_CALL_DEPTH
         and run.steps < MAX_STATEMENTS
         and (function.node, function.scope) not in run.active
-        and run.runs.get(function.node, 0) < MAX_RUNS_OF_ONE_FUNCTION
+        and run.runs.get(function.node, 0) < most
     )
 
 

@@ -62,6 +62,60 @@ def test_settings_of_the_project_have_numbers_of_words(where: str, tmp_path: Pat
     assert found(tmp_path, SIZES[where]) >= TOLD
 
 
+def test_other_things_than_characters_are_sorted(tmp_path: Path) -> None:
+    cuts = {"cuts.py": "def cuts(ends):\n    return sorted(set(ends))\n"}
+    assert found(tmp_path, SIZES["json"] | cuts) >= TOLD
+
+
+LAYERS = """
+    import torch
+    from torch import nn
+    class Table(nn.Module):
+        def __init__(self, num_embeddings, embedding_dim, device=None):
+            super().__init__()
+            self.rows = num_embeddings
+            self.weight = nn.Parameter(torch.empty(num_embeddings, embedding_dim, device=device))
+        def forward(self, ids):
+            picked = torch.nn.functional.one_hot(ids.long(), num_classes=self.rows).float()
+            return torch.einsum("bsv,vd->bsd", picked, self.weight)
+    class Product(nn.Module):
+        def __init__(self, in_features, out_features, device=None):
+            super().__init__()
+            self.weight = nn.Parameter(torch.empty(out_features, in_features, device=device))
+        def forward(self, x):
+            return torch.einsum("...i,oi->...o", x, self.weight)
+"""
+
+
+@pytest.mark.parametrize(("table", "told"), [("Table", True), ("Product", False)])
+def test_a_table_of_the_scripts_own_that_multiplies(table: str, told: bool, tmp_path: Path) -> None:
+    net = "    from layers import Table, Product\n" + NET.format(size="plan.vocab_size")
+    net = net.replace("nn.Embedding(", f"{table}(").replace(
+        "nn.Linear(plan.width, plan.v", "Product(plan.width, plan.v"
+    )
+    net = net.replace(", bias=False", "")
+    files = {"writer.py": net, "layers.py": LAYERS, **SIZES["yaml"]}
+    assert (found(tmp_path, files) >= TOLD) is told
+
+
+PROBE = """
+    import torch
+    def probe_{number}(writer):
+        with torch.no_grad():
+            writer(torch.zeros(1, 1)).mean().item()
+"""
+
+
+def test_evaluation_does_not_use_up_the_passes_that_train(tmp_path: Path) -> None:
+    numbers = range(8)
+    probes = dedent("".join(PROBE.format(number=one) for one in numbers))
+    runs = "".join(f"    probe_{one}(writer)\n" for one in numbers)
+    work = WORK.replace("    rule =", f"{runs}    rule =").replace(
+        "    import json", "    from probes import *\n    import json"
+    )
+    assert found(tmp_path, {"go.py": work, "probes.py": probes, **SIZES["json"]}) >= TOLD
+
+
 @pytest.mark.parametrize(
     ("files", "size"),
     [
@@ -73,6 +127,7 @@ def test_settings_of_the_project_have_numbers_of_words(where: str, tmp_path: Pat
             {**SIZES["json"], "letters.py": dedent("vocab = sorted(list(set(text)))")},
             "plan.vocab_size",
         ),
+        ({**SIZES["json"], "letters.py": "all = sorted(set(book.read()))"}, "plan.vocab_size"),
     ],
 )
 def test_models_of_which_nobody_knows_that_they_have_words(
