@@ -346,6 +346,7 @@ def _comprehension(run: Interpreter, node: Any) -> Value:
     run.scope = run.new_scope(outer)
     run.loops += 1
     nest, run.loop_nest = run.loop_nest, (*run.loop_nest, node)
+    each = _items_taken(run, node)
     for generator in node.generators:
         iterated = run.eval(generator.iter)
         known = isinstance(iterated, Sequence) and not iterated.open and iterated.items
@@ -365,6 +366,8 @@ def _comprehension(run: Interpreter, node: Any) -> Value:
     run.loops -= 1
     run.loop_nest = nest
     run.scope = outer
+    if each is not None:
+        return each
     if isinstance(node, ast.ListComp):
         run.filled[node] = first, run._order
         return Sequence((), "list", node, open=True)
@@ -376,6 +379,26 @@ def _comprehension(run: Interpreter, node: Any) -> Value:
     if source is not None:
         _copy_some(run, source, made, node)
     return made
+
+
+def _items_taken(run: Interpreter, node: ast.expr) -> Sequence | None:
+    """What ``(made[name] for name in ["model", "optimizer"])`` gives, which only takes items."""
+    match node:
+        case (
+            ast.ListComp(elt=ast.Subscript() as taken, generators=[one])
+            | ast.GeneratorExp(elt=ast.Subscript() as taken, generators=[one])
+        ):
+            names = run.eval(one.iter)
+        case _:
+            return None
+    calls = any(isinstance(part, ast.Call) for part in ast.walk(taken))
+    if one.ifs or calls or not isinstance(names, Sequence) or names.open:
+        return None
+    values = []
+    for name in names.items:
+        assign(run, one.target, name, node)
+        values.append(run.eval(taken))
+    return Sequence(tuple(values), "list" if isinstance(node, ast.ListComp) else "tuple", node)
 
 
 def _source_of_copy(run: Interpreter, node: ast.DictComp) -> Object | None:

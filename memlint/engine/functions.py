@@ -55,7 +55,10 @@ MAX_RUNS_OF_ONE_FUNCTION = 6
 
 # Class methods that make an instance of their class.
 _CONSTRUCTORS = frozenset(
-    {"from_pretrained", "from_config", "from_dict", "from_json_file", "from_file", "from_args"}
+    {
+        *("from_pretrained", "from_config", "from_dict", "from_json_file", "from_file"),
+        *("from_args", "from_argparse_args"),
+    }
 )
 
 
