@@ -29,7 +29,7 @@ from memlint.source.kept import kept
 from memlint.source.parsing import parsed
 from memlint.source.reading import read_source
 from memlint.source.record import NamedTuple
-from memlint.source.roots import is_root
+from memlint.source.roots import folders_above, is_root
 from memlint.source.text import Span
 
 MAX_MODULES = 20
@@ -239,8 +239,14 @@ class Project:
 
     def _that_hold(self, home: str, top: str) -> tuple[str, ...]:
         """The folders around a file with a module or package of that name, or on its paths."""
-        around = self._around_with(os.path.dirname(home), top)
-        return around or tuple(one for one in self._added_by(home) if self._has(one, top))
+        folder = os.path.dirname(home)
+        around = self._around_with(folder, top)
+        found = around or tuple(one for one in self._added_by(home) if self._has(one, top))
+        if found or is_library(top):
+            return found
+        # ``src.models`` from within ``src``, where nothing marks the folder of the project.
+        above = islice(folders_above(folder), _MAX_PARENTS)
+        return tuple(os.path.dirname(one) for one in above if os.path.basename(one) == top)[:1]
 
     @kept
     def _around_with(self, folder: str, top: str) -> tuple[str, ...]:
@@ -436,7 +442,9 @@ _MAKES = (
 )
 # A module that does such a thing as it is imported is a script.
 _IS_BOTH = b"__main__"
-_ACTS = (_IS_BOTH, b"\nfor ", b"\nwhile ")
+_ACTS = re.compile(
+    rb"__main__|^for [\w, ()*]{1,80} in [^\n.]|^while [^\n]+:\s*+(?:#|$)", re.MULTILINE
+)
 _IMPORTS = (b"import ", b"from ")
 _PATH = re.compile(r"sys\.path\.(?:insert|append|extend)\b(.*)")
 _LITERAL = re.compile(r"""["']([^"'\n]+)["']""")
@@ -478,7 +486,7 @@ def _has(data: bytes, words: tuple[bytes, ...]) -> bool:
 
 def _is_module(path: str, data: bytes, trains: bool) -> bool:
     """True if a file is one that scripts import: nothing says that it can be run."""
-    if _has(data, _ACTS):
+    if _ACTS.search(data):
         return False
     in_package = os.path.isfile(os.path.join(os.path.dirname(path), "__init__.py"))
     return in_package or not trains or not _acts(data)

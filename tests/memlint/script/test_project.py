@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from memlint.engine.project import MAX_MODULES, Modules, Project, is_elsewhere
+from memlint.engine.project import MAX_MODULES, Modules, Project, is_elsewhere, project_of
 from memlint.engine.tensors import Role
 from memlint.rule import edits
 from memlint.rule.registry import load
@@ -122,6 +122,31 @@ def test_a_model_that_another_file_loads(case: str, tmp_path: Path) -> None:
     # It has no place in this file.
     assert forward.facts.load is not None
     assert is_elsewhere(forward.facts.load.node)
+
+
+@pytest.mark.parametrize("folder", ["code", "torch"])
+def test_a_package_by_the_name_of_its_folder_where_nothing_marks_the_project(
+    folder: str, tmp_path: Path
+) -> None:
+    loop = f"from {folder}.parts.models import build\nmodel = build()\n{dedent(LOOP)}"
+    files = {f"{folder}/parts/models.py": MODELS, f"{folder}/run/train.py": loop}
+    write(tmp_path, files)
+    path = tmp_path / folder / "run" / "train.py"
+    script = build_script(Source(str(path), loop), api(), Project(str(path)))
+    (forward,) = script.forwards
+    assert (forward.facts.name == "Qwen/Qwen3-0.6B") is (folder == "code")
+
+
+@pytest.mark.parametrize(
+    ("line", "scripts"), [("for rows of text.", 1), ("for row in rows:", 0), ("while true", 1)]
+)
+def test_prose_makes_no_script_of_a_module(line: str, scripts: int, tmp_path: Path) -> None:
+    models = f'"""Models\n{line}\n"""\n{dedent(MODELS)}'
+    train = f"from models import build\nmodel = build()\n{dedent(LOOP)}"
+    write(tmp_path, {"pyproject.toml": "", "models.py": models, "train.py": train})
+    path = tmp_path / "models.py"
+    project = project_of(str(path), models.encode(), Modules())
+    assert len(project.scripts_above if project is not None else ()) == scripts
 
 
 def test_without_a_project_it_is_unknown(tmp_path: Path) -> None:
