@@ -16,12 +16,12 @@ def runs_of(script: Script) -> tuple[TrainingRun, ...]:
 
 
 def _read(script: Script) -> Iterator[TrainingRun]:
-    from memlint.runs.by_loop import LoopRun, StepRun, loaders_of_training
+    from memlint.runs.by_loop import EncoderRun, LoopRun, StepRun, loaders_of_training
     from memlint.runs.by_own_module import OwnModuleRun
     from memlint.runs.by_script import ConfigRun
     from memlint.runs.by_torchtune import TorchtuneRun
     from memlint.runs.by_trainer import TrainerRun, has_place
-    from memlint.script.loop_models import own_models_of
+    from memlint.script.loop_models import loop_encoders_of, own_models_of
 
     for trainer in script.all_training:
         if has_place(trainer):
@@ -31,6 +31,8 @@ def _read(script: Script) -> Iterator[TrainingRun]:
             yield ConfigRun(script, config)
     for model in script.loop_models:
         yield LoopRun(script, model)
+    for encoder in loop_encoders_of(script):
+        yield EncoderRun(script, encoder)
     for own in own_models_of(script):
         yield OwnModuleRun(script, own)
     if script.steps and script.on_gpu and script.torchtune is not None:

@@ -420,6 +420,22 @@ class LoopRun(StepRun):
         return Change({"compute_dtype": dtype, "autocast": True}, message, edits, True)
 
 
+class EncoderRun(ScriptRun):
+    """An encoder that a loop trains: only the precision of its passes is read."""
+
+    def __init__(self, script: Script, model: LoopModel) -> None:
+        self.script = script
+        self._run = LoopRun(script, model)
+
+    def read_compute_dtype(self) -> Field:
+        """As for a language model."""
+        return self._run.read_compute_dtype()
+
+    def write_compute_dtype(self, value: str) -> Change:
+        """As for a language model."""
+        return self._run.write_compute_dtype(value)
+
+
 def in_full_precision(script: Script, model: CallNode) -> Field:
     """float32 where all trainers of Lightning are left at that, or told so."""
     runners = _runners(script)

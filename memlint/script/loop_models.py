@@ -1,7 +1,7 @@
 """Language models that the script's own loops train: what trainers know of theirs, for loops."""
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from memlint.engine.forwards import Certainty, ForwardRun
 from memlint.engine.modes import module_root
@@ -87,8 +87,20 @@ def own_models_of(script: Host) -> tuple[OwnModel, ...]:
 @query
 def loop_models_of(script: Host) -> tuple[LoopModel, ...]:
     """The language models that the script's own loops train, in the order of their loads."""
+    return _joined(model for model in _trained_passes(script) if model.facts.is_stack_of_layers)
+
+
+@query
+def loop_encoders_of(script: Host) -> tuple[LoopModel, ...]:
+    """The encoders that the script's own loops train, whose checkpoints hold float32."""
+    found = (one for one in _trained_passes(script) if not one.facts.is_stack_of_layers)
+    return _joined(one for one in found if one.facts.family.has("stored_float32"))
+
+
+def _joined(models: Iterable[LoopModel]) -> tuple[LoopModel, ...]:
+    """One for each load, in the order of these, with all its passes."""
     found: dict[object, LoopModel] = {}
-    for model in _trained_passes(script) if all_steps_of(script) else ():
+    for model in models:
         before = found.get(model.load.node)
         if before is not None:
             forwards = dict.fromkeys((*before.forwards, *model.forwards))
@@ -126,7 +138,7 @@ def _roots(run: ForwardRun) -> frozenset[int]:
 
 
 def _trained_passes(script: Host) -> Iterator[LoopModel]:
-    """The model of every single forward pass that trains a language model."""
+    """The model of every single forward pass that trains what a library loads."""
     frozen = {id(one.run) for one in frozen_passes(script)}
     for step in all_steps_of(script):
         for forward in step.all_forwards:
@@ -134,7 +146,7 @@ def _trained_passes(script: Host) -> Iterator[LoopModel]:
                 if forward.own or id(run) in frozen or not _records(script, run):
                     continue
                 facts = model_facts(script, run.module)
-                load = facts.loads[0] if facts.is_stack_of_layers else None
+                load = facts.loads[0] if facts.loads else None
                 if load is None or facts.is_toy:
                     continue
                 # A trunk that is switched off keeps nothing for the head that is trained.
@@ -220,12 +232,13 @@ def _freezes(script: Host, asked: Call) -> bool:
     switches off one by one, whatever their names."""
     if asked.name.endswith("requires_grad_"):
         return asked.argument(0) == Constant(False)
-    return any(
+    body = getattr(script.parent(asked.node), "body", None)
+    return isinstance(body, list) and any(
         isinstance(one, ast.Assign)
         and isinstance(one.value, ast.Constant)
         and one.value.value is False
         and getattr(one.targets[0], "attr", "") == "requires_grad"
-        for one in getattr(script.parent(asked.node), "body", ())
+        for one in body
     )
 
 

@@ -1,0 +1,25 @@
+# about: The checkpoint is stored in float32, and a loop trains it under a head of its own.
+import torch
+from torch import nn
+from transformers import AutoModel
+
+
+class Judge(nn.Module):
+    def __init__(self, checkpoint):
+        super().__init__()
+        self.reader = AutoModel.from_pretrained(checkpoint)
+        self.out = nn.Linear(768, 1)
+
+    def forward(self, ids, mask):
+        read = self.reader(input_ids=ids, attention_mask=mask)  # expect: MEM402
+        return self.out(read.last_hidden_state[:, 0])
+
+
+judge = Judge("distilbert-base-uncased").to("cuda")
+weights = judge.parameters() if whole else judge.out.parameters()
+optimizer = torch.optim.AdamW(weights, lr=1e-5)
+for better, worse in loader:
+    loss = -nn.functional.logsigmoid(judge(*better) - judge(*worse)).mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
