@@ -13,13 +13,13 @@ from memlint.script.calls import Config, Trainer
 from memlint.script.forward_passes import all_steps_of
 from memlint.script.loaded_models import ModelFacts, chain_of, model_facts
 from memlint.script.model import Script
-from memlint.script.restoring import held_checkpoints
+from memlint.script.restoring import held_checkpoints, names_of_device
 from memlint.script.setups import trainer_overrides
 
 # What copies a model that it is given, by the end of its name.
 _COPIES = ("copy.deepcopy", ".AveragedModel", "ema_pytorch.EMA", ".ModelEmaV2", ".ModelEmaV3")
-# Where a vLLM engine may run that is told so.
-_ELSEWHERE = ("device", "distributed_executor_backend", "tensor_parallel_size", "worker_cls")
+# Where a vLLM engine may run that is told so: a device without a number is that of training.
+_ELSEWHERE = ("distributed_executor_backend", "tensor_parallel_size", "worker_cls")
 _LOSSES = ("cross_entropy", "nll_loss", "kl_div", "mse_loss")
 
 
@@ -96,6 +96,9 @@ def engine_beside(script: Script) -> Call | None:
     generators = _generators(script)
     for engine in script.calls_to("vllm.LLM", "vllm.entrypoints.llm.LLM"):
         here = all(engine.setting(name).given is False for name in _ELSEWHERE)
+        told = engine.setting("device")
+        names = names_of_device(script, told.raw) if told.given is not False else ()
+        here = here and {"cuda", "cpu", "auto"}.issuperset(names)
         if here and engine.order < max(first) and engine.node in generators:
             return engine
     return None
