@@ -21,11 +21,12 @@ from memlint.engine.usage import Usage, Way
 from memlint.engine.values import FunctionNode, Object, options
 from memlint.flow.callables import EVALUATES, GENERATES, MAPS, RETURNS_ROWS, SHOWS, STEPS
 from memlint.flow.evaluated import query
+from memlint.flow.events import loops_of
 from memlint.flow.following import uses_of
 from memlint.script.called import Call
 from memlint.script.calls import Host, Trainer
 from memlint.script.datasets import all_datasets_of, datasets_of, pads_to_longest
-from memlint.script.forward_passes import steps_of
+from memlint.script.forward_passes import all_steps_of
 from memlint.script.guesses import is_held_out_name, may_be_held_out
 from memlint.script.lengths import FROM_TEXT, TOKENIZING_METHODS, is_tokenizer_call
 from memlint.script.loaded_models import model_facts
@@ -248,10 +249,14 @@ def _holds_whole_batch(use: Usage) -> bool:
 def _is_forwarded(
     script: Host, node: CallNode, holds: Callable[[Usage], bool] = _holds_batch
 ) -> bool:
-    """True if a training step runs a model on what a call in it makes: ``model(**words(rows))``."""
-    loops = script.flow.loops_around(node)
-    steps = [step for step in steps_of(script) if step.node in loops]
-    passes = {each.call.node for step in steps for each in step.all_forwards}
+    """True if a training step runs a model on what a call in it makes, in a function that it calls
+    too: ``model(**words(rows))``. A pass that autograd does not record scores or samples."""
+    call = script.call_anywhere(node)
+    made = [loop for one in call.invocations for loop in loops_of(one)] if call else []
+    loops = {*script.flow.loops_around(node), *made}
+    steps = [step for step in all_steps_of(script) if step.node in loops]
+    forwards = (each for step in steps for each in step.all_forwards)
+    passes = {each.call.node for each in forwards if each.gradients is not False}
     uses = uses_of(script, node, holds) if passes else ()
     return any(use.way is Way.GIVEN and use.call in passes for use in uses)
 
