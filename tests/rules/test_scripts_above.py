@@ -328,6 +328,55 @@ def test_modules_of_lightning(precision: str, expected: set[str], tmp_path: Path
     assert codes(found["light.py"]) == {"MEM201", "MEM301", *expected}
 
 
+def test_a_trainer_of_lightning_that_is_made_of_arguments(tmp_path: Path) -> None:
+    """The module is of another file, and gets its model from the script."""
+    light = LIGHT.replace("AutoModelForCausalLM.from_pretrained(name)", "name")
+    start = """
+        import lightning as L
+        from transformers import AutoModelForCausalLM
+        from light import Tuned
+        lm = AutoModelForCausalLM.from_pretrained("gpt2")
+        L.Trainer.from_argparse_args(args, callbacks=[]).fit(Tuned(lm), batches)
+    """
+    found = reported(tmp_path, {"light.py": light, "start.py": start})
+    assert "MEM301" in codes(found["start.py"])
+    # What the arguments say of the precision is not known.
+    assert "MEM402" not in codes(found["start.py"] | found["light.py"])
+
+
+@pytest.mark.parametrize(
+    ("option", "after", "expected"),
+    [
+        ("", "pass", {"MEM302"}),
+        (", use_cache=saves", "pass", set()),
+        ("", "lm.config.use_cache = False", set()),
+    ],
+)
+def test_another_file_decides_about_the_cache(
+    option: str, after: str, expected: set[str], tmp_path: Path
+) -> None:
+    made = f"""
+        from transformers import AutoModelForCausalLM
+        def fetch(name, saves=False):
+            lm = AutoModelForCausalLM.from_pretrained(name{option}).cuda()
+            {after}
+            return lm
+    """
+    work = """
+        import torch
+        from made import fetch
+        lm = fetch("Qwen/Qwen3-0.6B")
+        rule = torch.optim.AdamW(lm.parameters())
+        for batch in batches:
+            out = lm(**batch)
+            out.loss.backward()
+            rule.step()
+            rule.zero_grad()
+    """
+    found = reported(tmp_path, {"made.py": made, "work.py": work}, load(["MEM302"]))
+    assert codes(found["work.py"]) == expected
+
+
 def test_a_method_with_a_new_name_that_two_callers_reach(tmp_path: Path) -> None:
     """The module's own method and a script in another file call the same loader."""
     coach = """

@@ -20,6 +20,9 @@ def check(script: Script) -> Iterator[Finding]:
             and forward.outlives_backward
             and script.owner_of_checkpointing(forward.facts).on is False
             and not script.is_named(_OPTION, "past_key_values", ignore=("generate",))
+            # Another file may decide about it, too.
+            and not script.sets(_OPTION)
+            and all(one.setting(_OPTION).given is False for one in forward.facts.loads)
             # A prefix is handed over as a cache; Megatron's model is another, without the option.
             and not script.may_use("PrefixTuning", "MegatronLM")
         ):
