@@ -255,7 +255,16 @@ class Project:
     @kept
     def _added_by(self, home: str) -> tuple[str, ...]:
         """The folders that a file adds to the path of modules, or those around it."""
-        return _added_to_path(home)
+        lines = _PATH.findall(text_of(home))
+        if not lines:
+            return ()
+        folder = os.path.dirname(home)
+        above = os.path.dirname(folder)
+        bases = [folder, above, os.path.dirname(above)]
+        # ``os.path.join(ROOT, "common")``: whatever the root is, it is near.
+        parts = [part for line in lines for part in _LITERAL.findall(line)]
+        around = [*(os.path.join(base, part) for base in bases for part in parts), *bases[1:]]
+        return tuple(dict.fromkeys(os.path.normpath(one) for one in around))
 
     def trains_nothing(self) -> bool:
         """True if nothing imports the file, and it and what it imports of the project certainly
@@ -495,20 +504,6 @@ def _is_module(path: str, data: bytes, trains: bool) -> bool:
 def _acts(data: bytes) -> bool:
     """True if a module calls something as it is imported, beside what it defines."""
     return re.search(rb"^(?:\w[\w.]* *= *)?[\w.]+\(", data, re.MULTILINE) is not None
-
-
-def _added_to_path(home: str) -> tuple[str, ...]:
-    """The folders that a script adds to the path of modules."""
-    lines = _PATH.findall(text_of(home))
-    if not lines:
-        return ()
-    folder = os.path.dirname(home)
-    above = os.path.dirname(folder)
-    bases = [folder, above, os.path.dirname(above)]
-    # ``os.path.join(ROOT, "common")``: whatever the root is, it is near.
-    parts = [part for line in lines for part in _LITERAL.findall(line)]
-    around = [*(os.path.join(base, part) for base in bases for part in parts), *bases[1:]]
-    return tuple(dict.fromkeys(os.path.normpath(one) for one in around))
 
 
 def _package_depth(folder: str) -> int:

@@ -49,7 +49,13 @@ class _Recipe:
     @cached_property
     def capitals(self) -> bool:
         """True if it writes ``True`` and not ``true``."""
-        return _writes_capitals(self.source, self._all)
+        booleans = [
+            self.source.slice(node.span)
+            for node in self._all
+            if isinstance(node, Scalar) and isinstance(node.value, bool) and node.plain
+        ]
+        words = [text for text in booleans if text.lower() in ("true", "false")]
+        return sum(text[:1].isupper() for text in words) * 2 > len(words)
 
     @cached_property
     def _all(self) -> list[Node]:
@@ -363,14 +369,3 @@ def _number(value: float) -> str:
     text = repr(value)
     # YAML 1.1 reads ``1e-05`` as a word.
     return re.sub(r"^(-?\d+)e", r"\1.0e", text)
-
-
-def _writes_capitals(source: Source, nodes: Sequence[Node]) -> bool:
-    """True if the recipe writes ``True`` and not ``true``."""
-    booleans = [
-        source.slice(node.span)
-        for node in nodes
-        if isinstance(node, Scalar) and isinstance(node.value, bool) and node.plain
-    ]
-    words = [text for text in booleans if text.lower() in ("true", "false")]
-    return sum(text[:1].isupper() for text in words) * 2 > len(words)

@@ -132,7 +132,16 @@ class Config(Call):
 
     @cached_property
     def _settled(self) -> dict[str, object]:
-        return _settled_options(self)
+        """The options that it assigns itself, and what they are then."""
+
+        def read(name: str) -> object:
+            if not self.has_option(name):
+                return None  # of older releases: nobody can have switched it on
+            value = self.when_made(name).value
+            unknown = isinstance(value, Object) and value.type is None
+            return OPEN if unknown or value is UNSURE or value is MISSING else value
+
+        return self.script.api.settle(self.kind, read)
 
     @property
     def checkpointing(self) -> bool | None:
@@ -312,7 +321,23 @@ class Trainer(Call):
     def settled(self, option: str) -> object:
         """An option as its configuration leaves it, that which it makes itself where it gets none;
         UNSURE where that cannot be told."""
-        return _settled_option(self, option)
+        config, api = self.config, self.script.api
+        if config is not None and config.has_option(option):
+            return config.settled(option).value
+        kind = api.config_of(self.kind)
+        signature = api.signature(kind) if kind is not None else None
+        if kind is None or signature is None or (config is None and self.args.given is not False):
+            return UNSURE
+
+        def read(name: str) -> object:
+            parameter = signature.parameters.get(name)
+            if parameter is None:
+                return None
+            default = OPEN if parameter.required else parameter.default
+            return OPEN if isinstance(default, Expression) else default
+
+        value = api.settle(kind, read).get(option, read(option))
+        return UNSURE if value is OPEN else value
 
     def is_kind(self, *names: str) -> bool:
         """True if it is one of TRL's trainers of these names, wherever the version keeps them."""
@@ -383,43 +408,6 @@ def skips_preparation(call: Call) -> bool | None:
         return None
     skip = call.script.item(given.value, "skip_prepare_dataset")
     return False if skip is MISSING else skip if isinstance(skip, bool) else None
-
-
-# -- options as configurations leave them ----------------------------------------------------------
-
-
-def _settled_options(config: Config) -> dict[str, object]:
-    """The options that a configuration assigns itself, and what they are then."""
-
-    def read(name: str) -> object:
-        if not config.has_option(name):
-            return None  # of older releases: nobody can have switched it on
-        value = config.when_made(name).value
-        unknown = isinstance(value, Object) and value.type is None
-        return OPEN if unknown or value is UNSURE or value is MISSING else value
-
-    return config.script.api.settle(config.kind, read)
-
-
-def _settled_option(trainer: Trainer, option: str) -> object:
-    """An option of a trainer's configuration, also of one that it makes; UNSURE if it is open."""
-    config, api = trainer.config, trainer.script.api
-    if config is not None and config.has_option(option):
-        return config.settled(option).value
-    kind = api.config_of(trainer.kind)
-    signature = api.signature(kind) if kind is not None else None
-    if kind is None or signature is None or (config is None and trainer.args.given is not False):
-        return UNSURE
-
-    def read(name: str) -> object:
-        parameter = signature.parameters.get(name)
-        if parameter is None:
-            return None
-        default = OPEN if parameter.required else parameter.default
-        return OPEN if isinstance(default, Expression) else default
-
-    value = api.settle(kind, read).get(option, read(option))
-    return UNSURE if value is OPEN else value
 
 
 # -- whose code a model is -------------------------------------------------------------------------

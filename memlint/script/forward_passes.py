@@ -399,8 +399,17 @@ class Step:
 
     @cached_property
     def held(self) -> tuple[Held, ...]:
-        """The names that a step leaves bound to outputs or tensors when it ends."""
-        return held_after(self.script, self.node)
+        """The names that it leaves bound to outputs or tensors when it ends, in source order."""
+        script, loop = self.script, self.node
+        ends = script.loop_ends(loop)
+        names = dict.fromkeys(name for end in ends for name in end)
+        found = (_held(script, loop, name, [end.get(name) for end in ends]) for name in names)
+        return tuple(
+            sorted(
+                (one for one in found if one is not None),
+                key=lambda one: (one.statement.lineno if one.statement else 0, one.name),
+            )
+        )
 
 
 @query
@@ -461,19 +470,6 @@ class Held(NamedTuple):
     statement: Statement | None
     holds_logits: bool | None
     place: Node
-
-
-def held_after(script: Host, loop: Turn) -> tuple[Held, ...]:
-    """The names that one turn of a loop leaves bound to outputs or tensors, in source order."""
-    ends = script.loop_ends(loop)
-    names = dict.fromkeys(name for end in ends for name in end)
-    found = [_held(script, loop, name, [end.get(name) for end in ends]) for name in names]
-    return tuple(
-        sorted(
-            (one for one in found if one is not None),
-            key=lambda one: (one.statement.lineno if one.statement else 0, one.name),
-        )
-    )
 
 
 def _held(script: Host, loop: Turn, name: str, ends: list[Binding | None]) -> Held | None:
