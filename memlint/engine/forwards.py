@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from memlint.engine import modes
 from memlint.engine.nodes import walk
 from memlint.engine.project import is_elsewhere
+from memlint.engine.subscripts import index_parts
 from memlint.engine.tensors import (
     Output,
     Positions,
@@ -318,7 +319,7 @@ def _logits(
     """What a layer with a row for each word makes of all positions; None where a loop of the pass
     goes by chunks."""
     words = _words(run, layer)
-    whole = run.loop_nest == run.own_passes[-1].loops and not _may_be_cut(run.function, given)
+    whole = run.loop_nest == run.own_passes[-1].loops and not _may_be_cut(run, given)
     if words is None or not whole:
         return None
     run.has_tensors = True
@@ -462,17 +463,35 @@ def _sizes(layer: Object, place: int, name: str) -> frozenset[Value]:
     return frozenset(one for one in said if one != Constant(None))
 
 
-def _may_be_cut(function: ast.AST | None, given: ast.expr | None) -> bool:
+def _may_be_cut(run: Interpreter, given: ast.expr | None) -> bool:
     """True if what a head gets is an item or a mean, in the call or under the name that it gets."""
-    bound = [
-        node.value
-        for node in walk([function] if function is not None else [])
-        if isinstance(node, ast.Assign)
-        and isinstance(given, ast.Name)
-        and any(isinstance(one, ast.Name) and one.id == given.id for one in node.targets)
-    ]
+    bound = _bound_in(run, given.id) if isinstance(given, ast.Name) else []
     values = walk([one for one in (given, *bound) if one is not None])
-    return given is None or any(map(_cuts, values))
+    return given is None or any(_cuts(one) and not _takes_all(run, one) for one in values)
+
+
+def _bound_in(run: Interpreter, name: str) -> list[ast.expr]:
+    """What a name is bound to in the function that runs."""
+    return [
+        node.value
+        for node in walk([run.function] if run.function is not None else [])
+        if isinstance(node, ast.Assign)
+        and any(isinstance(one, ast.Name) and one.id == name for one in node.targets)
+    ]
+
+
+def _takes_all(run: Interpreter, node: ast.AST) -> bool:
+    """True of ``hidden[:, last, :]`` where that is ``slice(-kept, None)`` and 0 are to be kept, as
+    transformers' own models have it: all are."""
+    parts = index_parts(node.slice) if isinstance(node, ast.Subscript) else []
+    named = [one.id for one in parts if isinstance(one, ast.Name)]
+    others = [one for one in parts if not isinstance(one, ast.Name)]
+    if len(named) != 1 or any(ast.unparse(one) != ":" for one in others):
+        return False
+    written = "".join(map(ast.unparse, _bound_in(run, named[0])))
+    kept = re.findall(r"slice\(-(\w+), None\)", written)
+    bound = run.lookup(kept[0]) if len(kept) == 1 else None
+    return bound is not None and bound.value == Constant(0)
 
 
 def _cuts(node: ast.AST) -> bool:
