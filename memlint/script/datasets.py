@@ -13,7 +13,7 @@ from functools import cached_property
 from memlint.engine.definitions import methods_of
 from memlint.engine.growth import source_of
 from memlint.engine.imported import project_value
-from memlint.engine.nodes import Expression, holder_of, is_comprehension
+from memlint.engine.nodes import Expression, Node, holder_of, is_comprehension
 from memlint.engine.preparing import cuts_of, speaks_of_lengths
 from memlint.engine.project import is_elsewhere
 from memlint.engine.rows import KEEPS_ROWS, Rows
@@ -109,6 +109,13 @@ class Dataset(Record):
                         holder = holder_of(one.made_by.node) if one.made_by is not None else None
                         pending.append((one.source, holder))
         return list(chain)[::-1], others
+
+    @property
+    def makers(self) -> list[Node]:
+        """The calls that make it, from its load on."""
+        chain, others = self._chain
+        made = (getattr(one, "made_by", None) for one in (*others, *chain))
+        return [one.node for one in made if one is not None]
 
     @property
     def _expression(self) -> Expression | None:

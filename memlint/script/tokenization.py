@@ -223,6 +223,13 @@ def _rows_trained_on(script: Host) -> frozenset[CallNode]:
 
 
 @query
+def _makers_of_rows_trained_on(script: Host) -> frozenset[Node]:
+    """The calls that make training sets, in any file."""
+    data = (one for one in all_datasets_of(script) if one.purpose is Purpose.TRAINING)
+    return frozenset(node for one in data for node in one.makers)
+
+
+@query
 def _lists_trained_on(script: Host) -> frozenset[CallNode]:
     """The calls that are made while lists are filled that are trained on."""
     data = (one for one in all_datasets_of(script) if one.purpose is Purpose.TRAINING)
@@ -408,7 +415,14 @@ _DEPTH = 5
 _LISTS = ("List", "Tuple")
 # What rows are put into, and what makes a data set of them.
 _HOLDERS = (*_LISTS, "Dict", "ListComp", "GeneratorExp")
-_BUILDERS = ("from_dict", "from_list", "from_generator", "TensorDataset", "DatasetDict")
+_BUILDERS = (
+    "from_dict",
+    "from_pandas",
+    "from_list",
+    "from_generator",
+    "TensorDataset",
+    "DatasetDict",
+)
 _GROWS = ("append", "extend")
 
 
@@ -444,8 +458,15 @@ def _uses(script: Host, node: Node, depth: int = _DEPTH, *, holds: bool = False)
     if depth == 0:
         return {Purpose.UNKNOWN}
     purposes: Purposes = set()
-    for use in uses_of(script, node, _holds_rows if holds else _has_rows):
-        if holds and use.way is Way.GIVEN and use.name in _GROWS:
+
+    def onward(use: Usage) -> bool:
+        if holds and use.around in _makers_of_rows_trained_on(script):
+            purposes.add(Purpose.TRAINING)
+        return _holds_rows(use) if holds else _has_rows(use)
+
+    for use in uses_of(script, node, onward):
+        grows = use.way is Way.GIVEN and use.name in _GROWS
+        if holds and (grows or any(place.item for place in use.places)):
             for read in _reads_of_holder(script, use):
                 purposes |= _uses(script, read, depth - 1, holds=True)
         elif use.way is Way.GIVEN:
@@ -474,11 +495,16 @@ def _holds_rows(use: Usage) -> bool:
 
 
 def _reads_of_holder(script: Host, use: Usage) -> list[Expression]:
-    holder = holder_of(use.call)
-    if holder is None:
-        return []
-    reads = script.flow.uses(script.text(holder), script.flow.scope(holder))
-    return [one for one in reads if one is not holder]
+    """Where a name is read of what rows are put into: a list, the entries of a dict or columns."""
+    if use.way is Way.GIVEN:
+        holder = holder_of(use.call)
+        held = {} if holder is None else {script.text(holder): holder}
+    else:
+        held = {one.name: one.node for one in use.places if one.item and one.holder is None}
+    reads = (
+        read for name, at in held.items() for read in script.flow.uses(name, script.flow.scope(at))
+    )
+    return [one for one in reads if one not in held.values() and not script.use(one).is_written]
 
 
 def _of_argument(script: Host, use: Usage) -> Purposes:
