@@ -752,3 +752,23 @@ def test_llama_factory_takes_its_processes_from_the_environment(
     (tmp_path / "start.sh").write_text(f"{start}\n")
     (run,) = runs_of_file(str(tmp_path / "start.sh"), None, None)
     assert (run.settings["sharding"], run.settings.get("world_size")) == ("zero2", count)
+
+
+PREPARED = """\
+    config = transformers.BitsAndBytesConfig(load_in_4bit=True)
+    model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-7B", quantization_config=config)
+    model = get_peft_model(peft.prepare_model_for_kbit_training(model), peft.LoraConfig())
+"""
+
+
+@pytest.mark.parametrize("default", [False, True])
+@pytest.mark.parametrize("calls", ["    model.gradient_checkpointing_enable()\n", PREPARED])
+def test_checkpointing_behind_a_switch_is_that_of_its_default(calls: str, default: bool) -> None:
+    found = settings(
+        "import argparse\nimport peft\nimport transformers\n"
+        "parser = argparse.ArgumentParser()\n"
+        f'parser.add_argument("--again", type=bool, default={default})\n'
+        f"if parser.parse_args().again:\n{calls}"
+        'Trainer(model, TrainingArguments("o", bf16=True), train_dataset=rows).train()\n'
+    )
+    assert found["checkpointing"] == ("full" if default else "none")
