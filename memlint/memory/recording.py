@@ -116,8 +116,7 @@ class Recording(OfRun):
     def _recasts(self) -> bool:
         """True if autocast computes in fp16 where weights are in bf16, or the other way round."""
         dtypes = {self.settings.weights_dtype, self.settings.compute_dtype}
-        plain = self.holding.quantization is None and bool(self.settings.autocast)
-        return plain and dtypes == {"bfloat16", "float16"}
+        return bool(self.settings.autocast) and dtypes == {"bfloat16", "float16"}
 
     def _attention(self) -> tuple[str, str]:
         """The implementation, and how a trained bias of positions lies (``Work.relative``)."""
@@ -131,8 +130,9 @@ class Recording(OfRun):
 
     def hidden_width(self) -> int:
         """Bytes of one number of the residual stream."""
-        layer = self.architecture.norm == "layer" and self.holding.quantization is not None
-        if self.holding.prepared or (layer and self.settings.autocast) or self._recasts():
+        quantized = self.holding.quantization is not None
+        layer = quantized and self.architecture.norm == "layer" and self.settings.autocast
+        if self.holding.prepared or layer or (self._recasts() and not quantized):
             # Preparation casts embeddings; autocast runs layer norms in float32, and quantized maps
             # answer in their input's dtype: the residual sum is float32, as of bf16 and fp16.
             return 4

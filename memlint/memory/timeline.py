@@ -366,19 +366,20 @@ class Timeline(OfRun):
         return Phase("optimizer step", tuple(moment))
 
     def _evaluation(self, resident: list[Tensor]) -> Phase:
-        """One batch without gradients, and the logits that are kept for metrics."""
+        """One batch without gradients: a layer at work, then logits; and those kept for metrics."""
         settings, architecture = self.settings, self.architecture
         rows = settings.eval_batch or settings.micro_batch or 1
         share = rows / (settings.micro_batch or 1)
         outputs = architecture.vocabulary if architecture.head == "lm" else architecture.labels
         moment = self.standing.head_arrived(resident) + self.standing.gather()
         work = max(stack.replay.forward.bytes for stack in self.recording.stacks)
-        moment.append(Tensor("layer at work", int(share * work), "activations"))
+        last = [Tensor("layer at work", int(share * work), "activations")]
         if settings.loss != "chunked" or not kind_of(settings.trainer).tiled:
-            logits = int(share * self.run.head_tokens) * outputs
-            moment.append(Tensor("evaluation logits", logits * self.run.compute, "logits"))
-            for name in ("evaluation logits in float32", "log-softmax"):
-                moment.append(Tensor(name, logits * 4, "logits"))
+            count, width = int(share * self.run.head_tokens) * outputs, self.run.compute
+            sizes = {"": width, " in float32": 4, " by log-softmax": 4}
+            logits = [Tensor(f"evaluation logits{of}", count * sizes[of], "logits") for of in sizes]
+            last = max(last, logits, key=lambda some: sum(one.bytes for one in some))
+        moment += last
         if settings.eval_rows:
             # Each batch is joined to those before it, so that both stand for a moment. Outputs of
             # a pass under autocast are converted to float32.
