@@ -130,9 +130,8 @@ class Recording(OfRun):
 
     def hidden_width(self) -> int:
         """Bytes of one number of the residual stream."""
-        quantized = self.holding.quantization is not None
-        layer = quantized and self.architecture.norm == "layer" and self.settings.autocast
-        if self.holding.prepared or layer or (self._recasts() and not quantized):
+        layer = self.architecture.norm == "layer" and self.holding.quantization is not None
+        if self.holding.prepared or (layer and self.settings.autocast) or self._recasts():
             # Preparation casts embeddings; autocast runs layer norms in float32, and quantized maps
             # answer in their input's dtype: the residual sum is float32, as of bf16 and fp16.
             return 4
