@@ -201,6 +201,7 @@ def _adapter(
         scaled = tape.op(f"{name} adapter scaled", (second,), second.elements, width)
     total = tape.add(f"{name} output", base, scaled)
     tape.touch(own)
+    tape.touch(x)  # an argument of the map, which its caller holds
     return cast(tape, total, base.width, f"{name} result")
 
 

@@ -340,15 +340,16 @@ class Holding:
             matrix = Linear("lm_head", architecture.hidden, architecture.vocabulary)
             base = quantized_bytes(matrix, self.quantization)
         trainable = numel if self._trains_head() else 0
-        if self.saves_head and not architecture.tied:
-            trainable = numel
-            base += numel * width
+        if self.saves_head:
+            # PEFT's copy of a tied matrix is one of its own, beside that of the embeddings.
+            trainable = max(numel, architecture.vocabulary * architecture.hidden)
+            base += trainable * width
         return Stock(
             base=base,
             trainable=trainable,
-            largest=numel if trainable else 0,
+            largest=trainable,
             adapter=self._head_rank() * (architecture.hidden + architecture.vocabulary),
-            shapes=self._head_shapes(numel) if trainable else (),
+            shapes=self._head_shapes(trainable) if trainable else (),
             streams=0 if trainable or self.quantizes_head else base,
         )
 
