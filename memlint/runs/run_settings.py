@@ -192,14 +192,19 @@ def _zeroed(script: Script) -> Options:
 def _recomputed(script: Script, facts: ModelFacts) -> Options:
     """What a script's calls compute again; torch's own means may keep some of it."""
     owner, on = script.owner_of_checkpointing(facts)
-    calls = [*calls_anywhere(script, *ENABLERS, KBIT_PREPARATION)]
-    if calls and any_of(script.runs_by_default(one.node) for one in calls) is False:
+    if _runs(script, *ENABLERS, KBIT_PREPARATION) is False:
         return {}
     selects = "selective" if script.may_use(*_SELECTS[on is True :]) else "full"
     if owner is not Owner.SCRIPT or on is True or _recomputes_losses(script):
         return {"checkpointing": selects if on else "none"}
     notes = {"checkpointing": "the script itself chooses what is computed again"}
     return {"checkpointing": selects, "notes": notes}
+
+
+def _runs(script: Script, *names: str) -> bool | None:
+    """True if a call of such a name runs where defaults hold, or may; None without a call."""
+    answers = [script.runs_by_default(one.node) for one in calls_anywhere(script, *names)]
+    return any_of(answers) is not False if answers else None
 
 
 def _recomputes_losses(script: Script) -> bool:
@@ -223,8 +228,7 @@ def _finished(
 ) -> Options:
     """The settings with what is decided beside a trainer or a loop, in other files too."""
     config = _config(script, trainer) if trainer is not None else None
-    enabled = (script.runs_by_default(one.node) for one in calls_anywhere(script, *ENABLERS))
-    if values.get("checkpointing") != "selective" and any(one is not False for one in enabled):
+    if values.get("checkpointing") != "selective" and _runs(script, *ENABLERS):
         values["checkpointing"] = "full"
     if script.matches(_GROWING):
         values["expandable"] = True
