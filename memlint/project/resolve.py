@@ -211,7 +211,8 @@ class Resolver:
 
     def _way_up(self, start: str) -> list[str]:
         """Folders from ``start`` to the root of the repository; without one, to that of the
-        project; without that, to the working folder; above that a stranger's file would decide."""
+        project; without that, to the working folder, or from elsewhere to the nearest that names
+        what it requires; above that a stranger's file would decide."""
         folders = [start]
         while (parent := os.path.dirname(folders[-1])) != folders[-1]:
             folders.append(parent)
@@ -219,9 +220,11 @@ class Resolver:
             for position, folder in enumerate(folders):
                 if markers & self._names(folder):
                     return folders[: position + 1]
-        here = os.path.abspath(os.curdir)
-        known = here in folders and here != os.path.expanduser("~")
-        return folders[: folders.index(here) + 1] if known else [start]
+        here, home = os.path.abspath(os.curdir), os.path.expanduser("~")
+        if here not in folders:
+            inside = (each for each in folders if "requirements.txt" in self._names(each))
+            here = next(inside, start)
+        return folders[: folders.index(here) + 1] if here != home else [start]
 
     @kept
     def _names(self, folder: str) -> frozenset[str]:

@@ -158,7 +158,10 @@ def test_without_a_repository_the_working_folder_is_the_last(
 ) -> None:
     (tmp_path / "requirements.txt").write_text("trl==0.9.6\n")
     (tmp_path / "loose" / "recipes").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path))
     assert _version(tmp_path / "loose").assumed
+    monkeypatch.setenv("HOME", str(tmp_path / "other"))
+    assert _version(tmp_path / "loose" / "recipes").version == "0.9.6"  # seen from elsewhere
     assert _version(tmp_path).version == "0.9.6"
     monkeypatch.chdir(tmp_path / "loose")
     assert _version(tmp_path / "loose" / "recipes").assumed
