@@ -16,11 +16,13 @@ from memlint.engine.rows import Rows, split_of
 from memlint.engine.tensors import Tensor
 from memlint.engine.values import (
     ABSENT,
+    HERE,
     MAX_SIZE,
     UNKNOWN,
     Binding,
     Class,
     Constant,
+    FilePath,
     Function,
     How,
     Invocation,
@@ -33,6 +35,7 @@ from memlint.engine.values import (
     merge,
     merge_bindings,
     options,
+    path_of,
     truth,
     with_unknown_rest,
 )
@@ -92,6 +95,8 @@ def name_value(run: Interpreter, node: ast.Name) -> Value:
         return UNKNOWN if value is ABSENT else value
     if node.id in _BUILTIN_NAMES:
         return Symbol(node.id)
+    if node.id == "__file__":
+        return HERE
     return starred(run, node.id) if run.stars else UNKNOWN
 
 
@@ -105,6 +110,8 @@ def _attribute(run: Interpreter, node: ast.Attribute) -> Value:
 def _read(run: Interpreter, owner: Value, node: ast.Attribute) -> Value:
     """Return an attribute; of a property of the project's own class, what its function returns."""
     found = run.attribute_of(owner, node)
+    if owner is HERE and node.attr in ("parent", "parents"):
+        return HERE
     if not isinstance(found, Function) or not isinstance(owner, Object):
         return found
     decorators = getattr(found.node, "decorator_list", ())
@@ -141,7 +148,7 @@ def _subscript(run: Interpreter, node: ast.Subscript) -> Value:
             inside = -len(one.items) <= key.value < len(one.items)
             found.append(one.items[key.value] if inside else UNKNOWN)
         else:
-            found.append(UNKNOWN)
+            found.append(one if one is HERE else UNKNOWN)  # ``parents[1]``
     return merge(found)
 
 
@@ -252,6 +259,8 @@ def _bin_op(run: Interpreter, node: ast.BinOp) -> Value:
 def binary(
     run: Interpreter, op: ast.operator, left: Value, right: Value, node: ast.expr | None
 ) -> Value:
+    if isinstance(left, Constant) and isinstance(left.value, FilePath):
+        return path_of((left, right), node)
     if isinstance(left, Constant) and isinstance(right, Constant):
         return _calculated(op, left, right, node)
     if isinstance(op, ast.BitOr) and isinstance(left, Object) and left.type == "dict":

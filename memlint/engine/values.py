@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable
 from enum import StrEnum
 
-from memlint.source.record import new, slotted
+from memlint.source.record import NamedTuple, new, slotted
 
 
 class Provenance(StrEnum):
@@ -281,6 +281,36 @@ def options(value: Value) -> tuple[Value, ...]:
 def constant_text(value: Value | None) -> str | None:
     """The text that a value certainly is; None for all else."""
     return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None
+
+
+class FilePath(NamedTuple):
+    """A path, which is no string; the text is empty where a part of it is not known."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return f"Path({self.text!r})"
+
+
+# A path near the script, by ``__file__`` or the working folder.
+HERE = Constant(FilePath("."))
+
+
+def path_of(parts: Iterable[Value], node: ast.expr | None) -> Value:
+    """``Path("conf") / "train.yaml"``, ``os.path.join(ROOT, name)``."""
+    parts = tuple(parts)
+    if all(one is HERE for one in parts):
+        return HERE
+    texts = [path_text(one) for one in parts]
+    known = [one for one in texts if one]
+    return Constant(FilePath("/".join(known) if len(known) == len(texts) else ""), node)
+
+
+def path_text(value: Value | None) -> str | None:
+    """The text that a value certainly is, or that of a path; None for all else."""
+    if isinstance(value, Constant) and isinstance(value.value, FilePath):
+        return value.value.text
+    return constant_text(value)
 
 
 def first_object(values: Iterable[Value]) -> Object | None:

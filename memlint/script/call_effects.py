@@ -21,6 +21,7 @@ from memlint.engine.values import (
     Absent,
     Binding,
     Constant,
+    FilePath,
     Function,
     How,
     Invocation,
@@ -39,8 +40,10 @@ from memlint.script.parsers import PARSERS
 from memlint.script.written_settings import (
     composed,
     document_at,
+    folder_of,
     merged,
     of_command_line,
+    path,
     to_container,
 )
 
@@ -192,6 +195,8 @@ def _convert(run: Interpreter, invocation: Invocation) -> Value:
     """``int("8")``, ``float(x)``, ``str(x)``, ``bool(x)`` of a constant."""
     if len(invocation.arguments) == 1 and isinstance(invocation.arguments[0], Constant):
         constant = invocation.arguments[0]
+        if isinstance(constant.value, FilePath):
+            return constant
         convert = {"int": int, "float": float, "str": str, "bool": bool}[invocation.name]
         try:
             return Constant(convert(constant.value), invocation.node, constant.origin)
@@ -285,6 +290,9 @@ _EFFECTS: dict[str, CallEffect] = {
     "hydra.main": composed,
     "omegaconf.OmegaConf.to_container": to_container,
     "omegaconf.OmegaConf.to_object": to_container,
+    **dict.fromkeys(("pathlib.Path", "os.path.join", ".resolve", ".absolute"), path),
+    **dict.fromkeys(("os.path.abspath", "os.path.realpath"), path),
+    **dict.fromkeys(("os.path.dirname", "pathlib.Path.cwd", "os.getcwd"), folder_of),
     "copy.copy": _copy,
     "copy.deepcopy": _copy,
     "dataclasses.replace": _replace,

@@ -10,6 +10,7 @@ from typing import Any
 
 from memlint.engine.interpreter import Interpreter
 from memlint.engine.values import (
+    HERE,
     MAPPINGS,
     UNKNOWN,
     Binding,
@@ -21,6 +22,8 @@ from memlint.engine.values import (
     Sequence,
     Value,
     constant_text,
+    path_of,
+    path_text,
 )
 
 _CONFIG = MAPPINGS[1]
@@ -36,9 +39,23 @@ def document_at(run: Interpreter, invocation: Invocation) -> Value | None:
     opened = given.made_by if isinstance(given, Object) else None
     if opened is not None and opened.name == "open" and opened.arguments:
         given = opened.arguments[0]
-    data = _read(run, constant_text(given))
+    elif opened is not None and opened.name.endswith((".open", ".read_text")):
+        given = opened.receiver
+    data = _read(run, path_text(given))
     kind = _CONFIG if invocation.name.startswith("omegaconf.") else "dict"
     return of_data(run, data, invocation, kind) if isinstance(data, Mapping) else None
+
+
+def path(run: Interpreter, made: Invocation) -> Value | None:
+    """``Path(ROOT, "train.yaml")``, ``os.path.join``, and what gives the same path again."""
+    if isinstance(made.receiver, Constant):
+        return made.receiver
+    return path_of(made.arguments, made.node) if not made.open_arguments else None
+
+
+def folder_of(run: Interpreter, made: Invocation) -> Value | None:
+    """``os.path.dirname(__file__)``, ``Path.cwd()``: a folder near the script."""
+    return HERE if all(one is HERE for one in made.arguments) else None
 
 
 def composed(run: Interpreter, made: Invocation) -> Value:

@@ -43,6 +43,26 @@ READS = {
     "a parser of a file": (
         "os", "(args,) = HfArgumentParser(TrainingArguments).parse_yaml_file('flat.yaml')"
     ),
+    "a path of parts": (
+        "os, pathlib, yaml",
+        "path = pathlib.Path(__file__).resolve().parent / 'sub' / 'flat.yaml'\n"
+        "    args = TrainingArguments(**yaml.safe_load(path.read_text()))",
+    ),
+    "a path that the system joins": (
+        "os, yaml",
+        "name = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'sub', 'flat.yaml')\n"
+        "    args = TrainingArguments(**yaml.safe_load(open(name)))",
+    ),
+    "a path by a function and the command line": (
+        "argparse, pathlib, yaml",
+        "def read(name: str):\n        path = pathlib.Path(name)\n"
+        "        if not path.exists():\n            raise FileNotFoundError(path)\n"
+        "        with path.open('r') as file:\n            return yaml.safe_load(file)\n"
+        "    parser = argparse.ArgumentParser()\n"
+        "    parser.add_argument('--folder', type=pathlib.Path, default=pathlib.Path('sub'))\n"
+        "    given = parser.parse_args()\n"
+        "    args = TrainingArguments(**read(str(given.folder / 'flat.yaml')))",
+    ),
     "a parser of a dict": (
         "yaml",
         "(args,) = HfArgumentParser(TrainingArguments).parse_dict("
@@ -52,6 +72,11 @@ READS = {
 OTHERS = {
     "a name that the user gives": (
         "sys, yaml", "args = TrainingArguments(**yaml.safe_load(open(sys.argv[1])))"
+    ),
+    "a path with a part that nobody knows": (
+        "pathlib, sys, yaml",
+        "path = pathlib.Path('sub') / sys.argv[1] / 'flat.yaml'\n"
+        "    args = TrainingArguments(**yaml.safe_load(path.read_text()))",
     ),
     "a file that is not there": (
         "yaml", "args = TrainingArguments(**yaml.safe_load(open('other.yaml')))"
@@ -68,6 +93,7 @@ def found(folder: Path, name: str, on: str) -> set[str]:
     as_json = f'{{"output_dir": "out", "bf16": true, "activation_checkpointing": {on}}}'
     files = {
         "flat.yaml": FLAT.format(on=on),
+        "sub/flat.yaml": FLAT.format(on=on),
         "nested.yaml": NESTED.format(on=on),
         "flat.json": as_json,
         "train.py": TRAINS.format(imports=imports, reads=reads),
