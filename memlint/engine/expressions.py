@@ -136,20 +136,18 @@ def _subscript(run: Interpreter, node: ast.Subscript) -> Value:
             return value
     if not isinstance(key, Constant):
         return _some_part(run, node, inner)
-    found = []
-    for one in options(inner):
-        if isinstance(one, Object) and isinstance(key.value, str):
-            binding = run.get_binding(one, key.value)
-            known = binding.value if binding and binding.value is not ABSENT else UNKNOWN
-            if known is UNKNOWN and isinstance(one, Rows):
-                known = split_of(run, one, key.value)
-            found.append(known)
-        elif isinstance(one, Sequence) and isinstance(key.value, int) and not one.open:
-            inside = -len(one.items) <= key.value < len(one.items)
-            found.append(one.items[key.value] if inside else UNKNOWN)
-        else:
-            found.append(one if one is HERE else UNKNOWN)  # ``parents[1]``
-    return merge(found)
+    return merge([_item(run, one, key.value) for one in options(inner)])
+
+
+def _item(run: Interpreter, one: Value, key: object) -> Value:
+    if isinstance(one, Object) and isinstance(key, str):
+        binding = run.get_binding(one, key)
+        known = binding.value if binding and binding.value is not ABSENT else UNKNOWN
+        return split_of(run, one, key) if known is UNKNOWN and isinstance(one, Rows) else known
+    if isinstance(one, Sequence) and isinstance(key, int) and not one.open:
+        inside = -len(one.items) <= key < len(one.items)
+        return one.items[key] if inside else UNKNOWN
+    return HERE if one is HERE else UNKNOWN  # ``Path(__file__).parents[1]``
 
 
 def _some_part(run: Interpreter, node: ast.Subscript, table: Value) -> Value:
