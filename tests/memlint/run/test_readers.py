@@ -365,8 +365,8 @@ def test_a_command_that_a_page_shows_says_who_reads_a_file(
 
 def test_a_page_says_how_a_recipe_is_sharded(capsys: pytest.CaptureFixture[str]) -> None:
     files = {"train.py": TRL, "conf/z3.yaml": "distributed_type: DEEPSPEED\nnum_processes: 8\n"}
-    sizes = "per_device_train_batch_size: 2\nmax_length: 1024\n"
-    write({**files, "conf/sft.yaml": KEYS.replace("0.6B", "8B") + sizes})
+    sizes = "per_device_train_batch_size: 64\nmax_length: 1024\n"
+    write({**files, "conf/sft.yaml": KEYS.replace("0.6B", "1.7B") + sizes})
     started = "train.py --config conf/sft.yaml"
     write({"README.md": f"```bash\naccelerate launch --num_processes 1 {started}\n```\n"})
     alone = found(capsys, "--select", "MEM109")
@@ -377,7 +377,7 @@ def test_a_page_says_how_a_recipe_is_sharded(capsys: pytest.CaptureFixture[str])
     write({"README.md": f"```bash\n{command} {started} --per_device_train_batch_size 3\n```\n"})
     assert not found(capsys, "--select", "MEM109")
     run(["estimate", "conf/sft.yaml"])
-    assert "; 2 x 1,024" in capsys.readouterr().out  # what the recipe says, not the example
+    assert "; 64 x 1,024" in capsys.readouterr().out  # what the recipe says, not the example
 
 
 @pytest.mark.parametrize(
