@@ -115,6 +115,9 @@ class Recording(OfRun):
 
     def _recasts(self) -> bool:
         """True if autocast computes in fp16 where weights are in bf16, or the other way round."""
+        held = self.holding.quantization
+        if held is not None and held.type in ("gptq", "awq"):
+            return False  # what they leave is stored in fp16, whatever ``weights_dtype`` says
         dtypes = {self.settings.weights_dtype, self.settings.compute_dtype}
         return bool(self.settings.autocast) and dtypes == {"bfloat16", "float16"}
 

@@ -619,6 +619,21 @@ def test_a_saved_head_of_a_tied_model_is_a_copy_of_its_own() -> None:
     assert both.trainable - one.trainable == 262144 * 1152
 
 
+def test_what_gptq_leaves_is_in_fp16_and_nothing_is_recast() -> None:
+    """An A100 held 37.27 GiB in such a run (foundation-model-stack, scripts/benchmarks/refs)."""
+    run = {
+        "model": "meta-llama/Meta-Llama-3-8B", "trainer": "transformers.Trainer",
+        "method": "qlora", "quantization": {"bits": 4, "type": "gptq"}, "autocast": True,
+        "compute_dtype": "float16", "seq_len": 4096, "micro_batch": 16, "checkpointing": "full",
+        "loss": "liger",
+    }  # fmt: skip
+    stored, said = (
+        estimate({**run, "weights_dtype": dtype}).allocated.estimate
+        for dtype in ("float16", "bfloat16")
+    )
+    assert abs(stored - said) < 2**20
+
+
 def test_no_layer_is_at_work_when_an_evaluation_has_its_logits() -> None:
     run = {
         "model": "Qwen/Qwen2.5-7B", "trainer": "transformers.Trainer", "evaluation": True,
