@@ -296,9 +296,8 @@ class FilePath(NamedTuple):
 HERE = Constant(FilePath("."))
 
 
-def path_of(parts: Iterable[Value], node: ast.expr | None) -> Value:
+def path_of(parts: tuple[Value, ...], node: ast.expr | None) -> Value:
     """``Path("conf") / "train.yaml"``, ``os.path.join(ROOT, name)``."""
-    parts = tuple(parts)
     if all(one is HERE for one in parts):
         return HERE
     texts = [path_text(one) for one in parts]

@@ -117,20 +117,16 @@ def without_runtime(findings: Sequence[Finding], target: Target, *, wanted: bool
     """``findings`` with advice in the place of fixes that import the runtime, where it is not
     wanted or the target's libraries are older than what it needs."""
     from memlint.api.runtime import lacking
-    from memlint.run.advice import runtime_imports
 
     found = []
     for finding in findings:
-        names = runtime_imports(finding.fix)
-        if names and finding.fix is not None:
-            missing = lacking(names, target)
-            message = finding.fix.message
-            if missing:
-                message = f"{message}; this needs {' and '.join(missing)}"
-            if missing or not wanted:
-                fix = finding.fix._replace(message=message)
-                finding = finding._replace(fix=fix).as_advice()
-        found.append(finding)
+        fix, imported = finding.fix, runtime_imports(finding.fix)
+        names = (*imported, *_ADVISED.findall(fix.message)) if fix is not None else ()
+        missing = lacking(names, target) if names else ()
+        if fix is not None and missing:
+            needs = f"{fix.message}; this needs {' and '.join(missing)}"
+            finding = finding._replace(fix=fix._replace(message=needs))
+        found.append(finding.as_advice() if imported and (missing or not wanted) else finding)
     return found
 
 
@@ -155,6 +151,8 @@ def _stands_alone(data: bytes, anchor: Span) -> bool:
     return before and _BEHIND.match(data, anchor.end) is not None
 
 
+# What advice names of the runtime.
+_ADVISED = re.compile(r"\bmemlint_runtime(?:\.\w+)*")
 # What PyTorch has had for as long as anybody trained with it.
 _PLAIN_SOURCE = re.compile(r"del [\w., ]+|@?(?:with )?torch\.(?:no_grad|inference_mode)\(\)?:?")
 

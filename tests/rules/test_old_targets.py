@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from memlint.api.lookup import Api
-from memlint.api.target_versions import parse_target
+from memlint.api.target_versions import newest, parse_target
 from memlint.rule.findings import Applicability
 from memlint.rule.registry import load
 from memlint.run.engine import check_source
 from memlint.source import Source
+from tests.rules.cases import CASES
 
 
 def test_a_target_older_than_the_tables_gets_advice_only() -> None:
@@ -51,3 +52,42 @@ def test_a_statement_that_asks_nothing_of_a_library_is_still_a_fix() -> None:
     (found,) = check_source(source, load(["MEM307"]), Api(parse_target("transformers=4.28")))
     assert found.fix is not None
     assert found.fix.edits
+
+
+def test_advice_says_what_the_runtime_that_it_names_needs() -> None:
+    text = (CASES / "MEM601" / "completions_that_a_comprehension_draws.py").read_text("utf-8")
+    source = Source("script.py", text)
+    (new,) = check_source(source, load(["MEM601"]), Api(newest()))
+    assert new.fix is not None
+    assert "memlint_runtime" in new.fix.message
+    assert "this needs" not in new.fix.message
+    target = parse_target("transformers=4.46,torch=2.4")
+    (old,) = check_source(source, load(["MEM601"]), Api(target))
+    assert old.fix is not None
+    assert "; this needs torch 2.11 or later (here 2.4)" in old.fix.message
+
+
+def test_bytes_of_a_step_are_said_of_a_dtype_that_is_known() -> None:
+    for dtype, told in {
+        "torch.float32": "5.6 GiB in float32 for 1.5",
+        "pick(torch.bfloat16, torch.float32)": (
+            "2.8 GiB at 2 bytes each, twice that in float32, for 1.5"
+        ),
+    }.items():
+        source = Source("script.py", STEPS.format(dtype=dtype))
+        (found,) = check_source(source, load(["MEM507"]), Api(newest()))
+        assert told in found.message
+
+
+STEPS = """
+import torch
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-1.5B", dtype={dtype}).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6)
+model.train()
+for batch in loader:
+    model(**batch).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""

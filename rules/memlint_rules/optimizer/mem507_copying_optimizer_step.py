@@ -13,11 +13,12 @@ def check(run: TrainingRun) -> Iterator[Finding]:
     if not step.is_value(True) or billions is None or billions < _LEAST:
         return
     wide = run.weights_dtype.is_value("float32")
+    each = "in float32" if wide else "at 2 bytes each, twice that in float32,"
     size = (4 if wide else 2) * billions * 1e9 / 2**30
     yield Finding(
         step.span,
         f"{step.said} steps all weights at once: its temporaries are as large as the weights, "
-        f"{size:.1f} GiB {'in float32' if wide else 'at 2 bytes each'} for {billions:g} billion",
+        f"{size:.1f} GiB {each} for {billions:g} billion",
         by_change(run.set(at_once=False)),
     )
 

@@ -41,7 +41,8 @@ _PLAIN_LORA |= {"bias", "use_rslora"}
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if script.is_sharded or script.method_calls_anywhere(_NAME, "load_streamed", _TAKES_APART):
+    streams = script.method_calls_anywhere(_NAME, "load_streamed", _TAKES_APART)
+    if script.is_sharded or streams or script.api.behaviour("runtime") != "tested":
         return
     for one in script.trained:
         stored = facts.loading_of(script, one.facts).get("quantization")
@@ -97,8 +98,7 @@ def _is_plain(script: Script, load: Call, trainer: Trainer) -> bool:
     """True if nothing in sight meddles with the weights between the load and the last step."""
     if trainer.kind not in _TESTED or trainer.subclass is not None or trainer.has_unknown_keywords:
         return False
-    known = not load.has_unknown_keywords and not load.loads_own_code
-    if not known or script.api.behaviour("runtime") != "tested":
+    if load.has_unknown_keywords or load.loads_own_code:
         return False
     if script.method_calls_anywhere(*_METHODS) or script.calls_anywhere(*_FUNCTIONS):
         return False
