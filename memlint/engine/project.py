@@ -397,11 +397,15 @@ class Project:
         """What a JSON or YAML file that the script names says; None where there is no such file.
 
         Looked for in the script's folder and in those around it, as paths are written for the
-        folder that a run is started in.
+        folder that a run is started in; where nothing marks it, above for one in a folder, too.
         """
         if not name.endswith((".json", ".yaml", ".yml")):
             return None
-        for folder in self._around(os.path.dirname(self._path)):
+        folder, name = os.path.dirname(self._path), os.path.normpath(name)
+        around = self._around(folder)
+        marked = any(map(is_root, around)) or os.sep not in name or os.path.isabs(name)
+        above = () if marked else islice(folders_above(folder), 1, 3)
+        for folder in (*around, *above):
             path = os.path.join(folder, name)
             self.relied_on.add(path)
             try:

@@ -300,9 +300,8 @@ def path_of(parts: tuple[Value, ...], node: ast.expr | None) -> Value:
     """``Path("conf") / "train.yaml"``, ``os.path.join(ROOT, name)``."""
     if all(one is HERE for one in parts):
         return HERE
-    texts = [path_text(one) for one in parts]
-    known = [one for one in texts if one]
-    return Constant(FilePath("/".join(known) if len(known) == len(texts) else ""), node)
+    texts = [path_text(one) or "" for one in parts]
+    return Constant(FilePath("/".join(texts) if all(texts) else ""), node)
 
 
 def path_text(value: Value | None) -> str | None:

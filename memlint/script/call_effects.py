@@ -44,6 +44,7 @@ from memlint.script.written_settings import (
     merged,
     of_command_line,
     path,
+    same_path,
     to_container,
 )
 
@@ -290,8 +291,8 @@ _EFFECTS: dict[str, CallEffect] = {
     "hydra.main": composed,
     "omegaconf.OmegaConf.to_container": to_container,
     "omegaconf.OmegaConf.to_object": to_container,
-    **dict.fromkeys(("pathlib.Path", "os.path.join", ".resolve", ".absolute"), path),
-    **dict.fromkeys(("os.path.abspath", "os.path.realpath"), path),
+    **dict.fromkeys(("pathlib.Path", "os.path.join", "os.path.abspath"), path),
+    **dict.fromkeys((".resolve", ".absolute"), same_path),
     **dict.fromkeys(("os.path.dirname", "pathlib.Path.cwd", "os.getcwd"), folder_of),
     "copy.copy": _copy,
     "copy.deepcopy": _copy,

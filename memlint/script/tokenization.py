@@ -416,12 +416,7 @@ _LISTS = ("List", "Tuple")
 # What rows are put into, and what makes a data set of them.
 _HOLDERS = (*_LISTS, "Dict", "ListComp", "GeneratorExp")
 _BUILDERS = (
-    "from_dict",
-    "from_pandas",
-    "from_list",
-    "from_generator",
-    "TensorDataset",
-    "DatasetDict",
+    *("from_dict", "from_pandas", "from_list", "from_generator", "TensorDataset", "DatasetDict"),
 )
 _GROWS = ("append", "extend")
 

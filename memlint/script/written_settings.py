@@ -37,20 +37,21 @@ def document_at(run: Interpreter, invocation: Invocation) -> Value | None:
     named = [binding.value for name, binding in invocation.keywords.items() if name in _FILE]
     given = next(iter([*invocation.arguments, *named]), None)
     opened = given.made_by if isinstance(given, Object) else None
-    if opened is not None and opened.name == "open" and opened.arguments:
-        given = opened.arguments[0]
-    elif opened is not None and opened.name.endswith((".open", ".read_text")):
-        given = opened.receiver
+    if opened is not None:  # ``open(path)``, or ``path.open()``
+        given = next(iter(opened.arguments), None) if opened.name == "open" else opened.receiver
     data = _read(run, path_text(given))
     kind = _CONFIG if invocation.name.startswith("omegaconf.") else "dict"
     return of_data(run, data, invocation, kind) if isinstance(data, Mapping) else None
 
 
 def path(run: Interpreter, made: Invocation) -> Value | None:
-    """``Path(ROOT, "train.yaml")``, ``os.path.join``, and what gives the same path again."""
-    if isinstance(made.receiver, Constant):
-        return made.receiver
+    """``Path(ROOT, "train.yaml")``, ``os.path.join``; of no parts, the working folder."""
     return path_of(made.arguments, made.node) if not made.open_arguments else None
+
+
+def same_path(run: Interpreter, made: Invocation) -> Value | None:
+    """``path.resolve()``: the same; of what is no path, nothing is known."""
+    return made.receiver if path_text(made.receiver) is not None else None
 
 
 def folder_of(run: Interpreter, made: Invocation) -> Value | None:

@@ -78,6 +78,11 @@ OTHERS = {
         "path = pathlib.Path('sub') / sys.argv[1] / 'flat.yaml'\n"
         "    args = TrainingArguments(**yaml.safe_load(path.read_text()))",
     ),
+    "what something unknown resolves to": (
+        "settings, yaml",
+        "path = settings.find().resolve() / 'flat.yaml'\n"
+        "    args = TrainingArguments(**yaml.safe_load(path.open()))",
+    ),
     "a file that is not there": (
         "yaml", "args = TrainingArguments(**yaml.safe_load(open('other.yaml')))"
     ),
@@ -105,6 +110,17 @@ def found(folder: Path, name: str, on: str) -> set[str]:
 def test_what_a_file_says_counts(name: str, tmp_path: Path) -> None:
     assert "MEM301" in found(tmp_path, name, "false")
     assert "MEM301" not in found(tmp_path, name, "true")
+
+
+def test_settings_beside_the_scripts_folder_where_nothing_marks_a_project(tmp_path: Path) -> None:
+    imports, reads = READS["a path of parts"]
+    script = TRAINS.format(imports=imports, reads=reads.replace(".parent", ".parents[1]"))
+    files = {"sub/flat.yaml": FLAT.format(on="false"), "code/train.py": script}
+    assert "MEM301" in codes(reported(tmp_path, files)["code/train.py"])
+    # A file above that is in no folder may be anybody's.
+    script = script.replace("'sub' / ", "")
+    files = {"flat.yaml": FLAT.format(on="false"), "code/train.py": script}
+    assert "MEM301" not in codes(reported(tmp_path, files)["code/train.py"])
 
 
 @pytest.mark.parametrize("name", OTHERS)
