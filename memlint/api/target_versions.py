@@ -54,6 +54,11 @@ class Target(Record):
             named,
         )
 
+    @property
+    def releases(self) -> dict[str, str]:
+        """The version of each library that decides what a run needs."""
+        return {name: one.version for name, one in self.versions if name != "datasets"}
+
     def version(self, package: str) -> Resolved:
         """Raises ValueError for a package that the tables do not cover."""
         for name, resolved in self.versions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -100,6 +101,7 @@ def trace_command(
     fakes: bool = True,
 ) -> int:
     """Print what a run of the script keeps alive, traced or real, beside what is read of it."""
+    from memlint.cli.inputs import versions_that_run
     from memlint.trace.beside import counted_beside
 
     if os.name == "nt" or not script.endswith(".py"):
@@ -108,10 +110,9 @@ def trace_command(
         raise click.ClickException(f"{script} cannot be read: no such file")
     end_cleanly()
     warn_of_programs(script)
-
-    def read() -> Estimate:
-        return estimate_of(script, target, gpu, assumptions)
-
+    # Of what the project names something else may be installed.
+    releases = target or versions_that_run("this")
+    read = partial(estimate_of, script, releases, gpu, assumptions)
     try:
         status, said = counted_beside(
             script, arguments, read, fakes=fakes, seconds=seconds, as_json=as_json

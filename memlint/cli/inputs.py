@@ -10,9 +10,11 @@ from typing import Any, TextIO
 
 import click
 
+from memlint.api.tables import PACKAGES
 from memlint.cli.options import Common
 from memlint.project.config import ConfigError, Settings, load, nearest, override, pattern_below
 from memlint.project.discover import Found, Skipped, discover, is_excluded
+from memlint.project.environments import installed
 from memlint.project.ignores import Patterns
 from memlint.project.targets import Targets
 from memlint.recipes.files import is_recipe_file
@@ -144,6 +146,17 @@ def stdin_work(options: Common, filename: str | None) -> tuple[Work, bool]:
         message = f"standard input is larger than the limit of {MAX_BYTES >> 20} MiB"
         raise Usage(message) from None
     return Work(job, data), excluded
+
+
+def versions_that_run(what: str) -> str:
+    """Return the installed versions, for ``--target``. what: runs a script. Raises ``Usage``."""
+    here = installed(sys.path)
+    if "torch" not in here:
+        raise Usage(
+            f"{what} runs the script: use it in the environment that trains (pip install "
+            "'torch-memlint[runtime]'); torch is not installed in this one"
+        )
+    return ",".join(f"{name}={here[name].split('+')[0]}" for name in PACKAGES if name in here)
 
 
 def check_targets(

@@ -14,8 +14,6 @@ from memlint.rule.registry import Choice
 from memlint.source import Source
 from memlint.source.diagnostics import ReadError
 
-_LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
-
 
 def target_command(path: str, target: str | None, config: str | None) -> int:
     """Print a line for each library and return the exit status."""
@@ -48,7 +46,7 @@ def _source(path: str) -> Source | None:
 
 def describe(target: Target) -> Iterator[str]:
     """Yield a line such as ``trl 1.16.0 (newest known, assumed)`` for every library."""
-    for library in _LIBRARIES:
+    for library in target.releases:
         version = target.version(library)
         assumed = ", assumed" if version.assumed else ""
         note = f": {version.note}" if version.note else ""

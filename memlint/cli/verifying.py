@@ -4,16 +4,14 @@ import json
 import math
 import os
 import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 
-from memlint.cli.inputs import Usage, check_targets, gather
+from memlint.cli.inputs import Usage, check_targets, gather, versions_that_run
 from memlint.cli.interrupts import end_cleanly, warn_of_programs
 from memlint.cli.options import Common
-from memlint.project.environments import installed
 from memlint.proof.comparing import Job, Run, Verified, verify
 from memlint.proof.stand_ins import sample_rows
 from memlint.reports.readable import finding_place, plural, saving_words
@@ -30,7 +28,6 @@ from memlint.source.reading import read_file, read_source
 from memlint.source.roots import repository_of
 
 _GIB = 2**30
-_LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
 _STATUS = {"same": 0, "moved": 1, "stops": 1, "repaired": 2, "no answer": 2}
 
 
@@ -58,7 +55,7 @@ def verify_command(
             sample_rows.rows(columns, 1)
         except ValueError as error:
             raise Usage(f"--columns {columns}: {error}") from None
-    fixing = _Fixing(codes, unsafe, target or _installed())
+    fixing = _Fixing(codes, unsafe, target or versions_that_run("verify"))
     here = os.path.realpath(os.getcwd())
     rows = {"*": columns or "text"} if tiny else None
     job = Job("", here, here, "", arguments, steps=steps, seed=seed, seconds=timeout, tiny=rows)
@@ -163,18 +160,6 @@ def _with_modules(before: Job, after: Job, fixing: _Fixing, *, guesses: bool) ->
         before = before._replace(tiny={"*": sample_columns(before.text, *others)})
     files = {path: new for path, (old, new) in modules.items() if new != old}
     return before, after._replace(files={**files, **after.files}, tiny=before.tiny)
-
-
-def _installed() -> str:
-    """Return the versions of the environment that the script runs in, for ``--target``."""
-    here = installed(sys.path)
-    found = [f"{name}={here[name].partition('+')[0]}" for name in _LIBRARIES if name in here]
-    if "torch" not in here:
-        raise Usage(
-            "verify runs the script: use it in the environment that trains "
-            "(pip install 'torch-memlint[runtime]'); torch is not installed in this one"
-        )
-    return ",".join(found)
 
 
 def _doing(shown: str, fixed: Sequence[Rendered], job: Job) -> str:

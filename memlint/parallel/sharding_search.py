@@ -54,7 +54,7 @@ class Candidate(Record):
             "micro_batch": self.micro_batch,
             "gradient_accumulation": self.accumulation,
             "allocated": {"low": low, "estimate": self.peak, "high": high},
-            "moved": self.traffic.to_json(),
+            "moved": self.traffic._asdict(),
             "seconds": round(self.seconds, 4),
             "verdict": self.verdict,
         }

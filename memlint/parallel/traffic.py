@@ -9,13 +9,11 @@ not taken off: the seconds order candidates, and are no promise.
 
 from __future__ import annotations
 
-from typing import Any
-
 from memlint.memory import facts
 from memlint.memory.gpus import Gpu
 from memlint.memory.timeline import Timeline, cache_bytes
 from memlint.parallel.strategies import Strategy
-from memlint.source.record import Record
+from memlint.source.record import NamedTuple
 
 GPUS_OF_A_NODE = 8
 BETWEEN_NODES = 50 * 10**9  # bytes a second from each GPU: 400 Gb/s
@@ -26,7 +24,7 @@ _STEPPED = 28
 _STATES = 12  # bytes of those that stay, for each number
 
 
-class Traffic(Record):
+class Traffic(NamedTuple):
     """What one GPU moves in an optimizer step, in bytes. between: to other GPUs. to_host: to the
     host or back, whichever is more. stepped: numbers that the CPU of its machine updates. held:
     bytes of host memory that the processes of a machine keep for it."""
@@ -40,9 +38,6 @@ class Traffic(Record):
         """How long it takes, one after the other, at nominal bandwidths."""
         stepping = self.stepped * _STEPPED / HOST_MEMORY
         return self.between / link_of(gpu, gpus) + self.to_host / gpu.host + stepping
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._fields}
 
 
 def link_of(gpu: Gpu, gpus: int) -> int:

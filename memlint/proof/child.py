@@ -12,7 +12,6 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import sys
 import threading
@@ -41,7 +40,7 @@ def carry_out(path: str, run: Callable[[dict[str, Any], dict[str, Any]], None]) 
     """
     job = json.loads(Path(path).read_text(encoding="utf-8"))
     Path(job["result"]).with_name(f"pid-{os.getpid()}").touch()
-    threading.Thread(target=_end_with, args=(job["owner"], job["result"]), daemon=True).start()
+    threading.Thread(target=_end_with, args=(job["owner"],), daemon=True).start()
     told: dict[str, Any] = {"error": ""}
     try:
         run(job, told)
@@ -54,16 +53,13 @@ def carry_out(path: str, run: Callable[[dict[str, Any], dict[str, Any]], None]) 
     end(job, told)
 
 
-def _end_with(owner: int, result: str) -> None:
-    """End this run and its folder once the process that started it is gone: it may be killed."""
+def _end_with(owner: int) -> None:
+    """End this run once the process that started it is gone: it may be killed."""
     with contextlib.suppress(OSError):
         while True:
             os.getpgid(owner)
             faulthandler.dump_traceback_later(_STUCK, exit=True)
             time.sleep(0.5)
-    scratch = Path(result).parents[1]
-    if scratch.name.startswith("memlint-"):  # the owner's, and nobody else's
-        shutil.rmtree(scratch, ignore_errors=True)
     os.killpg(0, signal.SIGKILL)
 
 

@@ -62,6 +62,14 @@ _WRITTEN = re.compile(r"out|save|log|result|cache|run", re.IGNORECASE)
 _MOST_BYTES = 10 << 20  # of what a run says of its steps
 _OF_LAUNCHERS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 _PATIENCE = 5.0  # seconds: a launcher ends its own processes in them
+# A shell makes a folder and removes it once whoever asked is gone, though it be killed: what it
+# reads ends then. Runs see within a second that they are alone.
+_KEEPER = """\
+trap '' INT TERM HUP PIPE
+folder=$(mktemp -d "$1") && echo "$folder"
+read -r _
+[ -d "$folder" ] && for _ in 1 2 3; do sleep 1; rm -rf "$folder"; done
+"""
 
 
 class Job(NamedTuple):
@@ -150,19 +158,35 @@ class Verified(NamedTuple):
 def verify(before: Job, after: Job) -> Verified:
     """Run ``before``, and ``after``, which is the same but for what is fixed. Leaves nothing
     behind."""
-    with tempfile.TemporaryDirectory(prefix="memlint-verify-") as scratch:
+    with scratch("verify") as folder:
         for number in range(_TRIES):
-            first = _run(before, os.path.join(scratch, f"before-{number}"))
+            first = _run(before, os.path.join(folder, f"before-{number}"))
             data = _learned(first, before.tiny)
-            third = Run() if data else _run(after, os.path.join(scratch, f"after-{number}"))
+            third = Run() if data else _run(after, os.path.join(folder, f"after-{number}"))
             data = data or _learned(third, before.tiny)
             if data is None:
                 break
             before, after = before._replace(tiny=data), after._replace(tiny=data)
         if first.error and not third.error:  # by chance, it may be
-            first = _run(before, os.path.join(scratch, "once-more"))
-        second = Run() if first.error else _run(before, os.path.join(scratch, "again"), nudge=True)
+            first = _run(before, os.path.join(folder, "once-more"))
+        second = Run() if first.error else _run(before, os.path.join(folder, "again"), nudge=True)
     return Verified(first, second, third, _distance(first, second), _distance(first, third))
+
+
+@contextlib.contextmanager
+def scratch(kind: str) -> Iterator[str]:
+    """Yield a new folder for what is run, which nothing leaves behind."""
+    pattern = os.path.join(tempfile.gettempdir(), f"memlint-{kind}-XXXXXXXX")
+    with subprocess.Popen(
+        ["sh", "-c", _KEEPER, "sh", pattern],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, text=True,
+    ) as keeper:  # fmt: skip
+        assert keeper.stdout is not None
+        folder = keeper.stdout.readline().removesuffix("\n")
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _inside(text: str, files: Iterable[str]) -> str:

@@ -67,9 +67,7 @@ class Overlay:
         self._texts = files or {}
         above = os.path.dirname(os.path.dirname(self.copy))
         jobs = glob.glob(f"{glob.escape(above)}/*/job.json")
-        # The folder of all runs that are compared: one that is left alone removes it.
-        self._own = above if jobs else os.path.dirname(self.copy)
-        # What an earlier one of them made is theirs, too.
+        # What an earlier one of the runs that are compared made is theirs, too.
         self._began = min([time.time(), *map(os.path.getmtime, jobs)])
         is_laid = f"{self.copy}.laid"
         if lays:
@@ -147,7 +145,7 @@ class Overlay:
 
     def _free(self) -> Iterator[str]:
         """Yield the run's own folder, caches, devices, and what leads to CUDA's server."""
-        yield from (self._own, "/dev", "/proc", "/tmp/nvidia-mps")
+        yield from (os.path.dirname(self.copy), "/dev", "/proc", "/tmp/nvidia-mps")
         named = [os.environ[name] for name in os.environ if name.endswith(_OF_CACHES)]
         caches = (*map(os.path.expanduser, _CACHES), *filter(None, named))
         for path in map(os.path.realpath, caches):

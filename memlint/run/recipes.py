@@ -79,8 +79,10 @@ def _is_candidate(source: Source, runs: Runs) -> bool:
 def why_passed_over(source: Source, runs: Runs) -> str:
     """Why nothing is checked in a file that was read. Raises ``DocumentError``."""
     if not is_document(source.path):
-        named = [one.recipe for one in commands_in(source) if one.recipe]
-        return f"takes all settings from {named[0]}: check that" if named else NO_COMMANDS
+        named = dict.fromkeys(one.recipe for one in commands_in(source) if one.recipe)
+        which = "that" if len(named) == 1 else "these"
+        said = f"takes all settings from {' and '.join(named)}: check {which}"
+        return said if named else NO_COMMANDS
     reader = runs.reader_of(read_document(source).root)
     return NO_RECIPE if reader is None else f"is passed over: {reader.evidence}"
 

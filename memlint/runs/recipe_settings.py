@@ -24,7 +24,6 @@ from memlint.source.record import NamedTuple
 Files = Callable[[str], Recipe | None]
 Ask = Callable[[str], Any]
 
-_LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
 _TRAINERS = {
     **{word: f"trl.{word.upper()}Trainer" for word in ("dpo", "orpo", "kto", "grpo", "rloo")},
     "ipo": "trl.DPOTrainer",
@@ -461,9 +460,6 @@ def _in_parallel(ask: Ask, kept: Options) -> Options:
 
 def _versions(recipe: Recipe, api: Api) -> dict[str, str]:
     if recipe.kind is Kind.TORCHTUNE:
-        return {"torchtune": recipe.release or "newest", "torch": _version(api, "torch")}
-    return {name: _version(api, name) for name in _LIBRARIES}
-
-
-def _version(api: Api, name: str) -> str:
-    return str(api.target.version(name).version)
+        torch = api.target.version("torch").version
+        return {"torchtune": recipe.release or "newest", "torch": torch}
+    return api.target.releases

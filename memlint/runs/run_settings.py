@@ -46,7 +46,6 @@ from memlint.script.model import Script
 from memlint.script.owners import Owner
 from memlint.source.patterns import lazy_pattern
 
-_LIBRARIES = ("trl", "transformers", "peft", "accelerate", "torch")
 _TRAINERS = frozenset(
     f"{kind}Trainer" for kind in ("SFT", "DPO", "ORPO", "CPO", "KTO", "Reward", "GRPO", "RLOO")
 )
@@ -252,8 +251,7 @@ def _finished(
     values = joined(values, loading_by_unsloth(script), _trained(script, facts, trainer))
     if "quantization" in values:
         values |= _prepared(script, trainer, values["quantization"])
-    target = script.api.target
-    values["versions"] = {name: str(target.version(name).version) for name in _LIBRARIES}
+    values["versions"] = script.api.target.releases
     if by_liger:
         values["versions"]["liger_kernel"] = "newest"
     return values

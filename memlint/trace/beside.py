@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -75,11 +74,6 @@ def counted_beside(
 
     fakes: it is traced under fake tensors; else it runs with real ones.
     """
-    if any(importlib.util.find_spec(name) is None for name in ("torch", "memlint_runtime")):
-        return 2, (
-            "this runs the script: use it in the environment that trains (pip install "
-            "'torch-memlint[runtime]'); torch is not installed in this one"
-        )
     estimate, unread = None, ""
     try:
         estimate = read()
@@ -173,7 +167,9 @@ def recorded_beside(peaks: Iterable[DevicePeak], read: Estimate) -> Iterator[str
 
 def _compared(both: Beside, read: Estimate) -> Iterator[str]:
     total, peak = read.peak.total, both.traced.peak
-    yield f"read: {format_size(total)} in {read.peak.name}; the run: {format_size(peak.total)}"
+    release = read.settings.versions.get("transformers", "that is not known")
+    yield f"read for transformers {release}: {format_size(total)} in {read.peak.name}"
+    yield f"the run: {format_size(peak.total)}"
     for each in differences(both):
         sizes = f"{format_size(each.read)} read, {format_size(each.counted)} in the run"
         yield f"  {each.kind}: {sizes}: {each.cause}"

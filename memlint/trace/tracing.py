@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from typing import Any
 
 from memlint.memory.lifetimes import Tensor
 from memlint.memory.timeline import Phase
-from memlint.proof.comparing import run_apart
+from memlint.proof.comparing import run_apart, scratch
 from memlint.proof.stand_ins.sample_rows import SHORT
 from memlint.run.sampled_columns import sample_columns
 from memlint.source.reading import read_source
@@ -70,9 +69,9 @@ def trace(
         "working_folder": os.path.realpath(os.getcwd()), "arguments": list(arguments), "text": text,
         "columns": sample_columns(text), "rows": rows, "length": length or _LENGTH, "fakes": fakes,
     }  # fmt: skip
-    with tempfile.TemporaryDirectory(prefix="memlint-trace-") as scratch:
+    with scratch("trace") as folder:
         every, error, log = run_apart(
-            "memlint.trace.traced_run", order, os.path.join(scratch, "run"), seconds
+            "memlint.trace.traced_run", order, os.path.join(folder, "run"), seconds
         )
     if not every:
         return Traced(error, log=log)

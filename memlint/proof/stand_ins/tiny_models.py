@@ -153,7 +153,15 @@ def replace_models(build: Callable[[Any, Any, dict[str, Any]], Any]) -> None:
             if isinstance(kw.get(name), int) and kw[name] > 64:
                 kw.pop(name)
                 kw["max_new_tokens"] = 4
-        return real_generate(self, *args, **kw)
+        made = real_generate(self, *args, **kw)
+        if isinstance(made, torch.Tensor) and not self.config.is_encoder_decoder:
+            ids = kw.get("input_ids", args[0] if args else made[:, :0])
+            # Each ends where its tokens say: one that knows no end makes all of one length, of
+            # which nothing can be cut, and whose losses sum up to 0.
+            new = made[:, ids.shape[1] + 1 :]
+            if new.shape[1] > 0:
+                new.scatter_(1, new.sum(1, keepdim=True) % new.shape[1], self.config.eos_token_id)
+        return made
 
     transformers.GenerationMixin.generate = generate
     real_load, real_take = torch.load, torch.nn.Module.load_state_dict

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -405,20 +406,6 @@ def test_what_was_there_elsewhere_stays(tmp_path: Path, monkeypatch: pytest.Monk
         overlay.before_change(tmp_path / name)
 
 
-def test_the_folder_of_all_runs_is_theirs(tmp_path: Path) -> None:
-    """One that is left alone removes it."""
-    for name in ("scratch", "other"):
-        (tmp_path / name / "after").mkdir(parents=True)
-    (tmp_path / "scratch" / "after" / "job.json").touch()
-    (tmp_path / "folder").mkdir()
-    time.sleep(0.05)
-    own = [tmp_path / name / "after" for name in ("scratch", "other")]
-    kept, lost = (Overlay(str(tmp_path / "folder"), str(each / "copy")) for each in own)
-    kept.before_change(own[0].parent, whole=True)
-    with pytest.raises(PermissionError):
-        lost.before_change(own[1].parent, whole=True)
-
-
 @pytest.mark.skipif(not landlock.version(), reason="no such kernel")
 def test_programs_write_in_the_runs_own_folder_alone(tmp_path: Path) -> None:
     """However they are started, also by a process that is forked; they read what they like."""
@@ -570,15 +557,36 @@ def test_an_interrupt_leaves_no_process_and_no_file(number: signal.Signals, tmp_
     process = subprocess.Popen(
         [sys.executable, "-c", code], env=environment, stderr=subprocess.DEVNULL
     )
-    child = _wait_for_child(process.pid)
+    children = _wait_for_children(process.pid)
     process.send_signal(number)
     process.wait(60)
-    for _ in range(600 if number is signal.SIGKILL else 1):  # the run itself sees that it is alone
-        left = [*(tmp_path / "scratch").iterdir(), *Path("/proc").glob(str(child))]
-        if not left:
-            break
+    assert not _left(tmp_path / "scratch", children, seconds=60 * (number is signal.SIGKILL))
+
+
+def test_a_kill_before_any_run_has_begun_leaves_no_folder(tmp_path: Path) -> None:
+    code = (
+        "import os, signal\nfrom memlint.proof import comparing\n"
+        "comparing._run = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "job = comparing.Job('a', 'b', 'b', '')\ncomparing.verify(job, job)"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not _left(tmp_path, [], seconds=60)
+
+
+def _left(folder: Path, processes: list[int], seconds: float) -> list[Path]:
+    """Return what is left of a run in so many seconds: what runs, or removes, sees it is alone."""
+    end = time.monotonic() + seconds
+    while True:
+        left = [*folder.iterdir(), *(each for one in processes for each in _proc(one))]
+        if not left or time.monotonic() > end:
+            return left
         time.sleep(0.1)
-    assert not left
+
+
+def _proc(process: int) -> Iterator[Path]:
+    return Path("/proc").glob(str(process))
 
 
 @pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="no such folder")
@@ -615,8 +623,7 @@ def test_a_run_ends_that_lets_no_thread_run() -> None:
         "import ctypes, os, threading, time\n"
         "from memlint.proof import child\n"
         "child._STUCK = 1.0\n"
-        "watched = os.getpid(), '/a/b/c'\n"
-        "threading.Thread(target=child._end_with, args=watched, daemon=True).start()\n"
+        "threading.Thread(target=child._end_with, args=(os.getpid(),), daemon=True).start()\n"
         "time.sleep(1.5)\n"
         "print('held', flush=True)\n"
         "ctypes.PyDLL(None).sleep(300)"
@@ -628,14 +635,15 @@ def test_a_run_ends_that_lets_no_thread_run() -> None:
     assert "Timeout" in done.stderr
 
 
-def _wait_for_child(parent: int) -> int:
+def _wait_for_children(parent: int) -> list[int]:
+    """Return what keeps the folder, and the run."""
     for _ in range(600):
         children = Path(f"/proc/{parent}/task/{parent}/children")
         if not children.exists():
             pytest.skip("no /proc here")
-        if found := children.read_text().split():
+        if len(found := children.read_text().split()) > 1:
             time.sleep(0.5)
-            return int(found[0])
+            return [*map(int, found)]
         time.sleep(0.1)
     raise AssertionError("no run began")
 
@@ -905,6 +913,13 @@ ASKS = {
     "ok = m.weight.tolist() == before\n"
     "m.load_state_dict(torch.load('own.pt'))\nok &= m.bias.tolist() == [0, 0]\n"
     "try: m.load_state_dict({'bias': torch.zeros(2)})\nexcept RuntimeError: pass\nelse: ok = False",
+    "completions": "from transformers import AutoModelForCausalLM\n"
+    "m, ids = AutoModelForCausalLM.from_pretrained('x'), torch.arange(40).view(4, 10) + 3\n"
+    "made = m.generate(ids, max_new_tokens=12, do_sample=False)\n"
+    "ends = [row.index(2) for row in made[:, 10:].tolist()]\n"
+    "ok = len(set(ends)) > 1 and min(ends) > 0 and bool((made[:, :10] == ids).all())\n"
+    "again = m.generate(ids.flip(0), max_new_tokens=12, do_sample=False)\n"
+    "ok &= bool((again == made.flip(0)).all())",
     "a module elsewhere in the project": "from deep.here import X\nimport other\n"
     "ok = (X, other.Y) == (1, 2)",
 }

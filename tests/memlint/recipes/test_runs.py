@@ -202,6 +202,9 @@ def test_a_command_without_settings_of_its_own_names_the_file_that_has_them(
     (tmp_path / "go.sh").write_text("trl sft --config r.yaml\n")
     assert run(["check", "go.sh"]) == 2
     assert "go.sh: takes all settings from r.yaml: check that" in capsys.readouterr().out
+    (tmp_path / "go.sh").write_text("trl sft --config r.yaml\ntrl dpo --config s.yaml\n" * 2)
+    assert run(["check", "go.sh"]) == 2
+    assert "takes all settings from r.yaml and s.yaml: check these" in capsys.readouterr().out
 
 
 def test_a_cached_result_holds_as_long_as_the_launcher_s_files(

@@ -10,14 +10,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import transformers
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from memlint.cli.main import run as main
+from memlint.memory import Estimate
 from memlint.proof.stand_ins import sample_rows
+from memlint.trace.beside import Beside, _compared
 from memlint.trace.full_models import lengthen_rows
 from memlint.trace.tracing import Traced, trace
 from tests.fake_steps import LiveBytes
@@ -333,6 +338,32 @@ def test_a_script_that_is_none_is_told_in_a_line(
     error = capsys.readouterr().err
     assert said in error
     assert len(error.splitlines()) == 1
+
+
+def test_what_is_read_beside_a_run_is_of_the_releases_that_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """T5's attention keeps its scores in transformers 5.1, and in later ones does not."""
+    seen: list[Estimate] = []
+
+    def beside(script: str, arguments: object, read: Callable[[], Estimate], **_: object) -> Any:
+        seen.append(read())
+        return 0, "\n".join(
+            _compared(Beside(Traced("", phases=seen[-1].phases), seen[-1], ""), seen[-1])
+        )
+
+    monkeypatch.setattr("memlint.trace.beside.counted_beside", beside)
+    (tmp_path / "requirements.txt").write_text("transformers==5.1.0\n")
+    script = tmp_path / "learn.py"
+    script.write_text(
+        "from trl import SFTTrainer\nSFTTrainer('Qwen/Qwen2.5-0.5B', train_dataset=d)"
+    )
+    for options, release in (
+        ((), transformers.__version__),
+        (("--target", "transformers=5.2"), "5.2"),
+    ):
+        assert main(["estimate", "--trace", *options, str(script)]) == 0
+        assert f"read for transformers {release}: " in capsys.readouterr().out
 
 
 def test_nothing_stays_behind(tmp_path: Path) -> None:
