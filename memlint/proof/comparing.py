@@ -39,7 +39,7 @@ _LACKED = re.compile(
     r"KeyError: |.*[Cc]olumn.* (?:not (?:in|found) |doesn't exist)|.*'DataFrame' "
     r"|TypeError: (?=\w*reward)\w++\(\) missing "
 )
-_NAMES = re.compile(r"'(?!DataFrame')(\w+)'|column names? (\w+)")
+_NAMES = re.compile(r"'(?!DataFrame')(\w[^',:]*+)'|column names? (\w+)")
 # What is said of values, and the kinds that they had and have.
 _MISTAKEN = (
     (r"must be of type `str`|str \(not \"int\"\)|'str' and 'int'", ":int", ":text"),
@@ -227,7 +227,7 @@ def _with_lacked(error: str, columns: str) -> str:
         if found := re.search(said, error):
             return re.sub(old, found.expand(new), columns)
     had = {each.partition(":")[0] for each in columns.split(",")}
-    names = _NAMES.findall(re.split(r"\. Current|, dtype| \(", error)[0])
+    names = _NAMES.findall(re.split(r"\. Current|, dtype| \((?:line|\S+, line) ", error)[0])
     words = [one or other for one, other in names if _LACKED.match(error)]
     return ",".join([columns, *(f"{word}:{kind_of(word)}" for word in words if word not in had)])
 

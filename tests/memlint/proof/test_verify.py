@@ -751,6 +751,34 @@ def test_modules_that_a_script_imports_are_fixed_with_it(
     assert {name: (tmp_path / name).read_text() for name in texts} == texts
 
 
+@pytest.mark.parametrize(
+    ("kept", "here", "folder"),
+    [("", "src", ""), ("", "", ""), ("src", "", ""), (None, "src", "src"), (None, "", ""),
+     ("", "elsewhere", ""), (None, "elsewhere", "src")],
+)  # fmt: skip
+def test_the_whole_repository_is_there(
+    kept: str | None, here: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script imports from above where it is started, too. kept: what git keeps."""
+    jobs: list[Job] = []
+
+    def compared(*pair: Job) -> Verified:
+        jobs.extend(pair)
+        return Verified(Run(), Run(), Run(), 0.0, 0.0)
+
+    for name in ("src", "elsewhere"):
+        (tmp_path / name).mkdir()
+    if kept is not None:
+        (tmp_path / kept / ".git").mkdir()
+    script = tmp_path / "src" / "train.py"
+    script.write_text("from trl import SFTConfig\nSFTConfig('out', evaluation_strategy='no')\n")
+    monkeypatch.chdir(tmp_path / here)
+    monkeypatch.setattr("memlint.cli.verifying.verify", compared)
+    main(["verify", "--tiny", str(script)])
+    assert jobs[0].folder == str(tmp_path / folder)
+    assert jobs[0].working_folder == str(tmp_path / here)
+
+
 def test_columns_of_no_kind_are_refused_before_anything_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -920,6 +948,9 @@ ASKS = {
     "ok = len(set(ends)) > 1 and min(ends) > 0 and bool((made[:, :10] == ids).all())\n"
     "again = m.generate(ids.flip(0), max_new_tokens=12, do_sample=False)\n"
     "ok &= bool((again == made.flip(0)).all())",
+    "families": "from transformers import AutoModelForCausalLM as A\n"
+    "names = [type(A.from_pretrained(n)).__name__ for n in ('x/gpt-neo-1.3B', 'x/gpt-j-6b')]\n"
+    "ok = names == ['GPTNeoForCausalLM', 'GPTJForCausalLM']",
     "a module elsewhere in the project": "from deep.here import X\nimport other\n"
     "ok = (X, other.Y) == (1, 2)",
 }
@@ -1014,6 +1045,7 @@ def test_columns_are_learned_from_what_stops_the_script(tmp_path: Path) -> None:
         ("AttributeError: 'DataFrame' object has no attribute 'poem'", "text,poem:text"),
         ("TypeError: accuracy_reward() missing 1 required positional argument: 'solution'",
          "text,solution:text"),
+        ("KeyError: 'Schema (values)' (line 3)", "text,Schema (values):text"),
         ("KeyError: 'text' (line 3)", None),  # it is there: something else has no such key
         ("ValueError: no 'poem' (line 3)", "text"),
         ("RuntimeError: Found dtype Long but expected Float", "text"),
