@@ -69,6 +69,18 @@ def labels_copy_inputs(function: ast.AST) -> bool:
     return bool(values) and all(map(_is_copy_of_inputs, values))
 
 
+def label_statements(function: ast.AST, whole: list[ast.Module]) -> list[ast.AST]:
+    """The statements of a function that give its rows ``labels``; none where the whole names them
+    in another place."""
+    found: list[ast.AST] = [
+        node
+        for node in walk([function])
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and any(_labels(node))
+    ]
+    named = sum(isinstance(node, ast.expr) and _is_labels(node) for node in walk(whole))
+    return found if named == len(found) else []
+
+
 def _labels(node: ast.AST) -> Iterator[ast.expr]:
     match node:
         case ast.Assign(targets=[ast.Subscript(slice=slice_)], value=value) if _is_labels(slice_):

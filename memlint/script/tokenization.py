@@ -144,6 +144,12 @@ class Tokenization(Record):
         calls = [self.script.text(call.func) for call in calls_in(self.function)]
         return calls.count(tokenizer) == 1 and preparing.labels_copy_inputs(self.function)
 
+    @property
+    def label_statements(self) -> list[Node]:
+        """The statements that give its rows labels; none where the script speaks of them more."""
+        function, whole = self.function, [self.script.tree]
+        return preparing.label_statements(function, whole) if function is not None else []
+
     @cached_property
     def makes_lists(self) -> bool:
         """True if the function makes lists, which may differ in length, and no tensors."""

@@ -6,7 +6,7 @@ without one. Which collator may take over depends on the labels and on the one t
 
 import ast
 
-from memlint.rule import Call, Object, Script, Setting, Symbol, Trainer, edits, facts
+from memlint.rule import Call, Object, Script, Setting, Symbol, Trainer, edits, facts, is_elsewhere
 
 _PADS_INPUTS = "transformers.DataCollatorWithPadding"
 _PADS_LABELS = "transformers.DataCollatorForSeq2Seq"
@@ -22,6 +22,8 @@ _FRACTIONS = (
     (0.80, "three quarters"),
     (0.88, "four fifths"),
 )
+# Methods that leave a data set some of its columns.
+_LEAVES = {"remove_columns", "select_columns"}
 _NO_PADDING = ("transformers.default_data_collator", "transformers.DefaultDataCollator")
 
 
@@ -59,18 +61,38 @@ def leave_padding_to_collator(
         return None
     if any(one.has_unknown_keywords for one in together) or not tokenization.makes_lists:
         return None
-    if not script.trainers or script.loops or script.trainers != script.all_trainers:
-        # A data loader of the script's own.
+    trainers, loaders = script.trainers, _loaders_of(script, tokenization)
+    if bool(trainers) is bool(loaders) or (trainers and script.loops):
         return None
-    changes: tuple[edits.Edit, ...] = tuple(
-        edits.RemoveKeyword(one.span, "padding") for one in together
-    )
-    for trainer in script.trainers:
-        collated = _in_trainer(script, trainer, tokenization)
-        if collated is None:
+    if trainers != script.all_trainers or loaders is None:
+        return None
+    collated = [_in_trainer(script, one, tokenization) for one in trainers]
+    collated += [_in_loader(script, one, tokenization) for one in loaders]
+    changes: dict[edits.Edit, None] = {
+        edits.RemoveKeyword(one.span, "padding"): None for one in together
+    }
+    for some in collated:
+        if some is None:
             return None
-        changes += collated
-    return changes
+        changes.update(dict.fromkeys(some))
+    return tuple(changes)
+
+
+def _loaders_of(script: Script, tokenization: facts.Tokenization) -> list[Call] | None:
+    """The data loaders that read what is tokenized; None where one may get other columns, such as
+    texts, which no collator makes tensors of."""
+    found = []
+    for data in facts.all_datasets_of(script):
+        calls = [one.call.node for one in data.effects if one.call]
+        if data.loader is None or tokenization.call.node not in calls:
+            continue
+        keywords = [rows.made_by.keywords for rows in data.rows if rows.made_by is not None]
+        left = any("remove_columns" in given for given in keywords)
+        left = left or any(rows.operation in _LEAVES for rows in data.rows)
+        if is_elsewhere(data.loader.node) or not left:
+            return None
+        found.append(data.loader)
+    return found
 
 
 def padding_advice(script: Script, tokenization: facts.Tokenization) -> str:
@@ -113,14 +135,37 @@ def _in_trainer(
     if trainer.has_unknown_keywords or trainer.subclass is not None:
         return None
     if collator == _MAKES_LABELS and isinstance(given.value, Object):
-        return _beside_made_labels(script, trainer, given.value) if labels else ()
+        return _beside_made_labels(script, trainer, tokenization, given.value) if labels else ()
     return _beside_other(script, trainer, tokenization, collator)
 
 
-def _beside_made_labels(
-    script: Script, trainer: Trainer, given: Object
+def _in_loader(
+    script: Script, loader: Call, tokenization: facts.Tokenization
 ) -> tuple[edits.Edit, ...] | None:
-    """``DataCollatorForLanguageModeling``, which cannot pad labels, gives way."""
+    given, labels = loader.setting("collate_fn"), tokenization.makes_labels
+    collator = _collator(script, given)
+    if (labels and not tokenization.labels_copy_inputs) or _pads_to_fixed_length(given):
+        return None
+    if given.given is False or collator in _NO_PADDING:
+        wanted = _PADS_LABELS if labels else _PADS_INPUTS
+        return _bring(script, loader, "collate_fn", tokenization, wanted)
+    if collator == _MAKES_LABELS and labels:
+        return _without_labels(script, tokenization) or None
+    pads = collator in (_PADS_LABELS, *(() if labels else (_PADS_INPUTS, _MAKES_LABELS)))
+    return () if pads else None
+
+
+def _without_labels(script: Script, tokenization: facts.Tokenization) -> tuple[edits.Edit, ...]:
+    """The rows without labels that a collator makes itself, whatever they hold."""
+    return tuple(edits.RemoveStatement(script.span(node)) for node in tokenization.label_statements)
+
+
+def _beside_made_labels(
+    script: Script, trainer: Trainer, tokenization: facts.Tokenization, given: Object
+) -> tuple[edits.Edit, ...] | None:
+    """``DataCollatorForLanguageModeling`` makes labels, and cannot pad those that rows have."""
+    if without := _without_labels(script, tokenization):
+        return without
     made = script.call_at(given.node)
     causal = made is not None and made.setting("mlm").value is False
     return (
@@ -144,7 +189,8 @@ def _beside_other(
             return _exchange(script, made) if language and made else None
     if given.given is False or collator in _NO_PADDING:
         wanted = _PADS_LABELS if language else _PADS_INPUTS if scores else None
-        return _bring(script, trainer, tokenization, wanted) if wanted else None
+        if wanted:
+            return _bring(script, trainer, "data_collator", tokenization, wanted)
     return None
 
 
@@ -176,29 +222,29 @@ def _exchange(script: Script, made: Call) -> tuple[edits.Edit, ...] | None:
 
 
 def _bring(
-    script: Script, trainer: Trainer, tokenization: facts.Tokenization, collator: str
+    script: Script, reader: Call, keyword: str, tokenization: facts.Tokenization, collator: str
 ) -> tuple[edits.Edit, ...] | None:
-    tokenizer = _tokenizer_text(script, trainer) or _shared_name(script, trainer, tokenization)
-    reference = edits.reference_to(script, collator, trainer.node)
+    tokenizer = _tokenizer_text(script, reader) or _shared_name(script, reader, tokenization)
+    reference = edits.reference_to(script, collator, reader.node)
     if tokenizer is None or reference is None:
         return None
     source = f"{reference.text}({tokenizer})"
-    return (edits.SetKeyword(trainer.span, "data_collator", source), *reference.edits)
+    return (edits.SetKeyword(reader.span, keyword, source), *reference.edits)
 
 
-def _tokenizer_text(script: Script, trainer: Trainer) -> str | None:
+def _tokenizer_text(script: Script, reader: Call) -> str | None:
     for name in ("processing_class", "tokenizer"):
-        keyword = trainer.keyword_node(name)
+        keyword = reader.keyword_node(name)
         if keyword is not None and isinstance(keyword.value, ast.Name | ast.Attribute):
             return script.text(keyword.value)
     return None
 
 
-def _shared_name(script: Script, trainer: Trainer, tokenization: facts.Tokenization) -> str | None:
-    """The tokenizer's name, where it means the same at the trainer."""
+def _shared_name(script: Script, reader: Call, tokenization: facts.Tokenization) -> str | None:
+    """The tokenizer's name, where it means the same at the trainer or the loader."""
     func = tokenization.call.node.func
     function = tokenization.function
     if not isinstance(func, ast.Name) or function is None or tokenization.tokenizer_is_parameter:
         return None
-    same = script.function(function) is script.function(trainer.node)
+    same = script.function(function) is script.function(reader.node)
     return func.id if same else None

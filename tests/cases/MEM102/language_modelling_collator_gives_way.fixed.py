@@ -1,10 +1,5 @@
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    DataCollatorForSeq2Seq,
-    Trainer,
-)
-from transformers import TrainingArguments
+from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer
+from transformers import DataCollatorForLanguageModeling, TrainingArguments
 
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
 
@@ -15,7 +10,6 @@ def tokenize(example):
         truncation=True,
         max_length=512,
     )
-    tokens["labels"] = tokens["input_ids"].copy()
     return tokens
 
 
@@ -23,5 +17,5 @@ trainer = Trainer(
     model=AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B"),
     args=TrainingArguments("out"),
     train_dataset=dataset.map(tokenize),
-    data_collator=DataCollatorForSeq2Seq(tokenizer),
+    data_collator=DataCollatorForLanguageModeling(tokenizer, mlm=False),
 )

@@ -2,7 +2,7 @@ from datasets import load_dataset
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
-    DataCollatorForSeq2Seq,
+    DataCollatorForLanguageModeling,
     Trainer,
     TrainingArguments,
     default_data_collator,
@@ -15,10 +15,9 @@ rows = load_dataset("imdb", split="train")
 
 def tokenize(batch):
     done = tokenizer(batch["text"], truncation=True, max_length=512)
-    done["labels"] = done["input_ids"].copy()
     return done
 
 
 rows = rows.map(tokenize, batched=True)
 args = TrainingArguments("out", per_device_train_batch_size=8)
-Trainer(model, args, train_dataset=rows, data_collator=DataCollatorForSeq2Seq(tokenizer)).train()
+Trainer(model, args, train_dataset=rows, data_collator=DataCollatorForLanguageModeling(tokenizer=tokenizer, mlm=False)).train()

@@ -1,0 +1,22 @@
+from datasets import load_dataset
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorForSeq2Seq, default_data_collator
+
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16").cuda()
+
+
+def main():
+    texts = load_dataset("imdb", split="train")
+
+    def encode(row):
+        row = tokenizer(row["text"], truncation=True, max_length=1024)
+        row["labels"] = row["input_ids"].copy()
+        return row
+
+    rows = texts.map(encode, remove_columns=texts.column_names)
+    for batch in DataLoader(rows, batch_size=4, collate_fn=DataCollatorForSeq2Seq(tokenizer)):
+        model(**batch).loss.backward()
+
+
+main()

@@ -1,0 +1,23 @@
+# about: Rows whose labels are their ids, read by a loop: the collator pads the labels, too.
+from datasets import load_dataset
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM, AutoTokenizer, default_data_collator
+
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16").cuda()
+
+
+def main():
+    texts = load_dataset("imdb", split="train")
+
+    def encode(row):
+        row = tokenizer(row["text"], truncation=True, padding="max_length", max_length=1024)  # expect: MEM102
+        row["labels"] = row["input_ids"].copy()
+        return row
+
+    rows = texts.map(encode, remove_columns=texts.column_names)
+    for batch in DataLoader(rows, batch_size=4, collate_fn=default_data_collator):
+        model(**batch).loss.backward()
+
+
+main()
