@@ -358,8 +358,8 @@ def _is_left_alone(use: Use) -> bool:
     return tensor.graph is False and plain and not operation.endswith("_")
 
 
-# What reads no values, keeps them, or leaves nothing that is as large.
-_LEFT_ALONE = MEASURES | PASSES_NUMBERS | {"[]", "argmax"}
+# What reads no values, keeps them (a soft cap, too), or leaves nothing that is as large.
+_LEFT_ALONE = MEASURES | PASSES_NUMBERS | {"[]", "argmax", "tanh"}
 
 
 def _is_changed(script: Host, loss: TokenLoss) -> bool:

@@ -130,19 +130,16 @@ class Tokenization(Record):
         padding = self.call.setting("padding")
         return padding.given is not False and padding.value not in (False, None, "do_not_pad")
 
-    @property
-    def makes_labels(self) -> bool:
-        """True if the function gives its rows ``labels``."""
-        return preparing.makes_labels(self.function)
-
     @cached_property
-    def labels_copy_inputs(self) -> bool:
-        """True if the labels are a plain copy of the input ids, so that both stay equally long."""
-        if self.function is None:
-            return False
+    def labels(self) -> str:
+        """The ``labels`` that the function gives its rows: ``copies`` of the input ids, equally
+        long; ``others``; empty for none."""
+        if self.function is None or not preparing.makes_labels(self.function):
+            return ""
         tokenizer = self.script.text(self.call.node.func)
         calls = [self.script.text(call.func) for call in calls_in(self.function)]
-        return calls.count(tokenizer) == 1 and preparing.labels_copy_inputs(self.function)
+        once = calls.count(tokenizer) == 1
+        return "copies" if once and preparing.labels_copy_inputs(self.function) else "others"
 
     @property
     def label_statements(self) -> list[Node]:

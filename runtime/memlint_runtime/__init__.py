@@ -18,8 +18,8 @@ _NAMES: dict[str, str] = {
     "padding_free_trainers": "train_without_padding",
     "attention": "use_variable_length_attention",
     "losses": "fuse LinearCrossEntropyLoss cross_entropy token_logprobs token_statistics "
-    "sequence_logprobs defer_logits dpo_loss kto_loss orpo_loss cpo_loss simpo_loss policy_loss "
-    "distillation_loss bradley_terry_loss",
+    "sequence_logprobs defer_logits head_logits dpo_loss kto_loss orpo_loss cpo_loss simpo_loss "
+    "policy_loss distillation_loss bradley_terry_loss",
     "offload": "offload_activations",
     "checkpoint": "checkpoint_activations",
     "tiling": "tile_mlp",

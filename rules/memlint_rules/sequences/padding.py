@@ -98,7 +98,7 @@ def _loaders_of(script: Script, tokenization: facts.Tokenization) -> list[Call] 
 def padding_advice(script: Script, tokenization: facts.Tokenization) -> str:
     """Which collator would pad, by what the labels are: a class, or a row of them."""
     names = " ".join(load.name for load in script.model_loads)
-    collator = "`DataCollatorForSeq2Seq` pads labels" if tokenization.makes_labels else ""
+    collator = "`DataCollatorForSeq2Seq` pads labels" if tokenization.labels else ""
     if "TokenClassification" in names:
         collator = "`DataCollatorForTokenClassification` pads labels"
     elif any(kind in names for kind in ("SequenceClassification", "QuestionAnswering")):
@@ -126,8 +126,8 @@ def _in_trainer(
         return ()
     given = trainer.setting("data_collator")
     collator = _collator(script, given)
-    labels = tokenization.makes_labels
-    if labels and trainer.model.causal_lm is not False and not tokenization.labels_copy_inputs:
+    labels = tokenization.labels
+    if labels == "others" and trainer.model.causal_lm is not False:
         # A decoder wants as many labels as inputs, and padding made them so.
         return None
     if collator in (_PADS_LABELS, _PADS_TOKEN_LABELS):
@@ -142,9 +142,9 @@ def _in_trainer(
 def _in_loader(
     script: Script, loader: Call, tokenization: facts.Tokenization
 ) -> tuple[edits.Edit, ...] | None:
-    given, labels = loader.setting("collate_fn"), tokenization.makes_labels
+    given, labels = loader.setting("collate_fn"), tokenization.labels
     collator = _collator(script, given)
-    if (labels and not tokenization.labels_copy_inputs) or _pads_to_fixed_length(given):
+    if labels == "others" or _pads_to_fixed_length(given):
         return None
     if given.given is False or collator in _NO_PADDING:
         wanted = _PADS_LABELS if labels else _PADS_INPUTS
@@ -182,7 +182,7 @@ def _beside_other(
     scores = load is not None and "SequenceClassification" in load.name
     default_pads = given.given is False and _tokenizer_text(script, trainer) is not None
     if collator == _PADS_INPUTS or default_pads:
-        if scores or not tokenization.makes_labels:
+        if scores or not tokenization.labels:
             return ()
         if isinstance(given.value, Object):
             made = script.call_at(given.value.node)

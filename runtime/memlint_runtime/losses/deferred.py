@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,7 +28,13 @@ from memlint_runtime.integrations.patching import bound_to
 from memlint_runtime.losses.causal_lm import find_head
 from memlint_runtime.losses.checks import check_targets, check_workspace
 from memlint_runtime.losses.cross_entropy import cross_entropy
-from memlint_runtime.losses.output_head import PATCH_MARK, HeadTensors, forward_place, read_head
+from memlint_runtime.losses.output_head import (
+    PATCH_MARK,
+    HeadTensors,
+    check_head,
+    forward_place,
+    read_head,
+)
 from memlint_runtime.losses.tile_ops import LogitTransform
 from memlint_runtime.losses.token_logprobs import TokenStatistics, token_statistics
 
@@ -387,6 +394,40 @@ def defer_logits(model: nn.Module, *, workspace_bytes: int | None = None) -> Def
     return deferred
 
 
+def head_logits(
+    head: nn.Module, hidden: Tensor, *, workspace_bytes: int | None = None
+) -> DeferredLogits | Tensor:
+    """`head(hidden)`, computed as far as it is read: for the forward pass of a model of your own.
+
+    The logits themselves where autograd records nothing (so that evaluation and sampling may change
+    them in place), in compiled code, and for a head that is no plain linear layer, with a warning.
+
+    Args:
+        head: `nn.Linear` `D -> V`.
+        hidden: `[..., D]`.
+        workspace_bytes: as in `token_logprobs`.
+    """
+    check_workspace(workspace_bytes)
+    sharded = any(hasattr(parameter, "ds_id") for parameter in head.parameters())
+    whole = torch.compiler.is_compiling() or not torch.is_grad_enabled() or sharded
+    if not whole:
+        try:
+            check_head(head)
+        except ValueError as error:
+            whole = True
+            warnings.warn(f"the logits are computed whole: {error}", stacklevel=2)
+    logits: Tensor | DeferredLogits = (
+        head(hidden) if whole else _of_head(head, hidden, workspace_bytes)
+    )
+    return logits
+
+
+def _of_head(head: Any, hidden: Tensor, workspace_bytes: int | None) -> DeferredLogits:
+    autocast = torch.is_autocast_enabled(hidden.device.type)
+    dtype = torch.get_autocast_dtype(hidden.device.type) if autocast else hidden.dtype
+    return DeferredLogits(hidden, read_head(head), dtype=dtype, workspace_bytes=workspace_bytes)
+
+
 def deferred_logits_of(model: Any) -> DeferredHead | None:
     """The handle by which a model's logits are deferred, if they are."""
     found: DeferredHead | None = vars(model).get(_MARK)
@@ -404,12 +445,7 @@ def _deferring(own: Callable[..., Any]) -> Callable[..., Any]:
                 "ZeRO-3 takes the head's weights away after its call, before deferred logits use "
                 "them: use fuse_causal_lm_loss where the model's own loss serves, or ZeRO-2"
             )
-        dtype = hidden.dtype
-        if torch.is_autocast_enabled(hidden.device.type):
-            dtype = torch.get_autocast_dtype(hidden.device.type)
-        return DeferredLogits(
-            hidden, read_head(self), dtype=dtype, workspace_bytes=deferred.workspace_bytes
-        )
+        return _of_head(self, hidden, deferred.workspace_bytes)
 
     return forward
 

@@ -68,11 +68,9 @@ def tensors(row):
     return {"labels": tokenizer(row["text"], return_tensors="pt").input_ids.squeeze()}
 """
     _, copied, squeezed = read(HEADER + text).tokenizations
-    assert copied.makes_labels
-    assert copied.labels_copy_inputs
+    assert copied.labels == "copies"
     assert copied.makes_lists
-    assert squeezed.makes_labels
-    assert not squeezed.labels_copy_inputs
+    assert squeezed.labels == "others"
     assert not squeezed.makes_lists
 
 

@@ -1,4 +1,4 @@
-# about: Where the copy is made, the model has another name.
+# about: Where the copy is made, the model has another name: the pass is where its logits wait.
 import copy
 
 import torch
