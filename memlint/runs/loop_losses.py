@@ -15,6 +15,7 @@ from memlint.runs.references import reference_to
 from memlint.runs.run import Change
 from memlint.runs.runtime_calls import IF_TAKEN, call_on_model
 from memlint.runs.trainer_batches import doubt_of_load
+from memlint.script.called import Call
 from memlint.script.forward_passes import Forward, all_forwards_of, are_of_one_model
 from memlint.script.handwritten_losses import LossForm, TokenLoss, are_read_alone
 from memlint.script.loaded_models import ModelFacts, is_language_model
@@ -129,20 +130,22 @@ def _deferred(
     looked_at = _is_looked_at(script) or not all(map(is_language_model, loads))
     if looked_at or not _are_few_forms(script, losses):
         return Change(_SPARED, advice)
-    known = bool(loads) and all(one.method == "from_pretrained" for one in loads)
-    unsure = _may_be_read_more(script, losses)
-    whole = [call_on_model(script, _DEFER, facts) for facts in models] if known else [None]
-    edits = together(*whole) if not unsure else None
+    doubt, edits = _doubt_of_deferring(script, loads, losses), None
     message = "Call `defer_logits(model)` once the model is loaded"
+    if doubt not in (IF_TAKEN, _IF_UNSEEN):
+        edits = together(*(call_on_model(script, _DEFER, facts) for facts in models))
     if edits is None:
-        edits = together(*(_around_pass(script, one) for one in _passes(script, losses) or (None,)))
+        edits = together(*(_around_pass(script, one) for one in _passes(script, losses)))
         message = "Run the pass under `with defer_logits(model):`"
-    if edits is None:
-        return Change(_SPARED, advice)
-    doubt = "" if known and not any(load.loads_own_code for load in loads) else IF_TAKEN
-    if not doubt and script.is_sharded:
-        doubt = "if FSDP shards the head with the whole model, not by itself"
-    return _told(message, doubt or _IF_UNSEEN * unsure, edits)
+    return _told(message, doubt, edits) if edits else Change(_SPARED, advice)
+
+
+def _doubt_of_deferring(script: Script, loads: list[Call], losses: list[TokenLoss]) -> str:
+    if not loads or any(one.method != "from_pretrained" or one.loads_own_code for one in loads):
+        return IF_TAKEN
+    if script.is_sharded:
+        return "if FSDP shards the head with the whole model, not by itself"
+    return _IF_UNSEEN * _may_be_read_more(script, losses)
 
 
 def _told(message: str, doubt: str, edits: tuple[Edit, ...]) -> Change:
@@ -164,9 +167,9 @@ def _passes(script: Script, losses: list[TokenLoss]) -> list[Forward]:
     return list(found.values())
 
 
-def _around_pass(script: Script, forward: Forward | None) -> tuple[Edit, ...] | None:
-    named = reference_to(script, _DEFER, forward.node) if forward is not None else None
-    if named is None or forward is None:
+def _around_pass(script: Script, forward: Forward) -> tuple[Edit, ...] | None:
+    named = reference_to(script, _DEFER, forward.node)
+    if named is None:
         return None
     span = script.span(script.statement(forward.node))
     header = f"with {named.text}({script.text(forward.node.func)}):"

@@ -61,21 +61,28 @@ def leave_padding_to_collator(
         return None
     if any(one.has_unknown_keywords for one in together) or not tokenization.makes_lists:
         return None
+    readers = _readers(script, tokenization)
+    parts = [
+        _in_trainer(script, one, tokenization)
+        if isinstance(one, Trainer)
+        else _in_loader(script, one, tokenization)
+        for one in readers
+    ]
+    if None in parts or not readers:
+        return None
+    changes: list[edits.Edit] = [edits.RemoveKeyword(one.span, "padding") for one in together]
+    changes += (edit for part in parts for edit in part or ())
+    return tuple(dict.fromkeys(changes))
+
+
+def _readers(script: Script, tokenization: facts.Tokenization) -> list[Call]:
+    """What reads the rows that are tokenized: trainers, or loaders of loops; none where others may
+    read them as well."""
     trainers, loaders = script.trainers, _loaders_of(script, tokenization)
-    if bool(trainers) is bool(loaders) or (trainers and script.loops):
-        return None
-    if trainers != script.all_trainers or loaders is None:
-        return None
-    collated = [_in_trainer(script, one, tokenization) for one in trainers]
-    collated += [_in_loader(script, one, tokenization) for one in loaders]
-    changes: dict[edits.Edit, None] = {
-        edits.RemoveKeyword(one.span, "padding"): None for one in together
-    }
-    for some in collated:
-        if some is None:
-            return None
-        changes.update(dict.fromkeys(some))
-    return tuple(changes)
+    if not trainers:
+        return [] if script.all_trainers else loaders or []
+    mixed = script.loops or loaders != [] or trainers != script.all_trainers
+    return [] if mixed else [*trainers]
 
 
 def _loaders_of(script: Script, tokenization: facts.Tokenization) -> list[Call] | None:
