@@ -20,7 +20,7 @@ from memlint.rule import (
 
 _OPTION = "gradient_as_bucket_view"
 # What they make may be adapters; torchvision's models are small.
-_SMALL = ("peft", "trl", "torchvision.models")
+_SMALL = ("peft", "trl", "torchtune.modules.peft", "torchvision.models")
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _KWARGS = "accelerate.DistributedDataParallelKwargs"
 # They hand their keywords on to torch's.
