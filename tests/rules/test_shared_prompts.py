@@ -139,6 +139,14 @@ GRPOTrainer("Qwen/Qwen3-4B", reward_funcs=reward, args=args, {extra})
     assert len(found(text, code)) == 1
 
 
+def test_dropout_is_asked_of_the_adapter_that_is_trained() -> None:
+    unused = "lora = LoraConfig(lora_dropout=0.1)\n" + grpo(model="Qwen/Qwen3-4B")
+    text = unused.replace("lora =", "from peft import LoraConfig\nlora =", 1)
+    (finding,) = found(text, "MEM601")
+    assert finding.fix is not None
+    assert "dropout" not in finding.fix.message
+
+
 def test_preference_pairs_are_priced() -> None:
     text = """
 from trl import DPOConfig, DPOTrainer

@@ -163,15 +163,18 @@ def _inspected_signatures(script: Script) -> list[str]:
 
 def _adapter_dropout(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
     """A group that shares its prompt would draw the adapter's dropout once instead of G times."""
-    adapters = script.calls_to("peft.LoraConfig")
+    if trainer.peft is False:
+        return
+    adapters, told = script.calls_to("peft.LoraConfig"), False
     for adapter in adapters:
         dropout = adapter.setting("lora_dropout")
         if dropout.given is False or dropout.is_value(0, 0.0):
             continue
         known = isinstance(dropout.value, int | float)
         changes = edits.set_option(script, adapter, "lora_dropout", "0.0") if known else None
+        told = True
         yield Obstacle("it wants `lora_dropout=0.0`", changes or ())
-    if _is_loaded_adapter(script, trainer):
+    if not told and _is_loaded_adapter(script, trainer):
         yield Obstacle("it wants an adapter whose dropout is 0", is_doubt=True)
     given = trainer.setting("peft_config")
     if not adapters and given.given is not False and given.value is not None:
