@@ -147,6 +147,9 @@ class Run:
         if kind.generates != generated or after >= before:
             return None
         found = self.saving(((name, max(after, 1)),), ((name, before),))
+        if generated and found is not None and found.phase == "evaluation":
+            # Which generates for one batch at a time.
+            return None
         said = f"in a usual batch ({after:,} tokens a row, not {before:,})"
         return None if found is None else found._replace(at=said)
 
@@ -167,7 +170,7 @@ class Run:
             return None
         by_rows = self._open and phase in ("forward", "evaluation")
         at = self.batch if by_rows or phase.startswith(HELD) else ""
-        if effect.get("unused_logits") == "prompt":
+        if str(effect.get("unused_logits")).endswith("prompt"):
             at = "for each 1,024 tokens of prompts"
         return Saving(int(size * (1 - _WIDTH)), int(size * (1 + _WIDTH)), phase, at=at)
 

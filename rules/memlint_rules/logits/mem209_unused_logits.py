@@ -44,7 +44,8 @@ def _computes_all(forward: facts.Forward) -> bool:
 def _fix(script: Script, forward: facts.Forward, option: str, read: facts.Positions) -> Fix:
     if read is facts.Positions.SOME:
         said = f"Pass `{option}`, the completion's tokens and one more"
-        return advise(said, {"unused_logits": "prompt"})
+        recorded = "prompt" if forward.records_gradients else "scored prompt"
+        return advise(said, {"unused_logits": recorded})
     sure = forward.labels is False and _takes_option(script, forward)
     changes = edits.add_option(forward.call, option, "1") if sure else None
     return fix(f"Pass `{option}=1`", changes)
@@ -62,6 +63,6 @@ RULE = Rule(
     summary="logits of all positions computed, those of the last one or the completion read",
     check=check,
     effect={"unused_logits": "others"},
-    skips=(Skip.UNSLOTH, Skip.TESTS),
+    skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
     triggers=(triggers.STEPS, frozenset({"logits"})),
 )

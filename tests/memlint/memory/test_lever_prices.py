@@ -339,6 +339,22 @@ def test_logits_that_nothing_reads_cost_what_stands_above_the_layers(
     assert saving["low"] < 2 * 2 * 1024 * 152064 < saving["high"]
 
 
+def test_logits_of_prompts_have_no_gradient_where_none_is_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = (
+        "    with torch.no_grad():\n        kept = model(input_ids=ids).logits[:, start - 1 : -1]\n"
+    )
+    text = COMPLETION.replace("    logits = ", f"{given}    logits = ")
+    text = text.replace("* gains", "* (gains - kept.mean())")
+    path = tmp_path / "train.py"
+    path.write_text(text)
+    run(["check", "--no-cache", "--output-format", "json", "--target", "newest", str(path)])
+    found = json.loads(capsys.readouterr().out)
+    scored, trained = (each["saving"] for each in found if each["code"] == "MEM209")
+    assert trained["low"] == pytest.approx(2 * scored["low"], rel=0.01)
+
+
 def test_completions_are_trimmed_to_the_longest_of_their_micro_batch(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
