@@ -2,7 +2,7 @@
 
 import ast
 
-from memlint.rule import Fix, Script, Trainer, advise, edits, fix_of_model
+from memlint.rule import Fix, Script, Trainer, advise, edits, fix, fix_of_model
 
 _FUSE = "memlint_runtime.losses.fuse_trl_losses"
 # Trainers whose losses the runtime is tested with. DPO and KTO, before they chunked, averaged the
@@ -34,14 +34,20 @@ def _by_upgrade(script: Script, trainer: Trainer) -> Fix | None:
 
 
 def _by_option(script: Script, trainer: Trainer) -> Fix | None:
-    """Advice to take Liger's loss, in versions whose trainers had it."""
+    """Liger's loss, in versions whose trainers had it: a package more, with metrics of its own."""
     config = trainer.config
     option = script.api.behaviour("liger-rl-loss")
     if not trainer.is_kind(*_LIGER) or config is None or not option:
         return None
-    if not config.has_option(option) or config.setting(option).given is None:
+    given = config.setting(option)
+    if not config.has_option(option) or given.given is None:
         return None
-    return advise(f"Set `{option}=True`, which computes the loss without them (needs liger-kernel)")
+    message = (
+        f"Set `{option}=True` (pip install liger-kernel), which computes the loss without them"
+    )
+    chosen = given.given and not given.is_overridable_default
+    changes = None if chosen else edits.set_option(script, config, option, "True")
+    return fix(message, changes, unsafe=True)
 
 
 def _by_runtime(script: Script, trainer: Trainer) -> Fix | None:
