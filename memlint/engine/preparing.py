@@ -42,15 +42,15 @@ def _functions(argument: ast.expr) -> Iterator[ast.AST | str]:
 # -- labels ----------------------------------------------------------------------------------------
 
 
-def makes_labels(holder: ast.AST | None) -> bool:
-    """True if a function, or a class, gives its examples ``labels``."""
+def makes_labels(holder: ast.AST | None, column: str = "labels") -> bool:
+    """True if a function, or a class, gives its examples ``labels``, or another column."""
     for node in walk([holder]) if holder is not None else ():
         match node:
-            case ast.keyword(arg="labels"):
+            case ast.keyword(arg=name) if name == column:
                 return True
-            case ast.Dict(keys=keys) if any(map(_is_labels, keys)):
+            case ast.Dict(keys=keys) if any(_is_labels(key, column) for key in keys):
                 return True
-            case ast.Subscript(slice=key, ctx=ast.Store()) if _is_labels(key):
+            case ast.Subscript(slice=key, ctx=ast.Store()) if _is_labels(key, column):
                 return True
     return False
 
@@ -89,8 +89,8 @@ def _labels(node: ast.AST) -> Iterator[ast.expr]:
             yield from (v for k, v in zip(keys, values, strict=True) if _is_labels(k))
 
 
-def _is_labels(key: ast.expr | None) -> bool:
-    return isinstance(key, ast.Constant) and key.value == "labels"
+def _is_labels(key: ast.expr | None, column: str = "labels") -> bool:
+    return isinstance(key, ast.Constant) and key.value == column
 
 
 def _is_copy_of_inputs(value: ast.expr) -> bool:

@@ -14,6 +14,7 @@ def refused_data(script: Script, trainer: Trainer) -> Iterator[Refused]:
         yield from _no_evaluation_data(script, trainer, config)
         yield from _collator(script, trainer, config)
         yield from _weights(script, trainer, config)
+        yield from _masks(script, trainer, config)
 
 
 def asked(trainer: Trainer, name: str) -> object:
@@ -102,3 +103,21 @@ def _weights(script: Script, trainer: Trainer, config: Config) -> Iterator[Refus
             f"{len(weights.value)} reward weights for {count} reward functions",
             advise("Give one weight for each reward function"),
         )
+
+
+def _masks(script: Script, trainer: Trainer, config: Config) -> Iterator[Refused]:
+    """A mask of the script's own, of which labels would be made while the data is prepared."""
+    if trainer.kind != "trl.SFTTrainer" or trainer.skips_preparation is not True:
+        return
+    # With images, a collator that reads masks makes the labels.
+    if script.may_use("labels", "image") or asked(trainer, "data_collator") is not None:
+        return
+    if script.api.behaviour("masks-without-preparation") != "refused":
+        return
+    for data in facts.all_datasets_of(script):
+        masks = [name for name in ("completion_mask", "assistant_masks") if data.has_column(name)]
+        if data.call.node is trainer.node and masks:
+            node = config.setting("dataset_kwargs").node
+            reason = f"`{masks[0]}` without `labels`, which `skip_prepare_dataset` leaves unmade"
+            yield node, reason, advise("Give the rows `labels`: ids, and -100 where the mask is 0")
+            return
