@@ -139,6 +139,7 @@ _TORCHTUNE = (
         "checkpointing",
         _CHECKPOINTING,
         unsure=lambda recipe: isinstance(recipe.option("ac_mode").value, str),  # some layers are
+        kept=lambda recipe: True,  # it is off only where it is written, as a decision
     ),
     Option(
         "enable_activation_offloading",

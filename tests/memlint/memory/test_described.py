@@ -15,6 +15,7 @@ from memlint.cli.main import run
 from memlint.memory import estimate
 from memlint.run.described import runs_in
 from memlint.run.runs import Runs
+from memlint.runs.program_options import CHUNKED_LOSS, WHOLE_LOSS
 
 TRL = """\
 model_name_or_path: Qwen/Qwen2.5-1.5B
@@ -567,16 +568,22 @@ def test_a_recipe_is_made_to_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    # One row at once: fewer are none.
+    # One row at once: fewer are none. What is written as off is left to the author.
     alone = TORCHTUNE.replace("batch_size: 5", "batch_size: 1").replace("1280", "5632")
     write(tmp_path, own__yaml=alone)
     assert run(["estimate", "own.yaml", "--gpu", "rtx3060-12gb", "--fit"]) == 0
     said = capsys.readouterr().out
-    assert "Set `enable_activation_checkpointing: true`" in said
+    assert "by hand  Set `enable_activation_checkpointing: true`" in said
+    alone = alone.replace("checkpointing: false", "checkpointing: true")
+    alone = alone.replace("torchtune.modules.loss.LinearCrossEntropyLoss", WHOLE_LOSS)
+    write(tmp_path, own__yaml=alone)
+    assert run(["estimate", "own.yaml", "--gpu", "rtx3060-12gb", "--fit"]) == 0
+    said = capsys.readouterr().out
+    assert f"Use `{CHUNKED_LOSS}`" in said
     assert "memlint fix --fit --gpu rtx3060-12gb own.yaml" in said
     run(["fix", "--fit", "--gpu", "rtx3060-12gb", "own.yaml"])
     capsys.readouterr()
-    assert "enable_activation_checkpointing: true" in (tmp_path / "own.yaml").read_text()
+    assert f"_component_: {CHUNKED_LOSS}" in (tmp_path / "own.yaml").read_text()
     assert run(["estimate", "own.yaml", "--gpu", "rtx3060-12gb"]) == 0
 
 

@@ -137,7 +137,6 @@ def test_options_of_programs_with_recipes(here: Path) -> None:
         PROGRAMS.replace("max_seq_length", "max_length")
         .replace("evaluation_strategy", "eval_strategy")
         .replace("fp32", "bf16")
-        .replace("checkpointing=False", "checkpointing=True")
         .replace("disabled", "sdpa")
     )
 

@@ -66,10 +66,14 @@ def test_a_named_file_that_is_no_recipe_says_so(
 
 
 def test_fix_writes_the_recipe_and_a_second_run_nothing(here: Path) -> None:
-    (here / "recipe.yaml").write_text(RECIPE)
+    text = f"{RECIPE}loss:\n  _component_: torch.nn.CrossEntropyLoss\n"
+    (here / "recipe.yaml").write_text(text)
     run(["fix", "--no-cache"])
     after = (here / "recipe.yaml").read_text()
-    assert after == RECIPE.replace("checkpointing: False", "checkpointing: True")
+    # Checkpointing that is written as off is a decision.
+    assert after == text.replace(
+        "torch.nn.CrossEntropyLoss", "torchtune.modules.loss.CEWithChunkedOutputLoss"
+    )
     run(["fix", "--no-cache"])
     assert (here / "recipe.yaml").read_text() == after
 

@@ -243,7 +243,6 @@ def test_overrides_of_torchtune_are_found_and_fixed(
     run(["fix", "--no-cache", "--unsafe-fixes", "--select", "MEM103,MEM301,MEM401,MEM505,MEM201"])
     expected = TUNE.replace("dtype=fp32 enable", "dtype=bf16 enable")
     for old, new in (
-        ("checkpointing=False", "checkpointing=True"),
         ("in_bwd=True", "in_bwd=False"),
         ("packed=False", "packed=True"),
         ("max_seq_len=null", "max_seq_len=2048"),
