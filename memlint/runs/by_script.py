@@ -17,7 +17,7 @@ from memlint.script.launcher import Launcher
 from memlint.script.model import Script
 from memlint.script.tokenization import may_truncate
 from memlint.script.trained import Trained, is_trial
-from memlint.source import Place
+from memlint.source import Place, Span
 from memlint.source.edits import InsertStatement
 from memlint.source.patterns import lazy_pattern
 
@@ -274,15 +274,27 @@ class ScriptRun(TrainingRun):
 
     def _keeps_gradients(self, place: Expression, dtype: str | None) -> Field:
         """False: nothing steps in backward, so that all gradients wait in their weights' dtype."""
-        width = 4 if dtype == "torch.float32" else 2
-        words = f"in {dtype.removeprefix('torch.')}" if dtype else f"at {width} bytes each"
-        billions = self.billions or 0
         said = (
-            f"the gradients of some {billions:g} billion weights wait together for the optimizer: "
-            f"{billions * width * 1e9 / 2**30:.0f} GiB {words}; without accumulation it could use "
-            "each as it comes"
+            f"the gradients of some {self.billions or 0:g} billion weights wait together for the "
+            f"optimizer: {self._as_weights(dtype)}; without accumulation it could use each as it "
+            "comes"
         )
         return Field(False, span_in(self.script, place), said)
+
+    def _steps_at_once(self, value: object, span: Span, name: str, dtype: str | None) -> Field:
+        """Of temporaries that an optimizer's step makes for all weights together."""
+        said = (
+            f"{name} steps all weights at once: its temporaries are as large as the "
+            f"{self.billions or 0:g} billion weights, {self._as_weights(dtype)}"
+        )
+        return Field(value, span, said)
+
+    def _as_weights(self, dtype: str | None) -> str:
+        """Say how large is what has a number for each weight, in their dtype where it is known."""
+        width = 4 if dtype == "torch.float32" else 2
+        words = "at 2 bytes each, twice that in float32"
+        words = f"in {dtype.removeprefix('torch.')}" if dtype else words
+        return f"{(self.billions or 0) * width * 1e9 / 2**30:.1f} GiB {words}"
 
 
 class ConfigRun(ScriptRun):

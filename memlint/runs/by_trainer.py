@@ -170,7 +170,8 @@ class TrainerRun(TrainerWithLoss):
         # What launches a recipe may shard the states as well.
         asked = optimizer.given is True and place_of_setting(optimizer.node) is None
         value = True if asked and optimizer.is_value("adamw_torch") else UNSURE
-        return Field(value, self._place(optimizer, model.place), f"`optim={optimizer.value}`")
+        span = self._place(optimizer, model.place)
+        return self._steps_at_once(value, span, f"`optim={optimizer.value}`", model.dtype)
 
     def write_at_once(self, value: bool) -> Change:
         """The option, where the version knows it; it rounds 16-bit weights otherwise."""

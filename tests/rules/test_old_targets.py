@@ -69,9 +69,9 @@ def test_advice_says_what_the_runtime_that_it_names_needs() -> None:
 
 def test_bytes_of_a_step_are_said_of_a_dtype_that_is_known() -> None:
     for dtype, told in {
-        "torch.float32": "5.6 GiB in float32 for 1.5",
+        "torch.float32": "the 1.5 billion weights, 5.6 GiB in float32",
         "pick(torch.bfloat16, torch.float32)": (
-            "2.8 GiB at 2 bytes each, twice that in float32, for 1.5"
+            "the 1.5 billion weights, 2.8 GiB at 2 bytes each, twice that in float32"
         ),
     }.items():
         source = Source("script.py", STEPS.format(dtype=dtype))

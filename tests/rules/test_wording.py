@@ -79,7 +79,7 @@ for batch in loader:
 
 @pytest.mark.parametrize(
     ("dtype", "size"),
-    [("float32", "26.1 GiB in float32"), ("bfloat16", "13.0 GiB at 2 bytes each")],
+    [("float32", "26.1 GiB in float32"), ("bfloat16", "13.0 GiB in bfloat16")],
 )
 def test_temporaries_of_a_step_have_the_dtype_of_the_weights(dtype: str, size: str) -> None:
     text = LOOP.format(dtype=dtype).replace("model = DistributedDataParallel(model)\n", "")

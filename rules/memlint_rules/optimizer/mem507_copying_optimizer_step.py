@@ -9,18 +9,9 @@ _LEAST = 0.5
 
 
 def check(run: TrainingRun) -> Iterator[Finding]:
-    step, billions = run.at_once, run.billions
-    if not step.is_value(True) or billions is None or billions < _LEAST:
-        return
-    wide = run.weights_dtype.is_value("float32")
-    each = "in float32" if wide else "at 2 bytes each, twice that in float32,"
-    size = (4 if wide else 2) * billions * 1e9 / 2**30
-    yield Finding(
-        step.span,
-        f"{step.said} steps all weights at once: its temporaries are as large as the weights, "
-        f"{size:.1f} GiB {each} for {billions:g} billion",
-        by_change(run.set(at_once=False)),
-    )
+    step = run.at_once
+    if step.is_value(True) and (run.billions or 0) >= _LEAST:
+        yield Finding(step.span, step.said, by_change(run.set(at_once=False)))
 
 
 RULE = Rule(
