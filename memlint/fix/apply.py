@@ -132,7 +132,6 @@ def apply_to(tree: Tree, fixes: Sequence[Sequence[kinds.Edit]]) -> tuple[Applied
     the new text, which parses, keeps comments and differs only where edits say so."""
     order = sorted(range(len(fixes)), key=lambda at: (_first_span(fixes[at]), repr(fixes[at])))
     accepted: dict[int, Draft] = {}
-    postponed: list[int] = []
     refused: dict[int, str] = {}
     for number in order:
         try:
@@ -140,9 +139,7 @@ def apply_to(tree: Tree, fixes: Sequence[Sequence[kinds.Edit]]) -> tuple[Applied
         except FixError as error:
             refused[number] = str(error)
             continue
-        if wanted.conflicts(accepted.values()):
-            postponed.append(number)
-        else:
+        if not wanted.conflicts(accepted.values()):
             accepted[number] = wanted
 
     try:
@@ -159,8 +156,7 @@ def apply_to(tree: Tree, fixes: Sequence[Sequence[kinds.Edit]]) -> tuple[Applied
             splices, after = _attempt(tree, list(accepted.values()))
         except FixError:
             # Only together do they fail: one a pass is slow and safe.
-            first, *others = accepted
-            postponed += others
+            first = next(iter(accepted))
             accepted = {first: accepted[first]}
             splices, after = _attempt(tree, [accepted[first]])
 
@@ -168,7 +164,6 @@ def apply_to(tree: Tree, fixes: Sequence[Sequence[kinds.Edit]]) -> tuple[Applied
         Applied(
             text=after.data.decode("utf-8"),
             applied=tuple(sorted(accepted)),
-            postponed=tuple(sorted(postponed)),
             refused=refused,
             edits=tuple(TextEdit(splice.span, splice.text) for splice in splices),
         ),

@@ -29,14 +29,14 @@ def apply_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Appl
     """Carry out ``fixes`` on a file of launch commands, each as a whole or not at all."""
     commands = read_commands(source.text, kind_of(source.path) or "shell")
     wanted, refused = planned(fixes, lambda edit: [splice_of(source, commands, edit)])
-    taken, accepted, postponed = first_of_each_place(wanted)
+    taken, accepted = first_of_each_place(wanted)
     taken.sort(key=lambda one: one.span)
     text = spliced(source.data, taken).decode("utf-8", "surrogatepass")
     if not _has_same_shape(commands, read_commands(text, kind_of(source.path) or "shell")):
         reason = "memlint's fix went wrong and was thrown away, please report this"
         return Applied(source.text, refused=dict.fromkeys(range(len(fixes)), reason))
     changes = tuple(TextEdit(one.span, one.text) for one in taken)
-    return Applied(text, tuple(accepted), tuple(postponed), refused, changes)
+    return Applied(text, tuple(accepted), refused, changes)
 
 
 def impossible_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> set[int]:

@@ -24,13 +24,11 @@ class Applied(Record):
 
     text: the new text; the old one where nothing was applied.
     applied: fixes that are in it (or whose work was done already).
-    postponed: fixes that overlap an applied one; the next pass may apply them.
     refused: fixes that cannot be applied, and why.
     edits: what changed, as replacements of the old text in its order.
     """
 
     text: str
     applied: tuple[int, ...] = ()
-    postponed: tuple[int, ...] = ()
     refused: Mapping[int, str] = _NOTHING
     edits: tuple[TextEdit, ...] = ()

@@ -233,14 +233,14 @@ class _Recipe:
 
 
 def apply_recipe_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Applied:
-    """Carry out each of ``fixes`` on a recipe wholly or not; a second at a place is postponed."""
+    """Carry out each of ``fixes`` on a recipe wholly or not; a second at a place waits."""
     text = source.text
     try:
         recipe = _Recipe(source)
     except FixError as error:
         return Applied(text, refused=dict.fromkeys(range(len(fixes)), str(error)))
     wanted, refused = planned(fixes, recipe.splices)
-    taken, accepted, postponed = first_of_each_place(wanted)
+    taken, accepted = first_of_each_place(wanted)
     try:
         # Reading the text again takes longest: once for all of them, if all is well.
         _checked(recipe, [edit for number in accepted for edit in fixes[number]], taken)
@@ -251,11 +251,11 @@ def apply_recipe_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Appli
             except FixError as error:
                 refused[number] = str(error)
                 del wanted[number]
-        taken, accepted, postponed = first_of_each_place(wanted)
+        taken, accepted = first_of_each_place(wanted)
     taken.sort(key=lambda one: (one.span, one.rank))
     done = spliced(source.data, taken).decode("utf-8", "surrogatepass")
     changes = tuple(TextEdit(one.span, one.text) for one in taken)
-    return Applied(done, tuple(accepted), tuple(postponed), refused, changes)
+    return Applied(done, tuple(accepted), refused, changes)
 
 
 def impossible_recipe_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Collection[int]:

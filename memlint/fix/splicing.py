@@ -78,16 +78,13 @@ def planned(
 
 def first_of_each_place(
     wanted: Mapping[int, Sequence[Splice]],
-) -> tuple[list[Splice], list[int], list[int]]:
-    """The splices that are made, the numbers of their fixes, and those that wait for another."""
+) -> tuple[list[Splice], list[int]]:
+    """The splices that are made, and the numbers of their fixes; others wait for the next pass."""
     taken: list[Splice] = []
     accepted: list[int] = []
-    postponed: list[int] = []
     for number, splices in wanted.items():
         pairs = [(one.span, other.span) for one in splices for other in taken if one != other]
-        if any(one.overlaps(other) or one.start == other.start for one, other in pairs):
-            postponed.append(number)
-            continue
-        taken += [splice for splice in splices if splice not in taken]
-        accepted.append(number)
-    return taken, accepted, postponed
+        if not any(one.overlaps(other) or one.start == other.start for one, other in pairs):
+            taken += [splice for splice in splices if splice not in taken]
+            accepted.append(number)
+    return taken, accepted

@@ -53,16 +53,10 @@ def distributions(folders: Iterable[str | os.PathLike[str]]) -> Mapping[str, tup
     return found if _EVIDENCE & found.keys() else {}
 
 
-def is_hook(environ: Mapping[str, str], own: str | None = None) -> bool:
-    """True if pre-commit (or prek, which stands in for it) runs us in an environment of its own.
-
-    own: the environment that memlint runs in, ``sys.prefix`` unless given.
-    """
-    return any(
-        _is_of_hook(place, environ)
-        for place in (environ.get("VIRTUAL_ENV", ""), sys.prefix if own is None else own)
-        if place
-    )
+def is_hook(environ: Mapping[str, str]) -> bool:
+    """True if pre-commit (or prek, which stands in for it) runs us in an environment of its own."""
+    places = (environ.get("VIRTUAL_ENV", ""), sys.prefix)
+    return any(_is_of_hook(place, environ) for place in places if place)
 
 
 def active_environments(environ: Mapping[str, str]) -> list[str]:

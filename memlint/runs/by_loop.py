@@ -249,7 +249,7 @@ class LoopRun(StepRun):
         if chosen or compiled or made.has_unknown_keywords or self.in_backward.value is True:
             return Field()
         span = span_in(script, made.node.func)
-        return self._steps_at_once(True, span, f"`{made.method}`", model.dtype)
+        return self._steps_at_once(True, span, f"`{made.method}`")
 
     def write_at_once(self, value: bool) -> Change:
         """One kernel; it rounds 16-bit weights otherwise, and older ones want weights on a GPU."""
@@ -266,7 +266,11 @@ class LoopRun(StepRun):
         for call in copies_of(script, facts, None):
             here = not is_elsewhere(call.node) and any(one.order < call.order for one in moves)
             if here and script.on_gpu and not runs_copy(script, call):
-                return Field(True, span_in(script, call.node.func), f"`{call.method}`")
+                said = (
+                    f"`{call.method}` keeps a second copy of all weights on the GPU, which is "
+                    f"never run: {self._as_weights()}"
+                )
+                return Field(True, span_in(script, call.node.func), said)
         return Field()
 
     def write_kept_copy(self, value: bool) -> Change:
@@ -289,7 +293,7 @@ class LoopRun(StepRun):
         needed = script.needs_gradients_in_place or script.may_use(*_NEEDS_GRADIENTS)
         if hooked.value is True or made is None or needed or not script.on_gpu:
             return hooked
-        return self._keeps_gradients(made.node.func, self.trained.dtype if self.trained else None)
+        return self._keeps_gradients(made.node.func)
 
     # -- the model -------------------------------------------------------------------------------
 

@@ -149,12 +149,10 @@ class ScriptRun(TrainingRun):
         if not full or billions is None:
             return Field("full" if full else UNSURE)
         adam = self._keeps_moments(model)
-        gib = billions * _width(model) * (4 if adam else 2) * 1e9 / 2**30
-        dtype = "float32" if _width(model) == 4 else "2 bytes each"
         states = "Adam's states" if adam else "the optimizer"
         said = (
-            f"all {billions:g} billion weights are trained: {gib:.0f} GiB for them, their "
-            f"gradients and {states}, in {dtype}"
+            f"all {billions:g} billion weights are trained: with their gradients and {states} "
+            f"{self._as_weights(4 if adam else 2)}"
         )
         return Field("full", span_in(self.script, model.place), said)
 
@@ -272,29 +270,30 @@ class ScriptRun(TrainingRun):
         )
         return Change({"in_backward": value}, message)
 
-    def _keeps_gradients(self, place: Expression, dtype: str | None) -> Field:
+    def _keeps_gradients(self, place: Expression) -> Field:
         """False: nothing steps in backward, so that all gradients wait in their weights' dtype."""
         said = (
             f"the gradients of some {self.billions or 0:g} billion weights wait together for the "
-            f"optimizer: {self._as_weights(dtype)}; without accumulation it could use each as it "
+            f"optimizer: {self._as_weights()}; without accumulation it could use each as it "
             "comes"
         )
         return Field(False, span_in(self.script, place), said)
 
-    def _steps_at_once(self, value: object, span: Span, name: str, dtype: str | None) -> Field:
+    def _steps_at_once(self, value: object, span: Span, name: str) -> Field:
         """Of temporaries that an optimizer's step makes for all weights together."""
         said = (
             f"{name} steps all weights at once: its temporaries are as large as the "
-            f"{self.billions or 0:g} billion weights, {self._as_weights(dtype)}"
+            f"{self.billions or 0:g} billion weights, {self._as_weights()}"
         )
         return Field(value, span, said)
 
-    def _as_weights(self, dtype: str | None) -> str:
-        """Say how large is what has a number for each weight, in their dtype where it is known."""
-        width = 4 if dtype == "torch.float32" else 2
+    def _as_weights(self, numbers: int = 1) -> str:
+        """Say what so many numbers for each weight take in its dtype, where that is known."""
+        dtype = self.trained.dtype if self.trained is not None else None
+        width = _width(self.trained) if self.trained is not None else 2
         words = "at 2 bytes each, twice that in float32"
         words = f"in {dtype.removeprefix('torch.')}" if dtype else words
-        return f"{(self.billions or 0) * width * 1e9 / 2**30:.1f} GiB {words}"
+        return f"{(self.billions or 0) * numbers * width * 1e9 / 2**30:.1f} GiB {words}"
 
 
 class ConfigRun(ScriptRun):

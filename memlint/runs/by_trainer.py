@@ -171,7 +171,7 @@ class TrainerRun(TrainerWithLoss):
         asked = optimizer.given is True and place_of_setting(optimizer.node) is None
         value = True if asked and optimizer.is_value("adamw_torch") else UNSURE
         span = self._place(optimizer, model.place)
-        return self._steps_at_once(value, span, f"`optim={optimizer.value}`", model.dtype)
+        return self._steps_at_once(value, span, f"`optim={optimizer.value}`")
 
     def write_at_once(self, value: bool) -> Change:
         """The option, where the version knows it; it rounds 16-bit weights otherwise."""
@@ -199,7 +199,7 @@ class TrainerRun(TrainerWithLoss):
         decided = any(config.setting(name).given is not False for name in _DECIDING)
         if scaled is not False or decided or not self._is_whole_and_alone:
             return Field()
-        return self._keeps_gradients(trainer.node.func, script.weights_dtype(trainer))
+        return self._keeps_gradients(trainer.node.func)
 
     @property
     def _is_whole_and_alone(self) -> bool:

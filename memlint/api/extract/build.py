@@ -15,15 +15,13 @@ from memlint.api.extract.wheel import Assigned, Defined, Module, Outlined, Wheel
 class Scope:
     """What of a package is read.
 
-    keep: modules that are read. outline: those of them that are not parsed. listed: modules whose
-    names are listed in the main table (the outlined ones are listed in a table of their own).
-    described: modules whose classes and functions are described in full.
+    keep: modules that are read. outline: those of them that are not parsed, whose names are listed
+    in a table of their own. described: modules whose classes and functions are described in full.
     """
 
     keep: re.Pattern[str]
     described: re.Pattern[str]
     outline: re.Pattern[str] = re.compile(r"(?!)")
-    listed: re.Pattern[str] = re.compile(r".*")
 
 
 SCOPES: Mapping[str, Scope] = {

@@ -73,8 +73,6 @@ BEHAVIOURS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "reward-weights": ("trl", {"": "accepted", "0.15": "one each"}),
     # Source: trainer.py; trainer.py, __init__.
     "evaluation-without-data": ("transformers", {"": "skipped", "4.46": "refused"}),
-    # What a trainer does whose layers FSDP checkpoints already. Source: trainer.py, __init__.
-    "double-checkpointing": ("transformers", {"": "refused"}),
     # Which kind of activation checkpointing a TRL trainer turns on when nothing is said. Source:
     # sft_trainer.py; sft_trainer.py, setdefault.
     "trl-checkpointing": ("trl", {"": "as transformers", "0.27": "non-reentrant"}),

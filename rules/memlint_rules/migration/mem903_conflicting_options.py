@@ -93,13 +93,11 @@ def _fix(script: Script, config: Config, refusal: Refusal) -> Fix | None:
 
 
 def _checkpointed_twice(script: Script, config: Config) -> Iterator[Finding]:
-    """A trainer that checkpoints layers which FSDP checkpoints too."""
+    """A trainer that checkpoints layers which FSDP checkpoints too (trainer.py, __init__)."""
     by_launcher = script.launcher.checkpoints
     if not (by_launcher or config.checkpointed_by_fsdp) or config.checkpointing is not True:
         return
     where = "the launcher's configuration" if by_launcher else "`fsdp_config`"
-    if script.api.behaviour("double-checkpointing") != "refused":
-        return
     names = [name for name in CHECKPOINTING_OPTIONS if config.has_option(name)]
     settings = [config.setting(name) for name in names]
     setting = next((one for one in settings if one.value is True), settings[0])

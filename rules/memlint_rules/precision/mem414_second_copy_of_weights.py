@@ -9,17 +9,9 @@ _LEAST = 0.5
 
 
 def check(run: TrainingRun) -> Iterator[Finding]:
-    copied, billions = run.kept_copy, run.billions
-    if not copied.is_value(True) or billions is None or billions < _LEAST:
-        return
-    wide = run.weights_dtype.is_value("float32")
-    size = (4 if wide else 2) * billions * 1e9 / 2**30
-    yield Finding(
-        copied.span,
-        f"{copied.said} keeps a second copy of all weights on the GPU, which is never run: "
-        f"{size:.1f} GiB in {'float32' if wide else 'bf16'} for {billions:g} billion",
-        by_change(run.set(kept_copy=False)),
-    )
+    copied = run.kept_copy
+    if copied.is_value(True) and (run.billions or 0) >= _LEAST:
+        yield Finding(copied.span, copied.said, by_change(run.set(kept_copy=False)))
 
 
 RULE = Rule(
