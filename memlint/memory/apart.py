@@ -1,8 +1,8 @@
 """What mended faults save where the phases of a step do not show it: by their own arithmetic."""
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Mapping
 
+from memlint.memory.lifetimes import most_at_once
 from memlint.memory.timeline import Timeline
 from memlint.memory.weights import frozen_bytes
 
@@ -38,15 +38,9 @@ def _unused_logits(timeline: Timeline, of: object) -> tuple[str, int]:
     if of != "others":
         return "loss", (2 if of == "prompt" else 1) * 1024 * word
     tokens = run.rows * run.length
-    work = max(map(_most_at_once, (stack.trace.plain for stack in timeline.recording.stacks)))
+    work = max(map(most_at_once, (stack.trace.plain for stack in timeline.recording.stacks)))
     # The last states beside logits are no more than the input of the layer at work.
     return "forward", (tokens - run.rows) * word - work
-
-
-def _most_at_once(events: Sequence[tuple[int, int]]) -> int:
-    """The most bytes that are there at once in a trace: numbers with sizes, then with 0."""
-    sizes = {number: size for number, size in events if size}
-    return max(accumulate(size or -sizes[number] for number, size in events))
 
 
 def _holes(timeline: Timeline, _: object) -> tuple[str, int]:

@@ -81,7 +81,10 @@ def _mixture(tape: Tape, x: Value, spec: Mlp, weights: Weights, work: Work) -> V
     hidden = x.elements // work.tokens
     gathered = tape.op("tokens by expert", (x,), routed * hidden, x.width)
     weighted = _weighted(tape, gathered, spec, weights, work, routed)
-    return tape.op("combined outputs", (weighted,), x.elements, x.width)
+    ordered = tape.op("outputs in order", (weighted,), weighted.elements, weighted.width)
+    combined = tape.op("combined outputs", (ordered,), x.elements, x.width)
+    tape.touch(gathered)
+    return combined
 
 
 def _looped_mixture(tape: Tape, x: Value, spec: Mlp, weights: Weights, work: Work) -> Value:

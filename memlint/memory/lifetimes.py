@@ -8,6 +8,7 @@ added into the first in place, and views share storage and gradient.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from memlint.source.record import NamedTuple, Record, slotted
 
@@ -81,6 +82,12 @@ class Trace(Record):
     plain: tuple[tuple[int, int], ...]
     saving: tuple[tuple[int, int], ...]
     backward: tuple[tuple[int, int], ...]
+
+
+def most_at_once(events: Sequence[tuple[int, int]]) -> int:
+    """The most bytes that are there at once in a trace: numbers with sizes, then with 0."""
+    sizes = {number: size for number, size in events if size}
+    return max(accumulate(size or -sizes[number] for number, size in events))
 
 
 class Gradient:

@@ -6,7 +6,7 @@ from memlint.api.knowledge.model_types import model_type
 from memlint.memory import facts, losses
 from memlint.memory.architecture import Layer
 from memlint.memory.blocks import layer as record_layer
-from memlint.memory.lifetimes import Tensor, Trace, Value
+from memlint.memory.lifetimes import Tensor, Trace, Value, most_at_once
 from memlint.memory.linear_maps import Weight, Weights, Work
 from memlint.memory.tape import Replay, Tape
 from memlint.memory.trainer_kinds import kind_of
@@ -64,8 +64,8 @@ class Recording(OfRun):
     def __init__(self, run: TrainingRun) -> None:
         super().__init__(run)
         self.row = model_type(run.architecture.family)
-        self.work = self._work()
-        self.stacks = self._stacks()
+        self.work = self._work(run.rows)
+        self.stacks = self._stacks(self.work)
         self.towers = self._towers()
         self._recorded_head = self._head()
         self.head_replay = self._recorded_head.replay
@@ -80,16 +80,16 @@ class Recording(OfRun):
         found = [("backward", tensor) for each in layers.values() for tensor in each.tensors]
         return found + [("loss", tensor) for tensor in self._recorded_head.tensors]
 
-    def _work(self) -> Work:
+    def _work(self, rows: int) -> Work:
         settings, run, versions = self.settings, self.run, self.settings.versions
         liger = settings.loss == "liger" and "liger_kernel" in versions
         compiled = bool(settings.compile)
-        padded = not settings.packed and run.rows > 1
+        padded = not settings.packed and rows > 1
         litgpt = facts.uses_litgpt(versions)
         attention, relative = self._attention()
         narrow = self.row.narrow_softmax or run.own_loop
         return Work(
-            batch=run.rows,
+            batch=rows,
             length=run.length,
             compute=max(run.compute, 2),
             autocast=bool(settings.autocast),
@@ -141,10 +141,18 @@ class Recording(OfRun):
         sharded = self.sharding.name in ("fsdp", "fsdp2", "zero1", "zero2", "zero3")
         return max(self.run.compute if sharded else self.holding.other_width, 2)
 
-    def _stacks(self) -> tuple[Stack, ...]:
+    def evaluated(self, rows: int) -> int:
+        """Bytes at once of the largest layer at work on so many rows, where nothing is dropped out
+        or kept for backward; the model's frame holds its embeddings beside the layer's input."""
+        work = self._work(rows)
+        stacks = self._stacks(work._replace(training=False))
+        most = max(2 * stack.input + most_at_once(stack.trace.plain) for stack in stacks)
+        return most + work.mask * rows * work.length**2
+
+    def _stacks(self, work: Work) -> tuple[Stack, ...]:
         architecture, row = self.architecture, self.row
         size = architecture.norm_parameters
-        shape = architecture.norm, architecture.hidden, size, self.work, row.post_norm
+        shape = architecture.norm, architecture.hidden, size, work, row.post_norm
         return tuple(self._stack(layer, count, *shape) for layer, count in architecture.layers)
 
     def _towers(self) -> tuple[Stack, ...]:

@@ -222,9 +222,10 @@ class Timeline(OfRun):
 
         Without checkpointing autograd keeps the same copies, which the layers count.
         """
-        if self.settings.checkpointing == "none" or not self.holding.full:
-            return []
-        copies = sum(
+        return [] if self.settings.checkpointing == "none" else self._cast_weights()
+
+    def _cast_weights(self) -> list[Tensor]:
+        copies = self.holding.full * sum(
             tensor.bytes * stack.count
             for stack in self.recording.stacks
             for tensor in stack.replay.backward.tensors
@@ -372,8 +373,9 @@ class Timeline(OfRun):
         share = rows / (settings.micro_batch or 1)
         outputs = architecture.vocabulary if architecture.head == "lm" else architecture.labels
         moment = self.standing.head_arrived(resident) + self.standing.gather()
-        work = max(stack.replay.forward.bytes for stack in self.recording.stacks)
-        last = [Tensor("layer at work", int(share * work), "activations")]
+        moment += self._cast_weights()
+        work = self.recording.evaluated(int(share * self.run.rows))
+        last = [Tensor("layer at work", work, "activations")]
         if settings.loss != "chunked" or not kind_of(settings.trainer).tiled:
             count, width = int(share * self.run.head_tokens) * outputs, self.run.compute
             sizes = {"": width, " in float32": 4, " by log-softmax": 4}
