@@ -8,14 +8,24 @@ named and left out.
 """
 
 import importlib
+import json
 import sys
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from memlint.memory.checkpoints import find_architecture, table_configs
+import memlint.memory
+from memlint.memory.checkpoints import find_architecture
 
 _MARGIN = 0.002  # norms of rare places; a wrong size shows as far more
+
+
+def table_configs() -> dict[str, Mapping[str, Any]]:
+    """The table's hub names and their configurations."""
+    path = Path(memlint.memory.__file__).parent / "data" / "models.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["models"]
+    return {row["name"]: row["config"] for row in rows}
 
 
 def check_table(only: str = "") -> list[str]:

@@ -162,13 +162,11 @@ def _write(
         pieces: Iterable[str] = render_statistics(report, as_json=output_format == "json")
     else:
         pieces = render(output_format, report)
-    for piece in pieces:
-        stream.write(piece)
+    stream.writelines(pieces)
     if for_people and not options.quiet:
         from memlint.reports.readable import summary
 
-        for line in summary(report):
-            stream.write(line)
+        stream.writelines(summary(report))
         stream.write(chosen.summary() if chosen is not None else "")
 
 

@@ -43,7 +43,7 @@ def _functions(argument: ast.expr) -> Iterator[ast.AST | str]:
 
 
 def makes_labels(holder: ast.AST | None, column: str = "labels") -> bool:
-    """True if a function, or a class, gives its examples ``labels``, or another column."""
+    """True if a function, or a class, gives its examples ``labels``, or a column of that name."""
     for node in walk([holder]) if holder is not None else ():
         match node:
             case ast.keyword(arg=name) if name == column:

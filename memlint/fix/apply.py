@@ -156,9 +156,8 @@ def apply_to(tree: Tree, fixes: Sequence[Sequence[kinds.Edit]]) -> tuple[Applied
             splices, after = _attempt(tree, list(accepted.values()))
         except FixError:
             # Only together do they fail: one a pass is slow and safe.
-            first = next(iter(accepted))
-            accepted = {first: accepted[first]}
-            splices, after = _attempt(tree, [accepted[first]])
+            accepted = dict([*accepted.items()][:1])
+            splices, after = _attempt(tree, list(accepted.values()))
 
     return (
         Applied(

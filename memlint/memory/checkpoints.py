@@ -57,11 +57,6 @@ def _row(name: str) -> Row | None:
     )
 
 
-def table_configs() -> dict[str, Mapping[str, Any]]:
-    """The table's hub names and their configurations."""
-    return {row["name"]: row["config"] for _, row in _named()}
-
-
 def plain_name(name: str) -> str:
     """A hub name without organization, case and punctuation."""
     return "".join(filter(str.isalnum, _last(name)))

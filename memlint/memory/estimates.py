@@ -266,7 +266,7 @@ def reserved_share(timeline: Timeline, *, needed: bool = False) -> float:
     share_reserved = (needed_over_allocated if needed else reserved_over_allocated)(
         Play(
             layer=stack.trace,
-            head=timeline.recording.head_trace,
+            head=timeline.recording.head.trace,
             depth=max(int(timeline.architecture.depth / sharding.split), 1),
             checkpointed=settings.checkpointing in ("full", "reentrant"),
             offloaded=timeline.saved.offloads(),
@@ -322,8 +322,8 @@ def singles_of(timeline: Timeline) -> tuple[tuple[str, Tensor], ...]:
         for stack in timeline.recording.stacks
         for linear in stack.layer.linears
     }
-    for name in ("embeddings", "lm_head"):
-        matrices.add((name, architecture.vocabulary, architecture.hidden))
+    ends = architecture.vocabulary, architecture.hidden
+    matrices |= {("embeddings", *ends), ("lm_head", *ends)}
     found = list(timeline.recording.singles)
     found += [("forward", tensor) for tensor in standing.gather()]
 

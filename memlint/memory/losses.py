@@ -208,8 +208,7 @@ def _tiled(tape: Tape, x: Value, head: Head, weight: Weight, work: Work) -> Valu
     That of a float32 matrix is its gradient. What has another dtype is converted by the tile.
     """
     rows, columns = min(head.tokens, TILE_TOKENS), min(head.vocabulary, TILE_VOCABULARY)
-    converted = work.recasts or weight.stored != work.compute
-    part = columns * head.hidden * work.compute * converted
+    part = columns * head.hidden * work.compute * (work.recasts or weight.stored != work.compute)
     tile = rows * TILE_VOCABULARY * work.compute + part  # as wide for fewer words
     tile += rows * head.hidden * work.compute * (x.width > work.compute)
     matrix = head.vocabulary * head.hidden

@@ -57,8 +57,8 @@ class Stack(Record):
 class Recording(OfRun):
     """What one pass over each part of the model costs.
 
-    stacks: the kinds of layers with their replays. towers: those of towers.
-    head_replay, head_trace: of the loss. singles: every tensor that they allocate, with its phase.
+    stacks: the kinds of layers with their replays. towers: those of towers. head: the loss.
+    singles: every tensor that they allocate, with its phase.
     """
 
     def __init__(self, run: TrainingRun) -> None:
@@ -67,18 +67,13 @@ class Recording(OfRun):
         self.work = self._work(run.rows)
         self.stacks = self._stacks(self.work)
         self.towers = self._towers()
-        self._recorded_head = self._head()
-        self.head_replay = self._recorded_head.replay
-
-    @property
-    def head_trace(self) -> Trace:
-        return self._recorded_head.trace
+        self.head = self._head()
 
     @property
     def singles(self) -> list[tuple[str, Tensor]]:
         layers = {id(stack.recorded): stack.recorded for stack in self.stacks}
         found = [("backward", tensor) for each in layers.values() for tensor in each.tensors]
-        return found + [("loss", tensor) for tensor in self._recorded_head.tensors]
+        return found + [("loss", tensor) for tensor in self.head.tensors]
 
     def _work(self, rows: int) -> Work:
         settings, run, versions = self.settings, self.run, self.settings.versions

@@ -131,7 +131,7 @@ class Timeline(OfRun):
         return Phase("forward", tuple(moment))
 
     def _loss(self, base: list[Tensor]) -> Phase:
-        forward, backward = self.recording.head_replay.forward, self.recording.head_replay.backward
+        forward, backward = self.recording.head.replay.forward, self.recording.head.replay.backward
         only = self._forward_only()
         before = forward.bytes + sum(tensor.bytes for tensor in only)
         moment = self.standing.head_arrived(base) + self.saved.upto()
@@ -158,7 +158,7 @@ class Timeline(OfRun):
         values. share: of these, which no layer holds any more."""
         if name == _LAST and self.settings.longest_first:
             return []
-        parts = [Tensor(name, self.recording.head_replay.held, "logits")]
+        parts = [Tensor(name, self.recording.head.replay.held, "logits")]
         if self.settings.held_outputs is not False:
             kept = int(self._cache()[0] * share)
             parts.append(Tensor(f"keys and values in the {name}", kept, "kv cache"))

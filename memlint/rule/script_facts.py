@@ -3,6 +3,7 @@
 from memlint.engine.forwards import Certainty
 from memlint.engine.growth import starts_of
 from memlint.engine.guards import is_probe
+from memlint.engine.preparing import makes_labels
 from memlint.engine.tensors import Output, Positions, Role, Tensor
 from memlint.engine.values import Function
 from memlint.flow.reach import Reach

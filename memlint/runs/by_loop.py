@@ -248,8 +248,7 @@ class LoopRun(StepRun):
         compiled = any("step" in script.text(one.node) for one in script.method_calls("compile"))
         if chosen or compiled or made.has_unknown_keywords or self.in_backward.value is True:
             return Field()
-        span = span_in(script, made.node.func)
-        return self._steps_at_once(True, span, f"`{made.method}`")
+        return self._steps_at_once(True, span_in(script, made.node.func), f"`{made.method}`")
 
     def write_at_once(self, value: bool) -> Change:
         """One kernel; it rounds 16-bit weights otherwise, and older ones want weights on a GPU."""

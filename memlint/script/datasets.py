@@ -14,7 +14,7 @@ from memlint.engine.definitions import methods_of
 from memlint.engine.growth import source_of
 from memlint.engine.imported import project_value
 from memlint.engine.nodes import Expression, Node, holder_of, is_comprehension
-from memlint.engine.preparing import cuts_of, makes_labels, speaks_of_lengths
+from memlint.engine.preparing import cuts_of, speaks_of_lengths
 from memlint.engine.project import is_elsewhere
 from memlint.engine.rows import KEEPS_ROWS, Rows
 from memlint.engine.values import (
@@ -219,15 +219,6 @@ class Dataset(Record):
                 if isinstance(one, Sequence) and one.node in self.script._run.filled:
                     yield from self.script._invocations_between(*self.script._run.filled[one.node])
 
-    def has_column(self, name: str) -> bool:
-        """True if what makes its rows writes a column, and nothing may take columns away after."""
-        operations = {one.operation for one in self.preparations}
-        functions = {one.function for one in (*self.invocations, *self.fillings)}
-        functions |= {one.function for one in self.preparations}
-        return operations.isdisjoint(_OF_COLUMNS) and any(
-            makes_labels(one, name) for one in functions
-        )
-
     @property
     def effects(self) -> tuple[Effect, ...]:
         """What its preparations do to lengths, in order."""
@@ -389,7 +380,6 @@ PADDING_COLLATORS = (
     "transformers.DataCollatorForLanguageModeling",
 )  # fmt: skip
 _WRITTEN = ("from_dict", "from_list")
-_OF_COLUMNS = ("remove_columns", "select_columns", "rename_column", "rename_columns")
 _MAKE_ITEMS = ("__init__", "__getitem__", "__iter__")
 
 

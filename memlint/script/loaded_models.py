@@ -83,12 +83,6 @@ class ModelFacts(NamedTuple):
         return self.is_decoder or self.family.has("is_gemma")
 
     @property
-    def drops_attention(self) -> bool:
-        """True if its checkpoint is of a family whose configurations drop attention weights
-        (``attn_pdrop``, ``attention_dropout`` of 0.1), which variable-length attention cannot."""
-        return self.family.has("drops_attention")
-
-    @property
     def loads_language_model(self) -> bool:
         """True if the calls that load it are in sight, and all load a decoder's language model."""
         return bool(self.loads) and all(map(is_language_model, self.loads))

@@ -350,9 +350,7 @@ def _splice(value: str, new: str) -> str:
     written = [json.dumps(line, ensure_ascii=plain) for line in lines[same : len(lines) - tail]]
     opening = value[: items[0][0]] if items else "["
     closing = value[items[-1][1] :] if items else "]"
-    if len(items) > 1:
-        between = value[items[0][1] : items[1][0]]
-    else:
-        between = "," + (opening[1:] or " ")
+    usual = "," + (opening[1:] or " ")
+    between = value[items[0][1] : items[1][0]] if len(items) > 1 else usual
     body = between.join([*kept_head, *written, *kept_tail])
     return opening + body + closing if body else "[]"

@@ -60,8 +60,7 @@ BEHAVIOURS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "head-adapter": ("trl", {"": "accepted", "1.15": "refused"}),
     # Source: sft_trainer.py, __init__.
     "padding-free-collator": ("trl", {"": "accepted", "0.16": "refused"}),
-    # What becomes of masks in rows that are not prepared. Source: sft_trainer.py,
-    # DataCollatorForLanguageModeling; sft_trainer.py, _reject_skip_prepare_without_labels.
+    # Source: sft_trainer.py, DataCollatorForLanguageModeling; _reject_skip_prepare_without_labels.
     "masks-without-preparation": ("trl", {"": "read", "1.7": "refused"}),
     # Packing strategies whose rows come without padding, which a collator of the trainer's makes.
     # Source: sft_trainer.py, __init__; sft_trainer.py, padding_free; sft_trainer.py.

@@ -104,7 +104,8 @@ def _finding(
     message = f'Set `{_OPTION}="sdpa"`'
     if changes and model is not None and model.is_decoder:
         # Weights that dropout leaves out are others then.
-        yield Finding(span, _MESSAGE, fix(message, changes, unsafe=model.drops_attention))
+        drops = model.family.has("drops_attention")
+        yield Finding(span, _MESSAGE, fix(message, changes, unsafe=drops))
     else:
         yield Finding(span, _MESSAGE, advise(f"{message}, if the model supports it"))
 

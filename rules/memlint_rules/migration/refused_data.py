@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from memlint.rule import UNSURE, Config, Object, Script, Setting, Trainer, advise, facts
 from memlint_rules.migration.refused_models import FUSED, Refused
 
+_MASKS = ("completion_mask", "assistant_masks")
 _OF_T5 = ("AutoModelForSeq2SeqLM", "T5ForConditionalGeneration")
 
 
@@ -115,9 +116,14 @@ def _masks(script: Script, trainer: Trainer, config: Config) -> Iterator[Refused
     if script.api.behaviour("masks-without-preparation") != "refused":
         return
     for data in facts.all_datasets_of(script):
-        masks = [name for name in ("completion_mask", "assistant_masks") if data.has_column(name)]
-        if data.call.node is trainer.node and masks:
-            node = config.setting("dataset_kwargs").node
+        if data.call.node is not trainer.node:
+            continue
+        makers = {one.function for one in (*data.invocations, *data.fillings)}
+        makers |= {one.function for one in data.preparations}
+        masks = [name for name in _MASKS if any(facts.makes_labels(one, name) for one in makers)]
+        # What renames or takes away columns may do so with these.
+        if masks and not any("_column" in one.operation for one in data.preparations):
             reason = f"`{masks[0]}` without `labels`, which `skip_prepare_dataset` leaves unmade"
-            yield node, reason, advise("Give the rows `labels`: ids, and -100 where the mask is 0")
+            answer = advise("Give the rows `labels`: ids, and -100 where the mask is 0")
+            yield config.setting("dataset_kwargs").node, reason, answer
             return

@@ -92,7 +92,7 @@ def _fix(script: Script, trainer: Trainer) -> Fix:
     made = call_after_trainer(script, trainer, _CALL, "{}")
     model, condition = trainer.model, ""
     # TRL's preference trainers switch dropout off by default.
-    drops = trainer.kind not in _PAIRED and model.drops_attention
+    drops = trainer.kind not in _PAIRED and model.family.has("drops_attention")
     if drops:
         condition = ", with the attention dropout of the model's configuration at 0"
     elif not model.keeps_documents_apart:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from memlint.memory import SettingsError
-from memlint.memory.checkpoints import find_architecture, table_configs
+from memlint.memory.checkpoints import find_architecture
 from memlint.memory.config_values import number
 from memlint.memory.gpus import find_gpu, known_gpus
+from tools.model_table import table_configs
 
 
 @pytest.mark.parametrize(
