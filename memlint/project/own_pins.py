@@ -56,13 +56,13 @@ def _started_commands(text: str) -> Iterator[str]:
     """Yield the commands of ``subprocess.run(["pip", "install", "trl"])`` and ``get_ipython()``."""
     for match in _STARTS.finditer(text):
         given = text[match.end() : match.end() + _LONGEST_CALL].partition("\n\n")[0]
-        words = [one[1] or one[2] for one in _STRING.finditer(given.partition(")")[0])]
+        words = [one[0][1:-1] for one in _STRING.finditer(given.partition(")")[0])]
         yield " ".join(words)
 
 
 # At the beginning of a line, so that no comment counts.
 _STARTS = lazy_pattern(r"(?m)^[ \t]{0,40}(?:os|subprocess|get_ipython\(\))\.\w{1,20}\(")
-_STRING = lazy_pattern(r"\"([^\"\n]*)\"|'([^'\n]*)'")
+_STRING = lazy_pattern(r"\"[^\"\n]*\"|'[^'\n]*'")
 _LONGEST_CALL = 2000
 
 

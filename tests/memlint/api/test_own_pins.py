@@ -75,6 +75,7 @@ def test_other_cells_install_nothing() -> None:
         'import os\nos.system("pip install -q trl==0.12.2 peft")\n',
         'subprocess.check_call([sys.executable, "-m", "pip", "install", "trl==0.12.2"])\n',
         "get_ipython().system('pip install trl==0.12.2')\n",
+        "os.system('pip' \"\" ' install trl==0.12.2')\n",
         "get_ipython().run_line_magic('pip', 'install trl==0.12.2')\n",
         'if True:\n  subprocess.run(\n    ["pip", "install",\n    "trl==0.12.2"],\n  )\n',
     ],
