@@ -95,7 +95,7 @@ def unchanged(before: Mapping[str, FileResult], after: Mapping[str, FileResult])
     peaks = [_peak(each.footprint) for each in after.values() if each.footprint is not None]
     if not count and not peaks and not any(each.footprint for each in before.values()):
         return (
-            "Nothing to compare: on neither side is a finding, or a training run whose memory "
+            "Nothing to compare: on neither side is a finding, or one training run whose memory "
             "memlint can estimate."
         )
     peak = f", peak {peaks[0]}" if len(peaks) == len(after) == 1 else ""

@@ -145,12 +145,11 @@ def _of_script(script: str, job: Job, fixing: _Fixing) -> tuple[str, Job, Job]:
         raise Usage(f"{script}: {asked}")
     text, fixed = fixing.texts(script)
     absolute = os.path.realpath(script)
-    root, beside = repository_of(os.path.dirname(absolute)), os.path.dirname(absolute)
+    root = repository_of(os.path.dirname(absolute)) or os.path.dirname(absolute)
     # The larger one: a script imports from beside and from above where it is started.
-    is_below = absolute.startswith(os.path.join(job.folder, ""))
-    is_within = root is not None and f"{job.folder}/".startswith(os.path.join(root, ""))
-    folder = job.folder if is_below and not is_within else root or beside
-    before = job._replace(script=absolute, folder=folder, text=text)
+    if absolute.startswith(f"{job.folder}/") and not f"{job.folder}/".startswith(f"{root}/"):
+        root = job.folder
+    before = job._replace(script=absolute, folder=root, text=text)
     return script, before, before._replace(text=fixed)
 
 

@@ -162,11 +162,12 @@ def examine_recipe_source(
         found += check_launch_source(source, asked, runs)
         findings = agreed(source, commands_in(source), found)
     findings = unsuppressed(source, once(findings), asked.rules, asked.unused_suppressions)
-    if asked.pricing is None or not found:
+    if asked.pricing is None or not (found or asked.pricing.gpu):
         return Examined(findings)
     owners = {_key(each.finding): each.command for each in reversed(found)}
     settings = {each.command: each.settings for each in found if each.settings is not None}
-    left = set(owners.values()) - settings.keys()
+    alone = recipes if not found and len(commands_in(source)) < 2 else ()  # as of a script
+    left = {*owners.values(), *(one.document.root.span for one in alone)} - settings.keys()
     settings |= _settings_of(recipes, asked.api, runs, left)
     return _priced(findings, owners, settings, asked.pricing)
 
@@ -198,7 +199,7 @@ def _priced(
     """The findings with the prices of their runs; what the run needs, where the file has one."""
     examined: list[Examined] = []
     rest: list[Finding] = []
-    for owner in dict.fromkeys(owners.get(_key(each)) for each in findings):
+    for owner in dict.fromkeys(owners.get(_key(each)) for each in findings) or settings:
         own = [each for each in findings if owners.get(_key(each)) == owner]
         run = settings.get(owner) if owner is not None else None
         if run is None:

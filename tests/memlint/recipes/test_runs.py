@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -205,6 +206,27 @@ def test_a_command_without_settings_of_its_own_names_the_file_that_has_them(
     (tmp_path / "go.sh").write_text("trl sft --config r.yaml\ntrl dpo --config s.yaml\n" * 2)
     assert run(["check", "go.sh"]) == 2
     assert "takes all settings from r.yaml and s.yaml: check these" in capsys.readouterr().out
+
+
+def test_recipes_and_commands_in_which_nothing_is_found_have_peaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of several commands no single one is the file's."""
+    monkeypatch.chdir(tmp_path)
+    recipe = "model_name_or_path: Qwen/Qwen2.5-0.5B\ndataset_name: x/y\noutput_dir: out\n"
+    (tmp_path / "a.yaml").write_text(f"{recipe}per_device_train_batch_size: 2\n")
+    (tmp_path / "b.yaml").write_text(f"{recipe}per_device_train_batch_size: 32\n")
+    assert run(["compare", "a.yaml", "b.yaml"]) == 0
+    assert re.match(r"b.yaml: peak [\d.]+ GiB -> [\d.]+ GiB, \+", capsys.readouterr().out)
+    words = "trl sft --model_name_or_path Qwen/Qwen2.5-0.5B --dataset_name x/y --packing"
+    (tmp_path / "a.sh").write_text(f"{words} --per_device_train_batch_size 2\n")
+    (tmp_path / "b.sh").write_text(f"{words} --per_device_train_batch_size 32\n")
+    assert run(["compare", "a.sh", "b.sh"]) == 0
+    assert re.match(r"b.sh: peak [\d.]+ GiB -> [\d.]+ GiB, \+", capsys.readouterr().out)
+    rows = "--per_device_train_batch_size"
+    (tmp_path / "c.sh").write_text(f"{words} {rows} 2\n{words} {rows} 3\n")
+    run(["compare", "a.sh", "c.sh"])
+    assert "->" not in capsys.readouterr().out
 
 
 def test_a_cached_result_holds_as_long_as_the_launcher_s_files(
