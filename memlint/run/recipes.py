@@ -166,8 +166,8 @@ def examine_recipe_source(
         return Examined(findings)
     owners = {_key(each.finding): each.command for each in reversed(found)}
     settings = {each.command: each.settings for each in found if each.settings is not None}
-    alone = recipes if not found and len(commands_in(source)) < 2 else ()  # as of a script
-    left = {*owners.values(), *(one.document.root.span for one in alone)} - settings.keys()
+    asked_for = recipes if not found and len(commands_in(source)) < 2 else ()  # as of a script
+    left = {*owners.values(), *(one.document.root.span for one in asked_for)} - settings.keys()
     settings |= _settings_of(recipes, asked.api, runs, left)
     return _priced(findings, owners, settings, asked.pricing)
 

@@ -115,15 +115,19 @@ def _masks(script: Script, trainer: Trainer, config: Config) -> Iterator[Refused
         return
     if script.api.behaviour("masks-without-preparation") != "refused":
         return
-    for data in facts.all_datasets_of(script):
-        if data.call.node is not trainer.node:
-            continue
-        makers = {one.function for one in (*data.invocations, *data.fillings)}
-        makers |= {one.function for one in data.preparations}
-        masks = [name for name in _MASKS if any(facts.makes_labels(one, name) for one in makers)]
-        # What renames or takes away columns may do so with these.
-        if masks and not any("_column" in one.operation for one in data.preparations):
-            reason = f"`{masks[0]}` without `labels`, which `skip_prepare_dataset` leaves unmade"
-            answer = advise("Give the rows `labels`: ids, and -100 where the mask is 0")
-            yield config.setting("dataset_kwargs").node, reason, answer
-            return
+    own = [data for data in facts.all_datasets_of(script) if data.call.node is trainer.node]
+    mask = next(filter(None, map(_mask_of, own)), "")
+    if mask:
+        reason = f"`{mask}` without `labels`, which `skip_prepare_dataset` leaves unmade"
+        answer = advise("Give the rows `labels`: ids, and -100 where the mask is 0")
+        yield config.setting("dataset_kwargs").node, reason, answer
+
+
+def _mask_of(data: facts.Dataset) -> str:
+    """The mask that the rows of a data set certainly get."""
+    # What renames or takes away columns may do so with these.
+    if any("_column" in one.operation for one in data.preparations):
+        return ""
+    makers = {one.function for one in (*data.invocations, *data.fillings)}
+    makers |= {one.function for one in data.preparations}
+    return next((one for one in _MASKS if any(facts.makes_labels(m, one) for m in makers)), "")
