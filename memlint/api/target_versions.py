@@ -17,6 +17,7 @@ class Resolved(Record):
     note: what the user should know besides, such as that a newer version is treated as ``version``.
     tables: the folder of tables read from the installed files of this version, where the shipped
     ones do not reach it.
+    is_commit: a commit was named, which may be of any release: ``version`` is assumed.
     """
 
     version: str
@@ -24,6 +25,7 @@ class Resolved(Record):
     assumed: bool = False
     note: str = ""
     tables: str = ""
+    is_commit: bool = False
 
 
 class Target(Record):
@@ -75,6 +77,22 @@ class Target(Record):
             for name, resolved in self.versions
             if name != "torch" and not resolved.assumed and _is_older(name, resolved.version)
         )
+
+    def with_commits(self, notes: Mapping[str, str]) -> Target:
+        """Return a target whose ``notes`` say of what is assumed that a commit was named."""
+        versions = (
+            (name, each._replace(note=notes[name], is_commit=True) if name in notes else each)
+            for name, each in self.versions
+        )
+        return self._replace(versions=tuple(versions))
+
+    @property
+    def commits(self) -> tuple[str, ...]:
+        """The libraries, each with the version assumed, of which it is open what they have: those
+        of which a commit is named, and trl on such transformers."""
+        named = {name for name, resolved in self.versions if resolved.is_commit}
+        named |= {"trl"} if "transformers" in named else set()
+        return tuple(f"{name} {each.version}" for name, each in self.versions if name in named)
 
     @property
     def label(self) -> str:

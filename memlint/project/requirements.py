@@ -17,6 +17,9 @@ from memlint.source.patterns import lazy_pattern
 _LONGEST = 2000
 _LONGEST_COMMAND = 50_000
 
+COMMIT = "@"
+"""How the specifier of a commit begins: some release's neighbour, and nobody knows of which."""
+
 _NAMES = rf"{'|'.join(NAMED)}|pytorch|llama-factory"
 _SIGNS = lazy_pattern(r"[=<>~!@/-]")
 _NAMED = lazy_pattern(
@@ -31,6 +34,7 @@ _WHEEL = lazy_pattern(
     rf"(?i)(?:^|[/=])({_NAMES})-(?P<version>\d[^-/\s]*)(?:-[^/\s]*\.whl|\.tar\.gz)"
 )
 _TAG = lazy_pattern(r"v?(\d{1,5}\.\d{1,5}(?:\.\d{1,5})?)")
+_COMMIT = lazy_pattern(r"[0-9a-f]{7,40}(?![\w.-])")
 _COMMAND = lazy_pattern(r"\b(?:pip3?|pip3?\.\d+|conda|mamba|micromamba|poetry|uv|pdm)\b")
 _VERB = lazy_pattern(r"\s(?:install|add)\s")
 _WORD = lazy_pattern(r"\"([^\"]*)\"|'([^']*)'|([^\s\"';&|]+)|([;&|])")
@@ -97,8 +101,12 @@ def _of_address(text: str) -> tuple[str, str] | None:
 
 
 def _tagged(package: str, tag: str) -> tuple[str, str] | None:
-    match = _TAG.match(tag.rpartition("@")[2])
-    return (package, f"=={match[1]}") if match else None
+    tag = tag.rpartition("@")[2]
+    match = _TAG.match(tag)
+    if match is not None:
+        return package, f"=={match[1]}"
+    commit = _COMMIT.match(tag)
+    return (package, f"{COMMIT}{commit[0]}") if commit else None
 
 
 def _joined(lines: Iterable[str]) -> Iterator[str]:

@@ -13,7 +13,8 @@ For each library by itself, the first that says it:
 5. the newest release known, which is then reported as assumed.
 
 A pin decides. A range (``trl>=0.8``) means what the environment has, if the range admits it, else
-the newest release that it admits. Cost: one listing a folder and the files that it reads; folders
+the newest release that it admits. A commit may be of any release: only an environment with a
+version in development says which. Cost: one listing a folder and the files that it reads; folders
 are remembered by the ``Resolver``.
 """
 
@@ -23,7 +24,7 @@ from collections.abc import Mapping, Sequence
 
 from memlint.api.tables import PACKAGES
 from memlint.api.target_versions import Resolved, Target, choose, is_newer, placed
-from memlint.api.versions import exact, is_version, satisfies
+from memlint.api.versions import FINAL, exact, is_version, parse_version, satisfies
 from memlint.project.checkouts import own_version
 from memlint.project.environments import (
     active_environments,
@@ -33,6 +34,7 @@ from memlint.project.environments import (
     site_folders,
 )
 from memlint.project.manifests import REQUIREMENTS, SHELL, declared, manifests
+from memlint.project.requirements import COMMIT
 from memlint.source.kept import kept
 from memlint.source.record import NamedTuple
 
@@ -81,7 +83,7 @@ class Resolver:
         folders = self._way_up(os.path.abspath(folder))
         installed = self._environment(folders).get(program)
         declared = self._nearest(program, folders)
-        if declared is None:
+        if declared is None or declared[0].startswith(COMMIT):
             return installed.version if installed is not None else None
         if installed is not None and satisfies(installed.version, declared[0]):
             return installed.version
@@ -90,23 +92,25 @@ class Resolver:
     def _resolve(self, start: str, own: Pins) -> Target:
         folders = self._way_up(start)
         found: dict[str, Resolved] = {}
+        commits: dict[str, str] = {}
         environment = self._environment(folders)
         checkouts = self._checkouts(folders)
         for package in PACKAGES:
+            declared = self._nearest(package, folders)
             if package in own:
-                resolved = self._meant(package, own[package], "the script itself", environment)
-            else:
-                declared = self._nearest(package, folders)
-                if package in checkouts:
-                    resolved = checkouts[package]
-                elif declared is not None:
-                    resolved = self._meant(package, *declared, environment)
-                elif package in environment:
-                    resolved = self._placed(package, environment[package])
-                else:
-                    continue
-            found[package] = resolved
-        target = Target.of(found)
+                declared = own[package], "the script itself"
+            elif package in checkouts:
+                found[package] = checkouts[package]
+                continue
+            is_commit = declared is not None and declared[0].startswith(COMMIT)
+            installed = environment.get(package)
+            if declared is not None and not is_commit:
+                found[package] = self._meant(package, *declared, environment)
+            elif installed is not None and not (is_commit and _is_released(installed)):
+                found[package] = self._placed(package, installed)
+            elif declared is not None:
+                commits[package] = f"{declared[1]} names a commit"
+        target = Target.of(found).with_commits(commits)
         return _without_environment(target) if is_hook(self._environ) else target
 
     def _checkouts(self, folders: list[str]) -> Mapping[str, Resolved]:
@@ -182,6 +186,10 @@ class Resolver:
         for package, said in shells.items():
             if len(said) == 1:  # else they install for different purposes
                 found.setdefault(package, next(iter(said.items())))
+        trl = found.get("trl")
+        if trl is not None and exact(trl[0]):  # what it runs with stands beside it
+            beside = declared(trl[1]).items()
+            found |= {name: (pin, trl[1]) for name, pin in beside if exact(pin)}
         return found
 
     def _environment(self, folders: list[str]) -> Mapping[str, _Installed]:
@@ -232,6 +240,10 @@ class Resolver:
             return frozenset(os.listdir(folder))
         except OSError:
             return frozenset()
+
+
+def _is_released(installed: _Installed) -> bool:
+    return parse_version(installed.version).stage == FINAL
 
 
 def _read_from(resolved: Resolved, tables: str | None) -> Resolved:

@@ -279,7 +279,10 @@ def _quietly(work: Callable[[], Result]) -> Result:
 def _fitting(findings: list[Finding], source: Source, asked: Asked) -> list[Finding]:
     """Return findings in order, without doubles and without fixes that cannot be applied."""
     target = asked.api.target
-    findings = hints_as_advice(once(findings), asked.by_code, source.path)
+    findings = [
+        one for one in once(findings) if not any(map(one.message.__contains__, target.commits))
+    ]
+    findings = hints_as_advice(findings, asked.by_code, source.path)
     if any(finding.fix is not None for finding in findings):
         findings = without_runtime(findings, target, wanted=asked.runtime)
         findings = with_advice_on_shared_lines(source, findings)

@@ -161,6 +161,27 @@ def test_what_is_right_for_every_version_is_fixed() -> None:
     assert "    del outputs\n" in script.read_text()
 
 
+@pytest.mark.parametrize(
+    ("requirement", "codes"),
+    [
+        ("trl @ git+https://example.org/trl.git@69ad852", []),
+        ("transformers @ git+https://example.org/transformers.git@69ad852", []),
+        ("trl @ git+https://example.org/trl.git@v1.16.0", ["MEM901"]),
+        ("peft @ git+https://example.org/peft.git@69ad852", ["MEM901"]),
+    ],
+)
+def test_nothing_is_said_of_the_version_that_a_commit_is(
+    requirement: str, codes: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("requirements.txt").write_text(f"{requirement}\n")
+    Path("a.py").write_text(
+        'from trl import SFTConfig\n\nargs = SFTConfig("o", max_seq_length=8)\n'
+    )
+    run(["check", "--no-cache", "--output-format=json", "--select=MEM9"])
+    found = json.loads(capsys.readouterr().out)
+    assert [each["code"] for each in found] == codes
+
+
 def test_only_the_libraries_that_a_script_names_are_in_question() -> None:
     source = read_source("a.py", b"import peft\n")
     others = list(Targets().others("/nowhere/a.py", "", source, named_in(source)))

@@ -146,6 +146,48 @@ def test_a_bare_name_tells_nothing(project: Path) -> None:
     assert _version(project).assumed
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("requirements.txt", "trl @ git+https://example.org/trl.git@69ad852\n"),
+        ("requirements.txt", "git+https://github.com/huggingface/trl@0123456789abcdef#egg=trl\n"),
+        ("setup.py", f'    "trl @ git+https://example.org/trl.git@{"69ad852e" * 5}",\n'),
+        ("pyproject.toml", '[tool.uv.sources]\ntrl = {git = "https://x/trl", rev = "69ad852e"}\n'),
+        ("Dockerfile", "RUN pip install git+https://github.com/huggingface/trl.git@69ad852e\n"),
+    ],
+)
+def test_a_commit_may_be_of_any_release(project: Path, name: str, text: str) -> None:
+    (project / name).write_text(text)
+    resolved = _version(project)
+    assert resolved.is_commit
+    assert resolved.note == f"{project / name} names a commit"
+    _environment(project / ".venv", trl="1.2.0", transformers="4.49.0")
+    resolved = _version(project)
+    assert (resolved.version, resolved.source) == ("0.14.0", "newest of 2025-02-17")
+
+
+def test_an_environment_tells_what_a_commit_is(project: Path) -> None:
+    pin = "trl @ git+https://example.org/trl.git@69ad852\n"
+    (project / "requirements.txt").write_text(pin)
+    _environment(project / ".venv", trl="0.16.0.dev0")
+    resolved = _version(project)
+    assert resolved.version == "0.16.0.dev0"
+    assert not resolved.is_commit
+
+
+def test_libraries_go_by_the_file_that_pins_trl(project: Path) -> None:
+    (project / "requirements.txt").write_text("transformers>=4.32,<4.38\npeft==0.9.0\n")
+    (project / "environment.yml").write_text(
+        "dependencies:\n- pip:\n  - trl==0.18.1\n  - transformers==4.52.4\n  - peft>=0.8\n"
+    )
+    assert _version(project, "transformers").version == "4.52.4"
+    assert _version(project, "peft").version == "0.9.0"
+    (project / "environment.yml").write_text(
+        "dependencies:\n- pip:\n  - trl>=0.18.1\n  - transformers==4.52.4\n"
+    )
+    assert _version(project, "transformers").version == "4.37.2"
+
+
 def test_files_above_the_repository_are_strangers(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("trl==0.9.6\n")
     inner = tmp_path / "project"
