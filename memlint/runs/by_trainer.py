@@ -140,7 +140,7 @@ class TrainerRun(TrainerWithLoss):
         """Adam with float32 states of all weights."""
         model = self.trained
         optimizer = model.optimizer if model is not None else None
-        if model is None or not self.trains_all_weights:
+        if model is None or not self.trains_all_weights or self.trainer.model.is_of_own_run:
             return Field()
         if optimizer is None:
             return wide_states(self.script, optimizer_of(self.trainer), model)
@@ -161,7 +161,8 @@ class TrainerRun(TrainerWithLoss):
         return Change(changed, message, edits, True)
 
     def read_at_once(self) -> Field:
-        """True of torch's Adam where the script asks for the one that is not fused."""
+        """True of torch's Adam where the script asks for the one that is not fused, or gets it by
+        the default of a version that is known."""
         model = self.trained
         optimizer = model.optimizer if model is not None else None
         idle = not may_be_trained(self.script, self.trainer)
@@ -169,6 +170,8 @@ class TrainerRun(TrainerWithLoss):
             return Field()
         # What launches a recipe may shard the states as well.
         asked = optimizer.given is True and place_of_setting(optimizer.node) is None
+        version = self.script.api.target.version("transformers")
+        asked = asked or (optimizer.given is False and not version.assumed)
         value = True if asked and optimizer.is_value("adamw_torch") else UNSURE
         span = self._place(optimizer, model.place)
         return self._steps_at_once(value, span, f"`optim={optimizer.value}`")

@@ -45,6 +45,8 @@ _PLAIN_BASE = "the frozen base takes 2 bytes a weight, where 4 bits would do"
 _NO_LIMIT = "the tokenizer has no `max_seq_len`"
 _NEITHER = "trains in float32, with neither bf16 nor fp16"
 _OFF = (False, None)
+# Tokens of a row whose activations matter beside the weights of a checkpointed model.
+_LONG = 16_384
 
 
 def _no(recipe: Recipe) -> bool:
@@ -126,6 +128,12 @@ def _length_of_pack(recipe: Recipe) -> Mapping[str, object]:
     return {"tokenizer.max_seq_len": DEFAULT_LENGTH} if length is None else {}
 
 
+def _lengths(recipe: Recipe) -> list[int]:
+    """The limits that the tokenizer and the data sets have, in tokens."""
+    found = (recipe.option(f"{key}.max_seq_len").value for key in ("tokenizer", "dataset"))
+    return [one for one in found if type(one) is int]
+
+
 def _needs_gradients(recipe: Recipe) -> bool:
     """True if a step needs its gradients at once, or adapters' recipes do not read the option."""
     clips = recipe.option("clip_grad_norm").value is not None
@@ -145,7 +153,8 @@ _TORCHTUNE = (
         "enable_activation_offloading",
         "offload",
         {False: "none", True: "activations"},
-        unsure=takes_images,  # its recipes refuse it for models with a vision tower
+        # Its recipes refuse it for models with a vision tower.
+        unsure=lambda recipe: takes_images(recipe) or max(_lengths(recipe), default=0) < _LONG,
         more=lambda recipe: ": they wait in pinned memory",
     ),
     Option(
@@ -202,7 +211,11 @@ _TORCHTUNE = (
         _number,
         _NO_LIMIT,
         # Packing without a length is refused at the start.
-        unsure=lambda recipe: not recipe.component("tokenizer") or is_on(recipe, "dataset.packed"),
+        unsure=lambda recipe: (
+            not recipe.component("tokenizer")
+            or is_on(recipe, "dataset.packed")
+            or bool(_lengths(recipe))
+        ),
         kept=takes_images,  # a cut could take an image's token and leave the image
         more=lambda recipe: ", or what your data needs: longer samples are cut",
         unsafe=True,

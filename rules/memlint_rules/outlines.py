@@ -57,7 +57,7 @@ SETS: tuple[tuple[str, ...], ...] = (
         "register_post_accumulate_grad_hook",
     ),
     ("DDPStrategy", "DistributedDataParallel"),
-    ("Adam", "AdamW", "adamw_torch"),
+    ("Adam", "AdamW", "Config(", "TrainingArguments", "adamw_torch"),
     (".backward(", "GRPOTrainer", "RLOOTrainer", "generate"),
     ("Config", "DeepSpeedPlugin", "deepspeed"),
     ("use_vllm", "vllm"),

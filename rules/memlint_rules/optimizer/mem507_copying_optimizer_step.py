@@ -18,5 +18,8 @@ RULE = Rule(
     summary="Adam whose step makes temporaries for all weights at once",
     of_run=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA, Skip.TESTS),
-    triggers=(triggers.OPTIMIZERS, frozenset({"Adam", "AdamW", "adamw_torch"})),
+    triggers=(
+        triggers.OPTIMIZERS,
+        frozenset({"Adam", "AdamW", "adamw_torch", "Config(", "TrainingArguments"}),
+    ),
 )
