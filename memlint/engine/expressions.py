@@ -147,7 +147,17 @@ def _item(run: Interpreter, one: Value, key: object) -> Value:
     if isinstance(one, Sequence) and isinstance(key, int) and not one.open:
         inside = -len(one.items) <= key < len(one.items)
         return one.items[key] if inside else UNKNOWN
+    if isinstance(one, Symbol) and one.name == "sys.argv" and isinstance(key, int):
+        return _word(run, key)
     return HERE if one is HERE else UNKNOWN  # ``Path(__file__).parents[1]``
+
+
+def _word(run: Interpreter, place: int) -> Value:
+    """A word of the launch command, where it gives words alone: options would stand between."""
+    given = run.command_line
+    if given is None or not all(map(str.isdigit, given.names)):
+        return UNKNOWN
+    return given.value(str(place - 1), "str") or UNKNOWN
 
 
 def _some_part(run: Interpreter, node: ast.Subscript, table: Value) -> Value:

@@ -53,7 +53,7 @@ def _holds(python: Python, test: ast.expr) -> bool | None:
             return any_of(_holds(python, one) for one in values)
         case ast.Compare(left=left, ops=[sign], comparators=[right]):
             return _compared(python, left, sign, right)
-        case ast.Name() | ast.Attribute() | ast.Constant():
+        case ast.Name() | ast.Attribute() | ast.Constant() | ast.Subscript() | ast.Call():
             value = python(test)
             known = value is None or isinstance(value, bool | int | float | str)
             return bool(value) if known else None

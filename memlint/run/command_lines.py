@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PARSERS = lazy_pattern(
     rb"parse_args\(|parse_known_args\(|HfArgumentParser|TrlParser"
-    rb"|import click|\btyper\b|fire\.Fire|hydra\.main"
+    rb"|sys\.argv\[|import click|\btyper\b|fire\.Fire|hydra\.main"
 )
 # A script without any of these is the same under all launchers.
 LAUNCHED = lazy_pattern(

@@ -24,6 +24,7 @@ from memlint.script.model import Script
 from memlint.script.setups import trainer_of
 from memlint.script.trained import may_be_trained
 from memlint.source import Span
+from memlint.source.patterns import lazy_pattern
 
 _NON_REENTRANT = '{"use_reentrant": False}'
 
@@ -35,6 +36,10 @@ _EIGHT_BIT = "adamw_bnb_8bit"
 _IN_BACKWARD = "step_trainer_in_backward"
 # What divides gradients over GPUs, or says more of the optimizer.
 _DECIDING = ("deepspeed", "fsdp", "optim_args")
+# Folders of runs of one's own, whose names say no size.
+_OF_OWN_RUN = lazy_pattern(
+    r"(\.{0,2}/)*(checkpoints?|ckpts?|outputs?|results?|runs?|saved_models?)(/|$)"
+)
 
 
 class TrainerRun(TrainerWithLoss):
@@ -140,8 +145,10 @@ class TrainerRun(TrainerWithLoss):
         """Adam with float32 states of all weights."""
         model = self.trained
         optimizer = model.optimizer if model is not None else None
-        if model is None or not self.trains_all_weights or self.trainer.model.is_of_own_run:
+        if model is None or not self.trains_all_weights:
             return Field()
+        if self.billions is None and _OF_OWN_RUN.match(self.trainer.model.checkpoint):
+            return Field()  # how large it is, no name says
         if optimizer is None:
             return wide_states(self.script, optimizer_of(self.trainer), model)
         follows = optimizer.is_value(*_FOLLOWS_WEIGHTS) and model.dtype == FLOAT32

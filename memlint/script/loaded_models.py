@@ -65,11 +65,6 @@ class ModelFacts(NamedTuple):
         return billions(self.checkpoint) if self.checkpoint else None
 
     @property
-    def is_of_own_run(self) -> bool:
-        """True if its name is the folder of a run of one's own, which says no size."""
-        return self.billions is None and _OF_RUN.match(self.checkpoint) is not None
-
-    @property
     def words(self) -> int | None:
         """Words in its vocabulary, by the checkpoint's name; None where it does not say them."""
         from memlint.api.knowledge.sizes import words
@@ -112,9 +107,6 @@ class ModelFacts(NamedTuple):
         return self.causal_lm is True or seeing
 
 
-_OF_RUN = lazy_pattern(
-    r"(\.{0,2}/)*(checkpoints?|ckpts?|outputs?|results?|runs?|saved_models?)(/|$)"
-)
 LANGUAGE_MODELS = (
     *("CausalLM", "LMHead", "Seq2SeqLM", "ConditionalGeneration"),
     *("ImageTextToText", "Vision2Seq", "SpeechSeq2Seq"),

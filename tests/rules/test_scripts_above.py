@@ -1449,3 +1449,65 @@ def test_a_file_that_loads_a_model_freezes_it(tmp_path: Path) -> None:
     assert "MEM507" in codes(reported(tmp_path / "a", whole)["go.py"])
     parts = {"loads.py": loads.format(more=frozen.rstrip()), "go.py": go}
     assert not codes(reported(tmp_path / "b", parts)["go.py"]) & {"MEM501", "MEM504", "MEM507"}
+
+
+# A load that is prepared for k bits in one file, and the trainer of another.
+PREPARES = """
+    import torch
+    from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
+    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+    def load(settings):
+        bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16)
+        net = AutoModelForCausalLM.from_pretrained(settings.name, quantization_config=bits)
+        net = prepare_model_for_kbit_training(net)
+        return {returned}
+"""
+NAMES = """
+    from dataclasses import dataclass
+    @dataclass(frozen=True)
+    class Settings:
+        name: str = "{name}"
+"""
+ADAPTS = "get_peft_model(net, LoraConfig(r=8))"
+ENDS = "Trainer(net, TrainingArguments('out', bf16=True), train_dataset=rows).train()"
+
+
+@pytest.mark.parametrize(
+    ("name", "returned", "starts", "is_told"),
+    [
+        ("Qwen/Qwen3-8B", ADAPTS, f"net = load(Settings())\n{ENDS}", True),
+        (
+            "Qwen/Qwen3-8B",
+            ADAPTS,
+            "import argparse\nparser = argparse.ArgumentParser()\n"
+            "parser.add_argument('--name', default=Settings.name)\n"
+            f"net = load(Settings(**vars(parser.parse_args())))\n{ENDS}",
+            True,
+        ),
+        (
+            "meta-llama/Llama-3.1-8B",
+            "net",
+            "net = load(Settings())\nSFTTrainer(net, args=SFTConfig('out'), "
+            "peft_config=LoraConfig(), train_dataset=rows).train()",
+            True,
+        ),
+        ("mistralai/Mistral-7B-v0.1", ADAPTS, f"net = load(Settings())\n{ENDS}", False),
+        ("Qwen/Qwen3-8B", ADAPTS, f"net = load(Settings(name=pick()))\n{ENDS}", False),
+        ("Qwen/Qwen3-8B", ADAPTS, "net = load(Settings())\nprint(net.generate(ids))", False),
+    ],
+)
+def test_tables_that_are_upcast_for_a_trainer_of_another_file(
+    name: str, returned: str, starts: str, is_told: bool, tmp_path: Path
+) -> None:
+    imports = (
+        "from peft import LoraConfig\nfrom transformers import Trainer, TrainingArguments\n"
+        "from trl import SFTConfig, SFTTrainer\n"
+        "from loads import load\nfrom names import Settings\n"
+    )
+    files = {
+        "names.py": NAMES.format(name=name),
+        "loads.py": PREPARES.format(returned=returned),
+        "start.py": imports + starts,
+    }
+    assert reported(tmp_path, files, load(["MEM408"]))["start.py"] == set()
+    assert ("MEM408" in codes(reported(tmp_path, files)["loads.py"])) is is_told

@@ -10,6 +10,7 @@ from memlint.rule import (
     Script,
     Setting,
     Skip,
+    Trainer,
     advise,
     edits,
     facts,
@@ -73,16 +74,20 @@ def _fix(script: Script, calls: list[Call]) -> Fix:
 
 def _upcast_tables(script: Script) -> Iterator[Finding]:
     """Preparations whose embeddings and head stay in float32: nothing casts them back."""
-    models = [one for one in script.trained if _keeps_float32(script, one)]
+    # What is prepared here may be trained in another file.
+    trained = [(one.facts, one.peft, one.trainer) for one in script.trained] or [
+        (one.model, one.peft, one) for one in script.all_training if one.trains_language_model
+    ]
     if (
-        len(script.trained) != 1
-        or not models
+        len(trained) != 1
+        or not _keeps_float32(script, *trained[0])
         or script.method_calls_anywhere("peft_module_casting_to_bf16")
     ):
         return
-    words = models[0].facts.words
+    model = trained[0][0]
+    words = model.words
     for call in script.calls_to(_PREPARE):
-        prepares = any(made.node is call.node for made in models[0].facts.objects)
+        prepares = any(made.node is call.node for made in model.objects)
         if words is not None and words >= _LARGE and prepares:
             yield Finding(
                 script.span(call.node.func),
@@ -96,13 +101,17 @@ def _upcast_tables(script: Script) -> Iterator[Finding]:
             )
 
 
-def _keeps_float32(script: Script, one: facts.Trained) -> bool:
+def _keeps_float32(
+    script: Script, model: facts.ModelFacts, peft: bool | None, trainer: Trainer | None
+) -> bool:
     """True if nothing casts back: some releases of TRL do, for all trainers or some."""
-    if one.facts.kbit is not True or one.peft is not True:
+    if model.kbit is not True or peft is not True:
         return False
-    trainer = one.trainer
     if trainer is None or not trainer.kind.startswith("trl."):
-        return one.facts.peft is True
+        return model.peft is True
+    config = trainer.config
+    if trainer.is_kind("ORPOTrainer", "CPOTrainer"):  # they cast back under bf16
+        return config is not None and config.effective("bf16").value is False
     return trainer.is_kind(*_TRL) and script.api.behaviour("kbit-tables") == "float32"
 
 

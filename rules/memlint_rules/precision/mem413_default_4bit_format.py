@@ -13,11 +13,19 @@ def check(script: Script) -> Iterator[Finding]:
     if not script.may_train:
         return
     sizes = [one.facts.billions or 0 for one in script.trained]
-    for call in script.calls_to("transformers.BitsAndBytesConfig"):
+    # Older versions take its options in the load of a model, too.
+    loads = [
+        load
+        for load in script.model_loads
+        if load.setting("quantization_config").given is False
+        and script.api.accepts(load.name, "load_in_4bit") is not False
+    ]
+    for call in (*script.calls_to("transformers.BitsAndBytesConfig"), *loads):
         four_bits = call.setting("load_in_4bit")
         # A recipe's program has defaults of its own for what the recipe leaves out.
+        of_recipe = four_bits.from_launch and not script.source.data
         unsure = call.has_unknown_keywords or script.runs_by_default(call.node) is None
-        if not four_bits.is_value(True) or four_bits.from_launch or unsure:
+        if not four_bits.is_value(True) or of_recipe or unsure:
             continue
         finding = _of_config(script, call, max(sizes, default=0))
         if finding is not None:

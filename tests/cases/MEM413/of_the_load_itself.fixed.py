@@ -1,0 +1,6 @@
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+net = AutoModelForCausalLM.from_pretrained("mistralai/Mistral-7B-v0.1", load_in_4bit=True, bnb_4bit_quant_type="nf4")
+net = get_peft_model(net, LoraConfig(r=8, task_type="CAUSAL_LM"))
+Trainer(net, TrainingArguments("out", bf16=True), train_dataset=rows).train()
