@@ -17,7 +17,8 @@ class Resolved(Record):
     note: what the user should know besides, such as that a newer version is treated as ``version``.
     tables: the folder of tables read from the installed files of this version, where the shipped
     ones do not reach it.
-    is_commit: a commit was named, which may be of any release: ``version`` is assumed.
+    is_open: nothing is to be said of what this version has: a commit was named, which may be of
+    any release, so that ``version`` is assumed; or another file names another version.
     """
 
     version: str
@@ -25,7 +26,7 @@ class Resolved(Record):
     assumed: bool = False
     note: str = ""
     tables: str = ""
-    is_commit: bool = False
+    is_open: bool = False
 
 
 class Target(Record):
@@ -81,17 +82,18 @@ class Target(Record):
     def with_commits(self, notes: Mapping[str, str]) -> Target:
         """Return a target whose ``notes`` say of what is assumed that a commit was named."""
         versions = (
-            (name, each._replace(note=notes[name], is_commit=True) if name in notes else each)
+            (name, each._replace(note=notes[name], is_open=True) if name in notes else each)
             for name, each in self.versions
         )
         return self._replace(versions=tuple(versions))
 
     @property
-    def commits(self) -> tuple[str, ...]:
-        """The libraries, each with the version assumed, of which it is open what they have: those
-        of which a commit is named, and trl on such transformers."""
-        named = {name for name, resolved in self.versions if resolved.is_commit}
-        named |= {"trl"} if "transformers" in named else set()
+    def open(self) -> tuple[str, ...]:
+        """The libraries, each with its version, of which it is open what they have, and trl on
+        transformers of which a commit is named."""
+        named = {name for name, resolved in self.versions if resolved.is_open}
+        base = self.version("transformers")
+        named |= {"trl"} if base.is_open and base.assumed else set()
         return tuple(f"{name} {each.version}" for name, each in self.versions if name in named)
 
     @property

@@ -67,6 +67,8 @@ class Resolver:
         self._environ = os.environ if environ is None else environ
         self._path = sys.path if path is None else path
         self._targets: dict[tuple[str, tuple[tuple[str, str], ...]], Target] = {}
+        # Libraries and files against whose pins another file of the folder speaks.
+        self._disputed: set[tuple[str, str]] = set()
 
     def resolve(self, folder: str | os.PathLike[str], own: Pins | None = None) -> Target:
         """Return the target of scripts in ``folder``; ``own``: the pins of the script itself."""
@@ -105,7 +107,9 @@ class Resolver:
             is_commit = declared is not None and declared[0].startswith(COMMIT)
             installed = environment.get(package)
             if declared is not None and not is_commit:
-                found[package] = self._meant(package, *declared, environment)
+                resolved = self._meant(package, *declared, environment)
+                is_open = (package, declared[1]) in self._disputed
+                found[package] = resolved._replace(is_open=is_open)
             elif installed is not None and not (is_commit and _is_released(installed)):
                 found[package] = self._placed(package, installed)
             elif declared is not None:
@@ -189,7 +193,12 @@ class Resolver:
         trl = found.get("trl")
         if trl is not None and exact(trl[0]):  # what it runs with stands beside it
             beside = declared(trl[1]).items()
-            found |= {name: (pin, trl[1]) for name, pin in beside if exact(pin)}
+            for name, pin in beside:
+                version = exact(pin)
+                if version is not None:
+                    if not satisfies(version, found[name][0]):
+                        self._disputed.add((name, trl[1]))
+                    found[name] = pin, trl[1]
         return found
 
     def _environment(self, folders: list[str]) -> Mapping[str, _Installed]:

@@ -111,7 +111,7 @@ class _Opened:
         tables = [each.tables for _, each in target.versions if each.tables]
         assumed = " assumed" if target.assumed else ""
         tables += [f"and {each}" for each in target.others]
-        tables += [f"at a commit {each}" for each in target.commits]
+        tables += [f"open {each}" for each in target.open]
         self.key = f"{target}{assumed}{''.join(f' {each}' for each in tables)}"
 
     @cached_property

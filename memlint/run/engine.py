@@ -280,7 +280,7 @@ def _fitting(findings: list[Finding], source: Source, asked: Asked) -> list[Find
     """Return findings in order, without doubles and without fixes that cannot be applied."""
     target = asked.api.target
     findings = [
-        one for one in once(findings) if not any(map(one.message.__contains__, target.commits))
+        one for one in once(findings) if not any(map(one.message.__contains__, target.open))
     ]
     findings = hints_as_advice(findings, asked.by_code, source.path)
     if any(finding.fix is not None for finding in findings):

@@ -159,7 +159,7 @@ def test_a_bare_name_tells_nothing(project: Path) -> None:
 def test_a_commit_may_be_of_any_release(project: Path, name: str, text: str) -> None:
     (project / name).write_text(text)
     resolved = _version(project)
-    assert resolved.is_commit
+    assert resolved.is_open
     assert resolved.note == f"{project / name} names a commit"
     _environment(project / ".venv", trl="1.2.0", transformers="4.49.0")
     resolved = _version(project)
@@ -172,7 +172,7 @@ def test_an_environment_tells_what_a_commit_is(project: Path) -> None:
     _environment(project / ".venv", trl="0.16.0.dev0")
     resolved = _version(project)
     assert resolved.version == "0.16.0.dev0"
-    assert not resolved.is_commit
+    assert not resolved.is_open
 
 
 def test_libraries_go_by_the_file_that_pins_trl(project: Path) -> None:
@@ -181,6 +181,8 @@ def test_libraries_go_by_the_file_that_pins_trl(project: Path) -> None:
         "dependencies:\n- pip:\n  - trl==0.18.1\n  - transformers==4.52.4\n  - peft>=0.8\n"
     )
     assert _version(project, "transformers").version == "4.52.4"
+    assert _version(project, "transformers").is_open  # the files disagree
+    assert not _version(project).is_open
     assert _version(project, "peft").version == "0.9.0"
     (project / "environment.yml").write_text(
         "dependencies:\n- pip:\n  - trl>=0.18.1\n  - transformers==4.52.4\n"
