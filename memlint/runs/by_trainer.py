@@ -177,8 +177,9 @@ class TrainerRun(TrainerWithLoss):
             return Field()
         # What launches a recipe may shard the states as well.
         asked = optimizer.given is True and place_of_setting(optimizer.node) is None
-        version = self.script.api.target.version("transformers")
-        asked = asked or (optimizer.given is False and not version.assumed)
+        target = self.script.api.target
+        known = not target.version("transformers").assumed and not target.too_old
+        asked = asked or (optimizer.given is False and known)
         value = True if asked and optimizer.is_value("adamw_torch") else UNSURE
         span = self._place(optimizer, model.place)
         return self._steps_at_once(value, span, f"`optim={optimizer.value}`")
