@@ -179,7 +179,8 @@ class TrainerRun(TrainerWithLoss):
         asked = optimizer.given is True and place_of_setting(optimizer.node) is None
         target = self.script.api.target
         known = not target.version("transformers").assumed and not target.too_old
-        asked = asked or (optimizer.given is False and known)
+        is_recipe = not self.script.source.data
+        asked = asked or (optimizer.given is False and known and not is_recipe)
         value = True if asked and optimizer.is_value("adamw_torch") else UNSURE
         span = self._place(optimizer, model.place)
         return self._steps_at_once(value, span, f"`optim={optimizer.value}`")
