@@ -1452,7 +1452,7 @@ def test_a_file_that_loads_a_model_freezes_it(tmp_path: Path) -> None:
 
 
 # A load that is prepared for k bits in one file, and the trainer of another.
-PREPARES = """
+PREPARES_TABLES = """
     import torch
     from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
     from transformers import AutoModelForCausalLM, BitsAndBytesConfig
@@ -1462,26 +1462,26 @@ PREPARES = """
         net = prepare_model_for_kbit_training(net)
         return {returned}
 """
-NAMES = """
+NAMES_MODEL = """
     from dataclasses import dataclass
     @dataclass(frozen=True)
     class Settings:
         name: str = "{name}"
 """
-ADAPTS = "get_peft_model(net, LoraConfig(r=8))"
-ENDS = "Trainer(net, TrainingArguments('out', bf16=True), train_dataset=rows).train()"
+ADAPTED = "get_peft_model(net, LoraConfig(r=8))"
+TRAINS_TABLES = "Trainer(net, TrainingArguments('out', bf16=True), train_dataset=rows).train()"
 
 
 @pytest.mark.parametrize(
     ("name", "returned", "starts", "is_told"),
     [
-        ("Qwen/Qwen3-8B", ADAPTS, f"net = load(Settings())\n{ENDS}", True),
+        ("Qwen/Qwen3-8B", ADAPTED, f"net = load(Settings())\n{TRAINS_TABLES}", True),
         (
             "Qwen/Qwen3-8B",
-            ADAPTS,
+            ADAPTED,
             "import argparse\nparser = argparse.ArgumentParser()\n"
             "parser.add_argument('--name', default=Settings.name)\n"
-            f"net = load(Settings(**vars(parser.parse_args())))\n{ENDS}",
+            f"net = load(Settings(**vars(parser.parse_args())))\n{TRAINS_TABLES}",
             True,
         ),
         (
@@ -1491,9 +1491,9 @@ ENDS = "Trainer(net, TrainingArguments('out', bf16=True), train_dataset=rows).tr
             "peft_config=LoraConfig(), train_dataset=rows).train()",
             True,
         ),
-        ("mistralai/Mistral-7B-v0.1", ADAPTS, f"net = load(Settings())\n{ENDS}", False),
-        ("Qwen/Qwen3-8B", ADAPTS, f"net = load(Settings(name=pick()))\n{ENDS}", False),
-        ("Qwen/Qwen3-8B", ADAPTS, "net = load(Settings())\nprint(net.generate(ids))", False),
+        ("mistralai/Mistral-7B-v0.1", ADAPTED, f"net = load(Settings())\n{TRAINS_TABLES}", False),
+        ("Qwen/Qwen3-8B", ADAPTED, f"net = load(Settings(name=pick()))\n{TRAINS_TABLES}", False),
+        ("Qwen/Qwen3-8B", ADAPTED, "net = load(Settings())\nprint(net.generate(ids))", False),
     ],
 )
 def test_tables_that_are_upcast_for_a_trainer_of_another_file(
@@ -1505,8 +1505,8 @@ def test_tables_that_are_upcast_for_a_trainer_of_another_file(
         "from loads import load\nfrom names import Settings\n"
     )
     files = {
-        "names.py": NAMES.format(name=name),
-        "loads.py": PREPARES.format(returned=returned),
+        "names.py": NAMES_MODEL.format(name=name),
+        "loads.py": PREPARES_TABLES.format(returned=returned),
         "start.py": imports + starts,
     }
     assert reported(tmp_path, files, load(["MEM408"]))["start.py"] == set()
