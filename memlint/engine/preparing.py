@@ -244,6 +244,11 @@ def cuts_of(function: ast.AST) -> Iterator[Cut]:
                 yield from _filled(function, node, missing)
             case ast.Assign() | ast.Call():
                 yield from _made_longer(function, node)
+            # ``while len(ids) < length: ids.append(pad)``
+            case ast.While(
+                test=ast.Compare(ast.Call(ast.Name("len"), [rows]), [ast.Lt()], [size]), body=body
+            ) if ast.unparse(rows) in (grown := [*map(_adds_same, body)]) and None not in grown:
+                yield _up_to(function, body[0], size)
 
 
 def _made_longer(function: ast.AST, node: ast.AST) -> Iterator[Cut]:
@@ -257,8 +262,7 @@ def _made_longer(function: ast.AST, node: ast.AST) -> Iterator[Cut]:
         ):
             sizes = _sizes(function, call)
             if sizes and _is_written_in_part(function, name):
-                evened = "max(" in _spelled(function, sizes[-1])
-                yield Cut("evened out" if evened else "filled up", sizes[-1], call)
+                yield _up_to(function, call, sizes[-1])
 
 
 def _sizes(function: ast.AST, call: ast.Call) -> list[ast.expr]:
@@ -290,8 +294,24 @@ def _filled(function: ast.AST, node: ast.AST, missing: ast.expr) -> Iterator[Cut
         case ast.Call(func=ast.Name(id="max"), args=[ast.Constant(), at_least]):
             yield from _filled(function, node, at_least)
         case ast.BinOp(size, ast.Sub(), there) if _LENGTH.search(_spelled(function, there)):
-            evened = "max(" in _spelled(function, size)
-            yield Cut("evened out" if evened else "filled up", size, node)
+            yield _up_to(function, node, size)
+
+
+def _up_to(function: ast.AST, node: ast.AST, size: ast.expr) -> Cut:
+    """What fills lists up to a length, which may be that of the longest."""
+    return Cut("evened out" if "max(" in _spelled(function, size) else "filled up", size, node)
+
+
+def _adds_same(statement: ast.stmt) -> str | None:
+    """Return the list to which each turn of a loop adds the same entry: ``rows.append(pad)``."""
+    match statement:
+        case (
+            ast.AugAssign(target=target, value=ast.List(elts=[added]))
+            | ast.Assign(targets=[target], value=ast.BinOp(_, ast.Add(), ast.List(elts=[added])))
+            | ast.Expr(ast.Call(ast.Attribute(value=target, attr="append"), [added]))
+        ) if not any(isinstance(one, ast.Call | ast.Subscript) for one in walk([added])):
+            return ast.unparse(target)
+    return None
 
 
 def _spelled(function: ast.AST, part: ast.expr) -> str:
