@@ -27,6 +27,7 @@ from memlint.engine.tensors import Output, derived, note, tensors_in
 from memlint.engine.uncalled import GET_MODEL, TRAINING_HOOKS
 from memlint.engine.values import (
     UNKNOWN,
+    Absent,
     Binding,
     Class,
     Constant,
@@ -72,8 +73,8 @@ def call(run: Interpreter, node: ast.Call) -> Value:
     evaluate_arguments(run, invocation)
     if not isinstance(callee, OneOf):
         return apply(run, callee, invocation)
-    # A name that is bound in one arm and None in the other is still that name when called.
-    callees = [one for one in callee.options if not isinstance(one, Unknown | Constant)]
+    # A name that is bound in one arm and None, or not, in the other is that name when called.
+    callees = [one for one in callee.options if not isinstance(one, Unknown | Constant | Absent)]
     if len(callees) > 1:
         callees = _imported_twice(run, callees)
     if len(callees) > 1:
