@@ -26,6 +26,7 @@ from memlint.engine.setters import forget_what_others_set
 from memlint.engine.tensors import Output, derived, note, tensors_in
 from memlint.engine.uncalled import GET_MODEL, TRAINING_HOOKS
 from memlint.engine.values import (
+    SETTINGS,
     UNKNOWN,
     Absent,
     Binding,
@@ -38,6 +39,7 @@ from memlint.engine.values import (
     Object,
     OneOf,
     Partial,
+    Provenance,
     Symbol,
     Unknown,
     Value,
@@ -436,7 +438,9 @@ def _instantiate(run: Interpreter, cls: Class, invocation: Invocation) -> Value:
     run.selves[cls.node] = made
     is_tuple = library in ("typing.NamedTuple", "typing_extensions.NamedTuple")
     if cls.is_dataclass or is_tuple:
-        run.set_fields(cls, made)
+        # ``**settings``, or the environment, decides over the defaults.
+        outside = invocation.open_keywords or library in SETTINGS
+        run.set_fields(cls, made, Provenance.PARSED_FIELD if outside else Provenance.FIELD)
     if library is not None or cls.is_dataclass:
         names = [field for field, _ in run.fields(cls)] if not library or is_tuple else []
         for name, value in zip(names, invocation.arguments, strict=False):

@@ -22,7 +22,7 @@ class Provenance(StrEnum):
     CLICK = "option default"
     PARAMETER = "parameter default"
     FIELD = "dataclass field"
-    PARSED_FIELD = "dataclass field that a command line can set"
+    PARSED_FIELD = "dataclass field that a run can set"
     LIBRARY = "library default"
     COMMAND_LINE = "launch command"
     SETTLED = "default that the launch command leaves"
@@ -373,9 +373,10 @@ class Invocation:
 
 
 # What gives a class a constructor that takes its fields.
-MODELS_OF_DATA = frozenset({"pydantic.BaseModel"})
+SETTINGS = frozenset({"pydantic.BaseSettings", "pydantic_settings.BaseSettings"})
+MODELS_OF_DATA = SETTINGS | {"pydantic.BaseModel"}
 # What gives a class neither methods nor settings.
-_ABSTRACT = frozenset({"abc.ABC", "typing.Protocol", "typing.Generic", *MODELS_OF_DATA})
+_ABSTRACT = frozenset({"abc.ABC", "typing.Protocol", "typing.Generic", "pydantic.BaseModel"})
 
 
 def library_base(cls: Class) -> str | None:
