@@ -114,8 +114,7 @@ _MODEL_PARTS = ("Model", "For", "LMHead")
 _NOT_MODELS = ("Tokenizer", "Processor", "Config", "FeatureExtractor", "Pipeline", "pipeline")
 _MODULE_BASES = (
     *("torch.nn.Module", "torch.nn.modules.module.Module", "transformers.PreTrainedModel"),
-    *("lightning.LightningModule", "pytorch_lightning.LightningModule", "pl.LightningModule"),
-    *("torch.nn.modules.Module", "lightning.pytorch.LightningModule"),
+    "torch.nn.modules.Module",
 )
 _FORWARDS = frozenset({"forward", "__call__"})
 # What puts models on the GPU where there is one, and says where that is.
@@ -142,6 +141,7 @@ def _makes_module(kind: str) -> bool:
         )
     return (
         kind in _MODULE_BASES
+        or kind.endswith(".LightningModule")
         or (kind.startswith("torch.nn.") and not kind.endswith("Loss"))
         or (kind.startswith("peft.") and "Model" in kind)
         or kind == "trl.AutoModelForCausalLMWithValueHead"
@@ -413,8 +413,9 @@ def _kinds_by_names(node: ast.ClassDef, parameters: str) -> tuple[str, ...]:
 
 
 def _kinds_by_weights(node: ast.ClassDef, text: str, products: list[str]) -> tuple[str, ...]:
-    assigned = (ast.unparse(one) for one in walk([node]) if isinstance(one, ast.Assign))
-    weights = {one.partition(" = ")[0] for one in assigned if "Parameter(" in one}
+    assigned = (one for one in walk([node]) if isinstance(one, ast.Assign | ast.AnnAssign))
+    made = (one for one in assigned if "Parameter(" in ast.unparse(one))
+    weights = {re.split(" = |: ", ast.unparse(one))[0] for one in made}
     if any(f"{one}[" in text for one in weights):
         return _TABLES
     return _HEADS if any(one in line for line in products for one in weights) else ()

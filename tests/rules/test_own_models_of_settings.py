@@ -87,6 +87,44 @@ LAYERS = """
 """
 
 
+NAMED_OTHERWISE = """
+    import torch
+    from torch import Tensor, nn
+    class Rows(nn.Module):
+        def __init__(self, count, width):
+            super().__init__()
+            self.weight: Tensor = nn.Parameter(torch.empty(count, width), requires_grad=True)
+        def forward(self, ids):
+            return self.weight[ids, :]
+    class Turn(nn.Module):
+        def __init__(self, d_in, d_out):
+            super().__init__()
+            self.weight: Tensor = nn.Parameter(torch.empty(d_out, d_in))
+        def forward(self, x):
+            return {product}
+"""
+
+
+@pytest.mark.parametrize(
+    ("product", "told"),
+    [
+        ("torch.einsum('...i,oi->...o', x, self.weight)", True),
+        ("x @ self.weight.T", True),
+        ("nn.functional.linear(x, self.weight)", True),
+        ("x + self.weight.sum()", False),
+    ],
+)
+def test_layers_whose_weights_have_annotations(product: str, told: bool, tmp_path: Path) -> None:
+    net = "    from layers import Rows, Turn\n" + NET.format(size="plan.vocab_size")
+    net = net.replace("nn.Embedding(", "Rows(").replace(
+        "nn.Linear(plan.width, plan.v", "Turn(plan.width, plan.v"
+    )
+    files = {"layers.py": NAMED_OTHERWISE.format(product=product), **SIZES["yaml"]}
+    assert (
+        found(tmp_path, {"writer.py": net.replace(", bias=False", ""), **files}) >= TOLD
+    ) is told
+
+
 @pytest.mark.parametrize(("table", "told"), [("Table", True), ("Product", False)])
 def test_a_table_of_the_scripts_own_that_multiplies(table: str, told: bool, tmp_path: Path) -> None:
     net = "    from layers import Table, Product\n" + NET.format(size="plan.vocab_size")
