@@ -108,7 +108,7 @@ class ModelFacts(NamedTuple):
 
 
 LANGUAGE_MODELS = (
-    *("CausalLM", "LMHead", "Seq2SeqLM", "ConditionalGeneration"),
+    *("CausalLM", "LMHead", "Seq2SeqLM", "ConditionalGeneration", "DoubleHeads"),
     *("ImageTextToText", "Vision2Seq", "SpeechSeq2Seq"),
 )
 # Decoders that see images, by their classes.
