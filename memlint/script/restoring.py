@@ -197,15 +197,33 @@ def names_of_device(script: Host, device: Value) -> tuple[str, ...]:
     empty string stands for what is not known."""
     found: list[str] = []
     for value in options(device):
-        made = script.call_anywhere(value.node) if isinstance(value, Object) else None
-        if made is not None and made.name == "torch.device":
-            # ``torch.device(0)``: torch's current accelerator.
-            for one in options(made.argument(0)):
-                number = isinstance(one, Constant) and type(one.value) is int
-                found.append(_name_of(one) or "cuda" * number)
-        else:
-            found.append(_name_of(value) or _formatted(made))
+        found += _mapped_to(script, value) or _names_of(script, value)
     return tuple(found)
+
+
+def _mapped_to(script: Host, value: Value) -> list[str]:
+    """Where a function or a dict puts what it is asked for; nothing for all else."""
+    if isinstance(value, Function):
+        # ``lambda storage, place: storage.cuda(rank)``
+        body = getattr(value.node, "body", None)
+        return ["cuda" if isinstance(body, CallNode) and called_name(body) == "cuda" else ""]
+    if not isinstance(value, Object) or value.type != "dict":
+        return []
+    # ``{"cuda:0": f"cuda:{rank}"}``
+    to = [binding.value for binding in script.final_bindings(value).values()]
+    return [name for one in to for name in names_of_device(script, one)]
+
+
+def _names_of(script: Host, value: Value) -> list[str]:
+    made = script.call_anywhere(value.node) if isinstance(value, Object) else None
+    if made is None or made.name != "torch.device":
+        return [_name_of(value) or _formatted(made)]
+    # ``torch.device(0)``: torch's current accelerator.
+    found: list[str] = []
+    for one in options(made.argument(0)):
+        number = isinstance(one, Constant) and type(one.value) is int
+        found.append(_name_of(one) or "cuda" * number)
+    return found
 
 
 def _name_of(value: Value) -> str:
