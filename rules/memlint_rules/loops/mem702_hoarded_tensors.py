@@ -66,22 +66,24 @@ def _large(script: Script, hoard: facts.Hoard) -> str | None:
     tensors = script.tensors(hoard.value)
     if not tensors or not script.on_gpu:
         return None
-    forwards = [facts.forward_of(script, tensor) for tensor in tensors]
-    if any(forward is not None and _is_of_a_turn(script, hoard, forward) for forward in forwards):
+    if any(_is_of_a_turn(script, hoard, tensor) for tensor in tensors):
         return None
     names = {_LARGE.get(one.role) if _is_large(script, one) else None for one in tensors}
     return names.pop() if len(names) == 1 else None
 
 
-def _is_of_a_turn(script: Script, hoard: facts.Hoard, forward: facts.Forward) -> bool:
-    """True if a list holds parts of what one forward pass gives, and begins anew with the next."""
+def _is_of_a_turn(script: Script, hoard: facts.Hoard, tensor: facts.Tensor) -> bool:
+    """True if a list holds parts of what one forward pass gives, and begins anew with the next, or
+    with each call of the function that fills it."""
+    forward, made = facts.forward_of(script, tensor), tensor.forward
+    if forward is None or made is None or hoard.loop in made.loops:
+        return False
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    if script.enclosing(forward.node, *functions) is not script.enclosing(hoard.call, *functions):
-        return False
-    loops = script.flow.loops_around(forward.node)
-    if hoard.loop in loops:
-        return False
+    home = script.enclosing(hoard.call, *functions)
     stores = script.stores.get(hoard.container, ())
+    if script.enclosing(forward.node, *functions) is not home:
+        return any(script.enclosing(store, *functions) is home is not None for store in stores)
+    loops = script.flow.loops_around(forward.node)
     return not loops or any(loops[0] in script.flow.loops_around(store) for store in stores)
 
 
