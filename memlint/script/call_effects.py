@@ -394,7 +394,8 @@ def _fit(run: Interpreter, invocation: Invocation) -> Value | None:
     if runner is None or not (runner.type or "").startswith(("lightning.", "pytorch_lightning.")):
         return None
     given = [*invocation.arguments, *(one.value for one in invocation.keywords.values())]
-    for thing in reversed([one for one in given if isinstance(one, Object)]):
+    things = [one for value in given for one in options(value)]
+    for thing in reversed([one for one in things if isinstance(one, Object)]):
         for name in _OF_MODULE if is_module(thing) else _OF_DATA:
             method = run.attribute(thing, name)
             if isinstance(method, Function) and method.node not in run.runs:

@@ -41,13 +41,16 @@ def may_checkpoint(script: Called) -> bool:
     The guess: what is called by that word is about activations, but for what saves a run's state.
     """
     words = words_of(script).split("\n")
-    decides = any("checkpointing" in word and not word.endswith(_SAVING) for word in words)
+    lightning = script.imports_package("lightning", "pytorch_lightning")
+    saving = _SAVING + _OF_LIGHTNING if lightning else _SAVING
+    decides = any("checkpointing" in word and not word.endswith(saving) for word in words)
     calls = script.method_calls_anywhere("checkpoint", "checkpoint_sequential")
     called = any(one.name.startswith("torch.utils.checkpoint.") for one in calls)
     return decides or called or may_use(script, "torch.utils.checkpoint")
 
 
 _SAVING = ("register_for_checkpointing", "init_checkpointing", "setup_checkpointing")
+_OF_LIGHTNING = ("enable_checkpointing", "disable_checkpointing")
 
 
 def matches(script: Called, pattern: re.Pattern[str]) -> bool:
