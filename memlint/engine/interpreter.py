@@ -181,6 +181,8 @@ class Interpreter:
         self.loop_ends: dict[ast.AST, list[dict[str, Binding]]] = {}
         # Between which calls lists were filled.
         self.filled: dict[ast.AST, tuple[int, int]] = {}
+        # By function and path, the data sets that are written to files.
+        self.saved: dict[tuple[object, str], Value] = {}
 
     # -- the run ---------------------------------------------------------------------------------
 

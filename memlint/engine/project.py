@@ -446,12 +446,16 @@ _STARTING = re.compile(rf"{_TRAINING.pattern}|subprocess|[Pp]open|__import__")
 _SETTINGS = r"\w{0,40}?(?:(?<!kw)arg|conf|cfg|param|opt|setting)"
 _HANDS = r"(?:\b%s\b[\w.]{0,99}\(|\(%s,)[^)]{0,900}?(?<![\w.\"'])%s\w{0,40}+(?!\s?[\w=(\"'])"
 _QUIET = sys.stdlib_module_names | _LIBRARIES | {"huggingface_hub", "openai", "tokenizers"}
-_TRAINS = (b".backward(", b"Trainer(", b"train(", b".fit(", b"DataLoader(", b".step()")
+_TRAINS = (
+    *(b".backward(", b"Trainer(", b"train(", b".fit(", b"DataLoader(", b".step()"),
+    b"DataModule)",
+)
 # What a module makes for scripts that train.
 _MAKES = (
     *(b"from_pretrained(", b"Arguments(", b"Config(", b"_model(", b"tokenizer("),
     *(b"logits", b".loss", b"model(", b"torch.load(", b"tokenizer.encode", b"truncation="),
     *(b"cross_entropy", b"CrossEntropyLoss", b"empty_cache(", b"optim.Adam", b"pad_sequence"),
+    b"Dataset):",
 )
 # A module that does such a thing as it is imported is a script.
 _IS_BOTH = b"__main__"

@@ -7,9 +7,11 @@ arguments that ``map`` gives it.
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from memlint.engine.binding import set_bindings
+from memlint.engine.forwards import is_module
 from memlint.engine.functions import call_function, can_follow
 from memlint.engine.imported import project_value
 from memlint.engine.values import (
@@ -191,12 +193,31 @@ def _parts(run: Interpreter, invocation: Invocation) -> Value | None:
     return made(run, Rows("parts", invocation, merge(rows))) if rows else None
 
 
+def _save(run: Interpreter, invocation: Invocation) -> None:
+    """``torch.save(rows, path)`` of data sets: what the function reads there are the same."""
+    given, path = [*invocation.arguments, UNKNOWN][0], [*invocation.node.args, None, None][1]
+    kept = [one for one in options(given) if one != Constant(None)]
+    if path is not None and kept and all(map(_is_data, kept)):
+        run.saved[run.function, ast.unparse(path)] = merge(kept)
+
+
+def _is_data(value: Value) -> bool:
+    own = isinstance(value, Object) and value.cls is not None and not is_module(value)
+    return own or isinstance(value, Rows)
+
+
+def _read(run: Interpreter, invocation: Invocation) -> Value | None:
+    path = next(iter(invocation.node.args), None)
+    return run.saved.get((run.function, ast.unparse(path))) if path is not None else None
+
+
 def row_effects() -> dict[str, CallEffect]:
     """Every effect by the name it answers to."""
     table: dict[str, CallEffect] = dict.fromkeys(LOADERS, _load)
     table |= {f".{name}": _apply for name in _APPLY}
     table |= {f".{name}": _keep for name in KEEPS_ROWS}
     table[".filter"] = _filter
+    table |= {"torch.save": _save, "torch.load": _read}
     table["torch.utils.data.random_split"] = _split
     table |= {f"torch.utils.data.{name}": _parts for name in ("Subset", "ConcatDataset")}
     return table

@@ -102,6 +102,7 @@ class Dataset(Record):
                         node and _is_defined_elsewhere(self.script, node)
                     ):
                         others.append(one)
+                        pending += [(rows, None) for rows in _wrapped_rows(one)]
                 elif one not in chain:
                     chain[one] = None
                     if one.source is not None:
@@ -290,12 +291,18 @@ def _is_own(value: Value) -> bool:
     return value.cls is not None or (value.type or "").startswith("datasets.")
 
 
+def _wrapped_rows(value: Value) -> list[Value]:
+    """The data sets that an instance of a class of the script was made of."""
+    made = value.made_by if isinstance(value, Object) and value.cls is not None else None
+    return [one for one in made.arguments if isinstance(one, Rows)] if made is not None else []
+
+
 def _is_defined_elsewhere(script: Host, node: Expression) -> bool:
     """True if an expression reads a name that nothing in the script binds: a snippet's ``data``.
 
     Nothing is known of it, as of one that is loaded.
     """
-    root = source_of(node, KEEPS_ROWS)
+    root = source_of(node, KEEPS_ROWS) if not is_elsewhere(node) else None
     imported = {alias.asname or alias.name for _, alias, _ in script.imports}
     return root is not None and not (script.binds(root) or root in imported or "*" in imported)
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from memlint.engine.nodes import CallNode, Node
 from memlint.engine.project import is_elsewhere
-from memlint.engine.values import Object, Value, options
+from memlint.engine.values import UNKNOWN, Object, Value, options
 from memlint.flow.events import EventKind, events_of, loops_of
 from memlint.script.called import Call
 from memlint.script.calls import Host
@@ -44,6 +44,8 @@ _LOADERS = {
     "predict_dataloader": Purpose.INFERENCE,
 }
 
+_FITTED = ("train_dataloaders", "val_dataloaders")
+
 # -- readers of data loaders -----------------------------------------------------------------------
 
 
@@ -60,7 +62,20 @@ def purposes_of_loader(script: Host, loader: Call) -> frozenset[Purpose]:
     if script.imports_package("lightning", "pytorch_lightning"):
         makers = (getattr(one.function, "name", "") for one in loader.invocations)
         found.update(_LOADERS.get(name) for name in makers)
+        found.update(_fitted(script, loader))
     return frozenset(purpose for purpose in found if purpose is not None)
+
+
+def _fitted(script: Host, loader: Call) -> Iterator[Purpose]:
+    """What Lightning's trainer reads a loader for: ``trainer.fit(module, learned, held_out)``."""
+    for call in script.method_calls_anywhere("fit"):
+        runners = [getattr(one, "type", None) or "" for one in options(call.receiver or UNKNOWN)]
+        if all(one.endswith(".Trainer") for one in runners):
+            given = (*map(call.argument, (1, 2)), *(call.setting(one).raw for one in _FITTED))
+            purposes = (Purpose.TRAINING, Purpose.EVALUATION) * 2
+            for value, purpose in zip(given, purposes, strict=True):
+                if _comes_from(value, loader.node):
+                    yield purpose
 
 
 def _readers(script: Host, loader: Call) -> Iterator[Node]:

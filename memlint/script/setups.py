@@ -7,7 +7,7 @@ from collections.abc import Callable
 from memlint.api.successors import Replace
 from memlint.engine.definitions import keywords_kept, own_methods
 from memlint.engine.project import is_elsewhere
-from memlint.engine.values import Invocation, Object, Symbol, Value, options
+from memlint.engine.values import Invocation, Object, Symbol, Value, library_base, options
 from memlint.flow.evaluated import query
 from memlint.script.called import Call
 from memlint.script.calls import Config, Host, Trainer
@@ -132,6 +132,14 @@ def all_training_of(script: Host) -> tuple[Trainer, ...]:
 def trains(script: Host) -> bool:
     """True if anything may be trained here, by a trainer or in a hand-written loop."""
     return bool(all_training_of(script) or all_steps_of(script))
+
+
+@query
+def feeds_training(script: Host) -> bool:
+    """``trains``, or a class that gives Lightning's trainer its data, whoever makes the trainer."""
+    here = (one for one in script._run.class_values if not is_elsewhere(one.node))
+    gives = ((library_base(one) or "").endswith(".LightningDataModule") for one in here)
+    return trains(script) or any(gives)
 
 
 @query

@@ -31,7 +31,7 @@ from memlint.script.guesses import is_held_out_name, may_be_held_out
 from memlint.script.lengths import FROM_TEXT, TOKENIZING_METHODS, is_tokenizer_call
 from memlint.script.loaded_models import model_facts
 from memlint.script.purpose import Purpose, purpose_of_loop
-from memlint.script.setups import trains
+from memlint.script.setups import feeds_training, trains
 from memlint.source.record import Record
 
 _COLLATORS = frozenset({"collate_fn", "data_collator"})
@@ -76,11 +76,11 @@ class Tokenization(Record):
         """True if the function around it prepares a training set.
 
         It is mapped over a data set (by itself or by a function that calls it), or makes the items
-        of a ``torch.utils.data.Dataset`` with labels or pairs, in a script that trains. What the
-        defaults switch off prepares nothing.
+        of a ``torch.utils.data.Dataset`` with labels or pairs, in a script that trains, or that has
+        a data module of Lightning. What the defaults switch off prepares nothing.
         """
         script, function = self.script, self.function
-        if not trains(script) or script.is_off_by_default(self.call.node):
+        if not feeds_training(script) or script.is_off_by_default(self.call.node):
             return False
         if _is_only_counted(script, self.call.node):
             return False
@@ -243,8 +243,14 @@ def _becomes_row(script: Host, node: Node) -> bool:
     """True if what a call makes is returned or put into a list; a prompt goes to a model."""
     uses = list(uses_of(script, node, _holds_rows))
     given = {use.name for use in uses if use.way is Way.GIVEN}
-    kept = any(use.way is Way.RETURNED for use in uses) or not given.isdisjoint(_GROWS)
+    kept = any(use.way is Way.RETURNED or _is_made_of(script, use) for use in uses)
+    kept = kept or not given.isdisjoint(_GROWS)
     return kept and given.isdisjoint(GENERATES)
+
+
+def _is_made_of(script: Host, use: Usage) -> bool:
+    """True if a training set is made of what is used."""
+    return use.around in _makers_of_rows_trained_on(script)
 
 
 def _holds_batch(use: Usage) -> bool:
@@ -458,7 +464,7 @@ def _uses(script: Host, node: Node, depth: int = _DEPTH, *, holds: bool = False)
     purposes: Purposes = set()
 
     def onward(use: Usage) -> bool:
-        if holds and use.around in _makers_of_rows_trained_on(script):
+        if holds and _is_made_of(script, use):
             purposes.add(Purpose.TRAINING)
         return _holds_rows(use) if holds else _has_rows(use)
 

@@ -9,7 +9,7 @@ import memlint.rule.triggers as words
 SETS: tuple[tuple[str, ...], ...] = (
     words.ROWS,
     (".backward(", "Config", "Trainer", "tokenizer("),
-    (*words.ROWS, "DataLoader("),
+    (*words.ROWS, "DataLoader(", "Dataset):"),
     (".long", "] * (", "int64", "max_length", "pad_id", "pad_token"),
     words.LIBRARIES,
     ("SFTTrainer",),

@@ -127,7 +127,7 @@ RULE = Rule(
     summary="training examples padded to a fixed length",
     check=check,
     triggers=(
-        (*triggers.ROWS, "DataLoader("),
+        (*triggers.ROWS, "DataLoader(", "Dataset):"),
         frozenset({"max_length", "pad_token", "pad_id", "] * (", ".long", "int64"}),
     ),
     skips=(Skip.OFF_CUDA, Skip.DIFFUSION, Skip.VISION),
