@@ -218,10 +218,8 @@ class Timeline(OfRun):
         return [Tensor("key/value cache (whole projections)", total, "kv cache")]
 
     def _cast_cache(self) -> list[Tensor]:
-        """Autocast's copies of float32 weights, held until the forward pass is over.
-
-        Without checkpointing autograd keeps the same copies, which the layers count.
-        """
+        """Autocast's copies of float32 weights, held until the forward pass is over; without
+        checkpointing autograd keeps the same copies, which the layers count."""
         return [] if self.settings.checkpointing == "none" else self._cast_weights()
 
     def _cast_weights(self) -> list[Tensor]:

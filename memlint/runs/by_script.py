@@ -274,8 +274,7 @@ class ScriptRun(TrainingRun):
         """False: nothing steps in backward, so that all gradients wait in their weights' dtype."""
         said = (
             f"the gradients of some {self.billions or 0:g} billion weights wait together for the "
-            f"optimizer: {self._as_weights()}; without accumulation it could use each as it "
-            "comes"
+            f"optimizer: {self._as_weights()}; without accumulation it could use each as it comes"
         )
         return Field(False, span_in(self.script, place), said)
 

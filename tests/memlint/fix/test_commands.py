@@ -106,7 +106,7 @@ def test_two_fixes_of_one_word_take_turns() -> None:
     place = span(TRL)
     result = applied(TRL, [SetItem(place, "packing", "False")], [RemoveItem(place, "packing")])
     assert result.applied == (0,)
-    assert result.postponed == (1,)
+    assert result.refused == {}
 
 
 def test_what_would_become_another_command_is_thrown_away() -> None:

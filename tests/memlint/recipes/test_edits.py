@@ -147,7 +147,7 @@ def test_two_fixes_at_one_place_take_turns() -> None:
         source, [[SetItem(root, "b", "1")], [SetItem(root, "c", "2")], [SetItem(root, "a", "3")]]
     )
     assert applied.applied == (0, 2)
-    assert applied.postponed == (1,)
+    assert applied.refused == {}
     assert applied.text == "a: 3\nb: 1\n"
 
 
