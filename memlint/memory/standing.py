@@ -72,9 +72,12 @@ class Standing(OfRun):
         shared = self._experts_share(layers / self.holding.width)
         if self.holding.full:
             scale = share * self._master_width() / self.holding.width
+        experts = any(one.experts > 1 for stack in stacks for one in stack.layer.linears)
+        left = ", experts too: since transformers 5 bitsandbytes quantizes none"
+        name = "layers" + left * (experts and 0 < codes < layers - codes)
         sizes = {
             "quantized layers": codes * share,
-            "layers": (layers - codes) * scale * shared,
+            name: (layers - codes) * scale * shared,
             "embeddings": self.holding.embedding().base * scale,
             "output matrix": head * scale,
             "encoder or vision tower": towers * scale,

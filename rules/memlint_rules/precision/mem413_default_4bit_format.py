@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from memlint.rule import Call, Finding, Level, Rule, Script, Skip, edits, fix, triggers
 
 _TYPE, _NESTED = "bnb_4bit_quant_type", "bnb_4bit_use_double_quant"
-# Billions of parameters from which on the scales alone are worth a word.
+# Billions of parameters from which on the scales alone are worth a word; experts may have none.
 _LARGE = 20
 
 
 def check(script: Script) -> Iterator[Finding]:
     if not script.may_train:
         return
-    sizes = [one.facts.billions or 0 for one in script.trained]
+    sizes = [one.facts.billions or 0 for one in script.trained if not one.facts.family.experts]
     # Older versions take its options in the load of a model, too.
     loads = [
         load
@@ -27,8 +27,7 @@ def check(script: Script) -> Iterator[Finding]:
         unsure = call.has_unknown_keywords or script.runs_by_default(call.node) is None
         if not four_bits.is_value(True) or of_recipe or unsure:
             continue
-        finding = _of_config(script, call, max(sizes, default=0))
-        if finding is not None:
+        if finding := _of_config(script, call, max(sizes, default=0)):
             yield finding
 
 

@@ -700,6 +700,17 @@ def test_autocast_keeps_its_copies_of_weights_in_an_evaluation() -> None:
     assert copies not in evaluated(4, method="full")
 
 
+def test_experts_that_bitsandbytes_leaves_are_named() -> None:
+    run: dict[str, Any] = {
+        "model": "mistralai/Mixtral-8x7B-v0.1", "trainer": "trl.SFTTrainer", "method": "qlora",
+        "quantization": {"bits": 4, "type": "nf4"}, "lora": {"r": 8},
+    }  # fmt: skip
+    for release, left in (("4.57.1", 0), ("5.23.0", 84)):
+        load = estimate({**run, "versions": {"transformers": release}}).phases[0]
+        experts = [one.bytes for one in load.tensors if "bitsandbytes quantizes none" in one.name]
+        assert round(sum(experts) / 2**30) == left
+
+
 def test_experts_hold_their_tokens_until_their_outputs_are_in_order() -> None:
     config = {**(find_config("Qwen/Qwen3-30B-A3B") or {}), "num_hidden_layers": 2}
     lora = {"r": 16, "target_modules": ["q_proj", "v_proj"], "dropout": 0.0}
