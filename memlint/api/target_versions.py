@@ -91,9 +91,9 @@ class Target(Record):
     def open(self) -> tuple[str, ...]:
         """The libraries, each with its version, of which it is open what they have, and trl on
         transformers of which a commit is named."""
-        named = {name for name, resolved in self.versions if resolved.is_open}
-        base = self.version("transformers")
-        named |= {"trl"} if base.is_open and base.assumed else set()
+        opened = {name: resolved for name, resolved in self.versions if resolved.is_open}
+        base = opened.get("transformers")
+        named = {*opened, "trl"} if base is not None and base.assumed else {*opened}
         return tuple(f"{name} {each.version}" for name, each in self.versions if name in named)
 
     @property
