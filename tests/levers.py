@@ -79,7 +79,7 @@ model:
 tokenizer:
   _component_: torchtune.models.qwen2_5.qwen2_5_tokenizer
   path: /tmp/vocab.json
-  max_seq_len: 4096
+  max_seq_len: {length}
 dataset:
   _component_: torchtune.datasets.alpaca_dataset
   packed: true
@@ -128,6 +128,7 @@ def loop(
 def tune(**parts: str) -> str:
     usual = {"optimizer": "torch.optim.AdamW", "in_backward": "false", "again": "true"}
     usual |= {"host": "false", "loss": "torchtune.modules.loss.LinearCrossEntropyLoss"}
+    usual["length"] = str(T)
     return TUNE.format(**{**usual, **parts})
 
 
@@ -553,10 +554,10 @@ SFTTrainer(model, args=args, train_dataset=rows).train()
     _lever(
         "Activations",
         "torchtune's `enable_activation_offloading`",
-        {"recipe.yaml": tune()},
-        {"recipe.yaml": tune(host="true")},
+        {"recipe.yaml": tune(length=str(LONG))},
+        {"recipe.yaml": tune(host="true", length=str(LONG))},
         "MEM305",
-        T * (L - 5) * 2 * D,
+        LONG * (L - 5) * 2 * D,
         "arithmetic; five layers are under way",
         "tests/cases/recipes/torchtune_offloaded_weights_clean.yaml",
         kind="activations",

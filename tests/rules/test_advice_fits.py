@@ -177,5 +177,7 @@ def _takes(api: Api, script: Script, advice: str) -> None:
     option = wanted.group(1)
     kinds = {one.kind for one in (*script.configs, *script.trainers)}
     kinds |= {config for one in script.trainers if (config := api.config_of(one.kind)) is not None}
+    if any(api.accepts(load.name, option) for load in script.model_loads):
+        return
     known = [kind for kind in kinds if api.history(kind, option) is not None]
     assert not known or any(api.accepts(kind, option) for kind in known), (advice, known)

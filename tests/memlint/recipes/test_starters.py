@@ -173,11 +173,12 @@ def test_a_file_that_a_command_hands_over_without_an_option_enters_the_run(
     assert f"compute {'float16' if half == 'fp16' else 'bfloat16'};" in said
 
 
-def test_two_files_without_options_say_nothing_of_each_other(
-    here: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("taken", "known"), [("sys.argv[1]", True), ("pick(sys.argv)", False)])
+def test_of_two_files_without_options_the_one_that_is_taken_counts(
+    here: Path, capsys: pytest.CaptureFixture[str], taken: str, known: bool
 ) -> None:
-    (here / "fit.py").write_text(READS_A_FILE)
+    (here / "fit.py").write_text(READS_A_FILE.replace("sys.argv[1]", taken))
     (here / "large.yaml").write_text("output_dir: out\nfp16: true\n")
     (here / "run.sh").write_text("accelerate launch fit.py large.yaml more.yaml\n")
     run(["estimate", "--target", "newest", "fit.py"])
-    assert "compute float16;" not in capsys.readouterr().out
+    assert ("compute float16;" in capsys.readouterr().out) is known
