@@ -14,7 +14,7 @@ MEASURED = measure(Path(__file__).parent.parent)
 BOUNDS = {
     "lines of the linter and its rules": 75_495,
     "lines of the packages beside the linter": 6_940,
-    "lines of the runtime": 22_198,
+    "lines of the runtime": 22_207,
     "files in circles, imports for types counted": 16,
     "references to ast outside the packages of syntax": 213,
     "rule codes outside the rules": 2,

@@ -376,11 +376,20 @@ class DeferredHead(Patch):
 
 
 def defer_logits(model: nn.Module, *, workspace_bytes: int | None = None) -> DeferredHead:
-    """Make a transformers causal LM return `DeferredLogits`, outside `generate`, until undone."""
+    """Make a transformers causal LM return `DeferredLogits`, outside `generate`, until undone.
+
+    Where it does so already, with the same workspace, the handle undoes nothing.
+    """
     check_workspace(workspace_bytes)
     causal = unwrap(model)
-    if _MARK in vars(causal):
-        raise ValueError("the model's logits are deferred already: undo() that first")
+    earlier = deferred_logits_of(causal)
+    if earlier is not None:
+        if earlier.workspace_bytes != workspace_bytes:
+            raise ValueError(
+                f"the model's logits are deferred already, with workspace_bytes="
+                f"{earlier.workspace_bytes}: undo() that first"
+            )
+        return DeferredHead(causal, workspace_bytes)
     head: Any = find_head(causal)
     place = forward_place(head)
     deferred = DeferredHead(causal, workspace_bytes)

@@ -189,6 +189,20 @@ def test_patches_are_undone_in_any_order() -> None:
     assert (set(vars(model)), set(vars(model.lm_head))) == names
 
 
+def test_logits_may_be_deferred_again_around_a_pass() -> None:
+    model, batch = tiny_model(), tiny_batch()
+    names = set(vars(model)), set(vars(model.lm_head))
+    outer = defer_logits(model)
+    with defer_logits(model):
+        assert not isinstance(model(**batch).logits, torch.Tensor)
+    assert not isinstance(model(**batch).logits, torch.Tensor)
+    with pytest.raises(ValueError, match="deferred already, with workspace_bytes=None"):
+        defer_logits(model, workspace_bytes=1 << 20)
+    outer.undo()
+    assert isinstance(model(**batch).logits, torch.Tensor)
+    assert (set(vars(model)), set(vars(model.lm_head))) == names
+
+
 def test_resized_embeddings_and_a_later_adapter_bring_another_head() -> None:
     model, other = tiny_model(), tiny_model()
     fused = fuse_causal_lm_loss(model)
