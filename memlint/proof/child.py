@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from memlint.proof import stand_ins
-from memlint.proof.overlay import Overlay
+from memlint.proof.overlay import Overlay, remove_made
 from memlint.proof.stand_ins.cpu_only import keep_from_hub
 from memlint.proof.stand_ins.missing_packages import Anything
 from memlint.proof.stand_ins.sample_rows import TABLES
@@ -40,7 +40,7 @@ def carry_out(path: str, run: Callable[[dict[str, Any], dict[str, Any]], None]) 
     """
     job = json.loads(Path(path).read_text(encoding="utf-8"))
     Path(job["result"]).with_name(f"pid-{os.getpid()}").touch()
-    threading.Thread(target=_end_with, args=(job["owner"],), daemon=True).start()
+    threading.Thread(target=_end_with, args=(job,), daemon=True).start()
     told: dict[str, Any] = {"error": ""}
     try:
         run(job, told)
@@ -53,13 +53,14 @@ def carry_out(path: str, run: Callable[[dict[str, Any], dict[str, Any]], None]) 
     end(job, told)
 
 
-def _end_with(owner: int) -> None:
+def _end_with(job: dict[str, Any]) -> None:
     """End this run once the process that started it is gone: it may be killed."""
     with contextlib.suppress(OSError):
         while True:
-            os.getpgid(owner)
+            os.getpgid(job["owner"])
             faulthandler.dump_traceback_later(_STUCK, exit=True)
             time.sleep(0.5)
+    remove_made(os.path.dirname(job["result"]))
     os.killpg(0, signal.SIGKILL)
 
 

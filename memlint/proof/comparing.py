@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from memlint.proof.overlay import remove_made
 from memlint.proof.stand_ins.sample_rows import NOT_SAID
 from memlint.run.sampled_columns import kind_of
 from memlint.source.bounded import read_regular
@@ -302,6 +303,7 @@ def run_apart(
             return [], f"still running after {seconds:.0f} s (`--timeout`)", _tail(log)
         finally:
             _end(process, folder)
+            remove_made(folder)
     try:
         paths = sorted(glob.glob(f"{glob.escape(result)}-*.json"))
         every = [json.loads(read_regular(path, _MOST_BYTES)) for path in paths]

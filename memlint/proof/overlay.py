@@ -3,10 +3,11 @@
 Folders are real; code and small files are copied (whatever writes them writes the copy), large ones
 are links. One of these that is opened to be written is copied first. What a run would write into
 the user's folder by its absolute path is refused, and so is what would change or remove older files
-elsewhere, but for caches: that is an audit hook of Python's, which sees ``open``, ``os``,
-``shutil`` and ``sqlite3``; torch's and safetensors' own writers are guarded besides. Programs that
-the run starts and libraries in C write in its own folder and in caches alone: the kernel sees to
-that where it has Landlock. What Python opens elsewhere goes through a thread that may write there.
+elsewhere, but for caches; new ones that it makes there are removed after it. That is an audit hook
+of Python's, which sees ``open``, ``os``, ``shutil`` and ``sqlite3``; what torch and safetensors
+write on their own, Python puts in place. Programs that the run starts and libraries in C write in
+its own folder and in caches alone: the kernel sees to that where it has Landlock. What Python opens
+elsewhere goes through a thread that may write there.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ _OPERATIONS = (("builtins", "open"), ("io", "open"), *(("os", name) for name in 
     "open", "mkdir", "rmdir", "remove", "unlink", "rename", "replace", "link", "symlink",
     "truncate", "mkfifo",
 )))  # fmt: skip
+_MADE = "made-elsewhere"  # in a run's folder: the paths that it makes outside, each before a zero
 _WRITERS = (("torch", "save"), *(("safetensors.torch", f"save_{one}") for one in ("file", "model")))
 
 
@@ -135,6 +137,9 @@ class Overlay:
         if _is_below(real, self.folder) or self._was_there(real):
             told = f"{name}: left as it is: a run that is compared writes nothing here"
             raise PermissionError(told)
+        if not (os.path.lexists(real) or any(_is_below(real, each) for each in self._free())):
+            with open(os.path.join(os.path.dirname(self.copy), _MADE), "ab") as file:
+                file.write(os.fsencode(real) + b"\0")
 
     def _was_there(self, path: str) -> bool:
         """True of files and folders that are older than the run, and that no cache holds."""
@@ -189,13 +194,36 @@ class Overlay:
         _replace(_WRITERS, self._guarded)
 
     def _guarded(self, write: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a writer that opens files past Python, as one whose files Python puts in place."""
+
         def guarded(*arguments: Any, **keywords: Any) -> Any:
-            for path in (*arguments[1:2], keywords.get("f"), keywords.get("filename")):
-                if isinstance(path, str | bytes | os.PathLike):
-                    self.before_change(path)
-            return write(*arguments, **keywords)
+            given: dict[Any, Any] = {**dict(enumerate(arguments)), **keywords}
+            paths = [name for name in (1, "f", "filename")
+                     if isinstance(given.get(name), str | bytes | os.PathLike)]  # fmt: skip
+            if not paths:  # an open file
+                return write(*arguments, **keywords)
+            path = os.fsdecode(given[paths[0]])
+            self.before_change(path)
+            part = os.path.join(os.path.dirname(self.copy), f"part-{threading.get_ident()}")
+            is_outside = not _is_below(os.path.realpath(path), self.copy)
+            if is_outside:
+                given[paths[0]] = part
+            rest = {name: value for name, value in given.items() if isinstance(name, str)}
+            written = write(*(given[index] for index in range(len(arguments))), **rest)
+            if is_outside:
+                shutil.move(part, path)
+            return written
 
         return guarded
+
+
+def remove_made(folder: str) -> None:
+    """Remove what a run of ``folder`` made elsewhere: files, and folders that are empty."""
+    with contextlib.suppress(OSError), open(os.path.join(folder, _MADE), "rb") as file:
+        for path in reversed(file.read().split(b"\0")[:-1]):
+            with contextlib.suppress(OSError):
+                is_folder = os.path.isdir(path) and not os.path.islink(path)
+                os.rmdir(path) if is_folder else os.unlink(path)
 
 
 def _replace(names: Iterable[tuple[str, str]], made: Callable[[Any], Any]) -> None:

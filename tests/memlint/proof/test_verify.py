@@ -270,6 +270,34 @@ for change in (
     assert {(project / name).read_text() for name in found - {"train.py"}} == {"mine"}
 
 
+@pytest.mark.parametrize("last", ["", "import os; os.abort()\n", "raise SystemExit(3)\n"])
+def test_what_a_run_makes_elsewhere_is_removed_after_it(last: str, tmp_path: Path) -> None:
+    """However it ends, and so that the next run starts from what the first one found."""
+    kept, project = tmp_path / "else" / "kept", tmp_path / "project"
+    kept.mkdir(parents=True)
+    project.mkdir()
+    (kept / "mine").write_text("mine")
+    text = f"""\
+import os, shutil, safetensors.torch, torch
+from pathlib import Path
+kept = Path({str(kept)!r})
+assert [each.name for each in kept.iterdir()] == ["mine"]
+(kept / "out" / "deep").mkdir(parents=True)
+torch.save({{}}, kept / "out" / "model.pt")
+assert torch.load(kept / "out" / "model.pt") == {{}}
+safetensors.torch.save_file(filename=str(kept / "w"), tensors={{"a": torch.zeros(2)}})
+Path(kept, "out", "deep", "a b\\n").write_text("new")
+os.rename(kept / "out" / "model.pt", kept / "moved.pt")
+os.symlink(kept / "mine", kept / "link")
+shutil.copytree(kept / "out", kept / "copied")
+assert len(list(kept.rglob("*"))) == 10
+{last}{LOOP}"""
+    verified = run(tmp_path, text, f"{text}\n")
+    assert verified.verdict == ("no answer" if last else "same"), verified.before.error
+    assert [str(each.relative_to(kept)) for each in kept.rglob("*")] == ["mine"]
+    assert (kept / "mine").read_text() == "mine"
+
+
 def test_a_folder_of_very_many_files_is_linked_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
