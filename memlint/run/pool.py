@@ -8,6 +8,8 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -99,7 +101,15 @@ def _executor(processes: int, make: Callable[[], Work[Item, Result]]) -> Process
 def _begin(make: Callable[[], Work[Item, Result]]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # what the parent does then is the parent's
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     _work[:] = [make()]
+
+
+def _end_with(parent: int) -> None:
+    """End this worker once its parent is gone, killed perhaps: nobody gives it work any more."""
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    os._exit(1)
 
 
 def _run(chunk: Sequence[Any]) -> list[Any]:

@@ -160,6 +160,35 @@ def test_whoever_is_interrupted_leaves_no_process_behind() -> None:
     assert done.stdout.split() == ["0", "True"], done.stderr
 
 
+_KILLED = """
+import os, signal, sys, threading, time
+from memlint.run.pool import in_processes
+
+def make():
+    def work(chunk):
+        print(os.getpid(), flush=True)
+        time.sleep(chunk[0] + 60 * chunk[0])
+        return list(chunk)
+    return work
+
+threading.Timer(1.0, os.kill, (os.getpid(), getattr(signal, sys.argv[1]))).start()
+list(in_processes(make, range(32), 2, None))
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal")
+@pytest.mark.timeout(50)
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
+def test_whoever_is_killed_leaves_no_process_behind(name: str) -> None:
+    """Workers that wait, and those that work, end without their parent."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _KILLED, name], stdout=subprocess.PIPE, text=True
+    ) as killed:
+        assert killed.stdout is not None
+        workers = killed.stdout.read().split()  # it ends where the last of them does
+    assert len(set(workers)) == 2
+
+
 def _pid_of_each() -> Callable[[Sequence[int]], list[tuple[int, int]]]:
     return lambda chunk: [(number, os.getpid()) for number in chunk]
 
