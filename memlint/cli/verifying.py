@@ -234,6 +234,8 @@ def _verdict(verified: Verified) -> str:
         case "stops":
             steps = f"{verified.after.steps} of {verified.before.steps} steps"
             return f"STOPS: the fixed script took {steps}"
+    if not any((*verified.before.losses, *verified.before.norms)):
+        return "not verified: losses and gradients are all 0: rewards that are alike teach nothing"
     why = "the script does not repeat itself, or its losses hang on each rounding"
     return f"not verified: {told}; {why} (fix its seed, or verify it in float32)"
 

@@ -19,7 +19,7 @@ import torch
 
 from memlint.cli.interrupts import warn_of_programs
 from memlint.cli.main import run as main
-from memlint.cli.verifying import _STATUS, _lines
+from memlint.cli.verifying import _STATUS, _lines, _verdict
 from memlint.proof import child, landlock
 from memlint.proof.comparing import (
     Job,
@@ -1151,7 +1151,9 @@ def test_files_that_a_script_looks_for_are_made_inside(tmp_path: Path) -> None:
 
 def test_losses_of_nothing_are_no_answer() -> None:
     nothing = Run(steps=1, losses=(0.0,), norms=(0.0,))
-    assert Verified(nothing, nothing, nothing, 0.0, 0.0).verdict == "no answer"
+    verified = Verified(nothing, nothing, nothing, 0.0, 0.0)
+    assert verified.verdict == "no answer"
+    assert "losses and gradients are all 0" in _verdict(verified)
     some = nothing._replace(norms=(1.0,))
     assert Verified(some, some, some, 0.0, 0.0).verdict == "same"
 
