@@ -164,8 +164,11 @@ def test_a_script_that_stops_and_its_fixed_version(tmp_path: Path) -> None:
     assert "repaired" not in "\n".join(_lines((), hollow))
 
 
-def test_a_script_that_stops_once_by_chance_is_run_again(tmp_path: Path) -> None:
-    seen = tmp_path / "seen"
+def test_a_script_that_stops_once_by_chance_is_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (seen := tmp_path / "cache" / "seen").parent.mkdir()  # which outlives a run
+    monkeypatch.setenv("SOME_CACHE", str(seen.parent))
     chance = (
         f"import os\nif not os.path.exists({str(seen)!r}):\n    open({str(seen)!r}, 'w')\n    raise"
     )
@@ -651,7 +654,8 @@ def test_a_run_ends_that_lets_no_thread_run() -> None:
         "import ctypes, os, threading, time\n"
         "from memlint.proof import child\n"
         "child._STUCK = 1.0\n"
-        "threading.Thread(target=child._end_with, args=(os.getpid(),), daemon=True).start()\n"
+        "job = {'owner': os.getpid()}\n"
+        "threading.Thread(target=child._end_with, args=(job,), daemon=True).start()\n"
         "time.sleep(1.5)\n"
         "print('held', flush=True)\n"
         "ctypes.PyDLL(None).sleep(300)"
