@@ -2,7 +2,19 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import Config, Finding, Level, Rule, Script, Skip, Trainer, is_elsewhere, triggers
+from memlint.rule import (
+    Config,
+    Finding,
+    Level,
+    Rule,
+    Script,
+    Skip,
+    Trainer,
+    is_elsewhere,
+    successors,
+    triggers,
+)
+from memlint_rules.migration.option_places import successor_of
 from memlint_rules.migration.plain_arguments import config_class, own_arguments
 from memlint_rules.migration.refused_models import FUSED
 
@@ -43,15 +55,14 @@ def _why(script: Script, trainer: Trainer, config: Config, wanted: str) -> str:
     cancelled = " and ".join(_cancelled(script, trainer, config, wanted, sure=True))
     if cancelled:
         return f"these turn off {cancelled}, which `{name}` has on by default"
-    homeless = [
-        setting.name
-        for setting in trainer.settings()
-        if setting.given
-        and script.api.accepts(trainer.kind, setting.name) is False
-        and script.api.accepts(wanted, setting.name) is not False
-    ]
-    if homeless:
-        return f"there is no place in them for `{homeless[0]}`, an option of `{name}`"
+    for setting in trainer.settings():
+        if not setting.given or script.api.accepts(trainer.kind, setting.name) is not False:
+            continue
+        no_place = f"there is no place in them for `{setting.name}`"
+        if script.api.accepts(wanted, setting.name) is not False:
+            return f"{no_place}, an option of `{name}`"
+        if isinstance(moved := successor_of(script, trainer, setting), successors.Move):
+            return f"{no_place}, which `{name}` calls `{moved.parameter}`"
     doubtful = list(_cancelled(script, trainer, config, wanted, sure=False))
     if doubtful:
         cancelled = " and ".join(doubtful)
