@@ -31,16 +31,15 @@ def _graph(timeline: Timeline, _: object) -> tuple[str, int]:
 
 
 def _unused_logits(timeline: Timeline, of: object) -> tuple[str, int]:
-    """All logits of a forward pass but the last position's, less what its layers need in any case;
-    or those of a prompt, in training with the zeros that backward makes for them."""
+    """Logits of 1,024 tokens less what layers need for them in any case; or those of a prompt, in
+    training with the zeros that backward makes for them."""
     run, architecture = timeline.run, timeline.architecture
     word = architecture.vocabulary * max(run.compute, 2)
     if of != "others":
         return "loss", (2 if of == "prompt" else 1) * 1024 * word
-    tokens = run.rows * run.length
     work = max(map(most_at_once, (stack.trace.plain for stack in timeline.recording.stacks)))
     # The last states beside logits are no more than the input of the layer at work.
-    return "forward", (tokens - run.rows) * word - work
+    return "forward", 1024 * (word - work // (run.rows * run.length))
 
 
 def _holes(timeline: Timeline, _: object) -> tuple[str, int]:

@@ -22,7 +22,7 @@ from memlint.memory.config_values import ConfigError
 from memlint.memory.gpus import Gpu, find_gpu
 from memlint.memory.optimizers import IN_BACKWARD
 from memlint.memory.settings import Settings, SettingsError, replace, with_pricing
-from memlint.memory.timeline import Phase, Timeline
+from memlint.memory.timeline import STEP, Phase, Timeline
 from memlint.memory.trainer_kinds import head_of, kind_of
 from memlint.memory.training_run import TrainingRun
 from memlint.rule.findings import Applicability, Finding, Level
@@ -34,8 +34,8 @@ _WIDTH = 0.05  # of a saving: the model's own width over measured runs
 _LEAST = 2**20  # bytes that are worth a word
 _WORTH = 32 * 2**20  # bytes of the peak that are worth more than those of another phase,
 _SHARE = 0.005  # and their least share of it
-# Effects that are told from so many bytes on.
-_WORTH_IT = {"expandable": 0, "bucket_copies": 2**29}
+# Effects that are told where the peak falls by more bytes than so many.
+_WORTH_IT = {"expandable=True": 0, "bucket_copies=False": 2**29, "padding=generation": 2**29}
 _ROWS = 1000  # of which one is as long as rows may be
 _USUAL_GPU = 80 * 2**30
 _SETTINGS = {"checkpoint_on_gpu": "held_checkpoint"}  # where it stays there
@@ -170,8 +170,9 @@ class Run:
             return None
         by_rows = self._open and phase in ("forward", "evaluation")
         at = self.batch if by_rows or phase.startswith(HELD) else ""
-        if str(effect.get("unused_logits")).endswith("prompt"):
-            at = "for each 1,024 tokens of prompts"
+        if "unused_logits" in effect:
+            of = " of prompts" * str(effect["unused_logits"]).endswith("prompt")
+            at = f"for each 1,024 tokens{of}"
         return Saving(int(size * (1 - _WIDTH)), int(size * (1 + _WIDTH)), phase, at=at)
 
     def slept_saving(self) -> Saving | None:
@@ -190,10 +191,13 @@ class Run:
         top = max(before, key=lambda phase: phase.total)
         left = {phase.name: phase.total for phase in after}
         fall = top.total - max(left.values())
-        cut = max(before, key=lambda phase: phase.total - left.get(phase.name, phase.total))
-        most = cut.total - left.get(cut.name, cut.total)
+        falls = {one.name: one.total - left.get(one.name, one.total) for one in before}
+        cut = max(before, key=lambda phase: falls[phase.name])
+        most = falls.pop(cut.name)
         if fall < 0 or max(fall, most) < _LEAST:
             return None
+        if cut.name == STEP and self._is_doubted and max(falls.values()) < _LEAST:
+            return self._in_step(most)
         of_peak = fall >= min(max(_WORTH, _SHARE * top.total), most)
         phase = top.name if of_peak else cut.name
 
@@ -211,6 +215,19 @@ class Run:
             for one, end in ((min(gains), -1), (max(gains), 1))
         )
         return Saving(low, high, phase, of_peak, self.batch if is_stated else "")
+
+    @property
+    def _is_doubted(self) -> bool:
+        """True if what the passes before a step hold is partly assumed."""
+        given = self._given
+        return bool(self._open or given.notes.keys() - {"optimizer"}) or not given.checkpointing
+
+    def _in_step(self, size: int) -> Saving:
+        """What a step alone saves, whatever the passes before it hold: up to twice of it where the
+        weights may be float32."""
+        wide = self._given.weights_dtype is None and self.known.weights_dtype != "float32"
+        high = int(size * (1 + _WIDTH)) << wide
+        return Saving(int(size * (1 - _WIDTH)), high, STEP, False, "if no other phase is fuller")
 
 
 def price(
@@ -236,9 +253,8 @@ def guessed(run: Run, findings: Sequence[Finding], model: str = "") -> Priced:
         if model and each.level is Level.HINT:
             found.append(each)
             continue
-        saving = _special(run, each)
+        saving = _special(run, each) or run.saving(run.settled(effect_of(each, run.known)))
         at = f"{model}{saving.at}" if saving is not None and saving.at else said
-        saving = saving or run.saving(run.settled(effect_of(each, run.known)))
         found.append(each if saving is None else each._replace(saving=saving._replace(at=at)))
     return Priced(found)
 
@@ -246,10 +262,10 @@ def guessed(run: Run, findings: Sequence[Finding], model: str = "") -> Priced:
 def _worth_a_line(run: Run, findings: Sequence[Finding]) -> Iterator[Finding]:
     """Yield the findings but those that would save next to nothing."""
     for each in findings:
-        effect = dict(each.effect)
-        least = next((_WORTH_IT[name] for name in effect if name in _WORTH_IT), None)
-        saving = run.saved_apart(effect) if least is not None else None
-        if least is None or (saving is not None and saving.high > least):
+        names = (f"{name}={value}" for name, value in each.effect)
+        least = next((_WORTH_IT[name] for name in names if name in _WORTH_IT), None)
+        saving = _special(run, each) if least is not None else None
+        if least is None or (saving is not None and saving.of_peak and saving.high > least):
             yield each
 
 

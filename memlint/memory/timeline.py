@@ -21,6 +21,7 @@ from memlint.memory.training_run import OfRun, TrainingRun
 from memlint.memory.weights import Stock
 from memlint.source.record import Record
 
+STEP = "optimizer step"
 _LAST, _PASS = "output held from the last step", "keys and values of this pass"
 
 
@@ -349,7 +350,7 @@ class Timeline(OfRun):
             held = int(self.standing.gradients() * kept)
             moment.append(Tensor("gradients", held, "gradients"))
         if self.standing.states_offloaded():
-            return Phase("optimizer step", tuple(moment))
+            return Phase(STEP, tuple(moment))
         base, adapter = self.standing.trained()
         part = sharding.states / sharding.split / sharding.tensor
         numbers = base * self.standing.state_width() + adapter * self.standing.adapter_state_width()
@@ -362,7 +363,7 @@ class Timeline(OfRun):
         ):
             if size:
                 moment.append(Tensor(name, int(size), "optimizer temporaries"))
-        return Phase("optimizer step", tuple(moment))
+        return Phase(STEP, tuple(moment))
 
     def _evaluation(self, resident: list[Tensor]) -> Phase:
         """One batch without gradients: a layer at work, then logits; and those kept for metrics."""

@@ -108,7 +108,7 @@ def _price(finding: Finding, *, layers: bool) -> Saving | None:
         return None
     run = _run((("micro_batch", 1), ("seq_len", _TOKENS), *base.items()))
     saving = run.saved_apart(effect) or run.saving(effect_of(finding, run.known))
-    return saving and saving._replace(at=f"for {_TOKENS:,} tokens{said}")
+    return saving and saving._replace(at=(saving.at or f"for {_TOKENS:,} tokens") + said)
 
 
 @cache

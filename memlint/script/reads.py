@@ -17,15 +17,14 @@ from memlint.script.forward_passes import Forward, forward_at, forwards_of
 from memlint.source.patterns import lazy_pattern
 
 # Of slices as they are written, without spaces: ``logits[:, -1]``, ``[:, :-1]``, ``[:, start:]``.
-_LAST = lazy_pattern(r"[^,]+,-1:?(,.*)?")
+_LAST = lazy_pattern(r"[^,\d][^,]*,-1:?(,.*)?")
 _SHIFTED = lazy_pattern(r"(:|\.\.\.),:-1(,:)?")
-_ROW = lazy_pattern(r"\d+")
 _TAIL = lazy_pattern(r"(:|\.\.\.),(?P<start>[^:,A-Za-z_]*+[A-Za-z_][^:,]*+):[^,]*(,.*)?")
 
 # Measures that tell how many positions there are.
 _SIZES = frozenset({"shape", "size", "numel", "nelement"})
-# The dimensions of logits, and of those of one row, that are not the positions.
-_OTHER_DIMENSIONS, _OTHERS_OF_A_ROW = (0, 2, -1, -3), (1, -1)
+# The dimensions of logits that are not the positions.
+_OTHER_DIMENSIONS = (0, 2, -1, -3)
 
 # Methods that give all fields.
 _WHOLE = ("to_tuple", "keys", "items", "values", "get", "copy")
@@ -71,7 +70,8 @@ def moves_others(script: Host, forward: Forward) -> bool | None:
 
 
 def positions_read(script: Host, forward: Forward) -> Positions:
-    """Of which positions the logits are read: LAST, SOME from a computed one on, else UNKNOWN."""
+    """Of which positions the logits are read: LAST of all rows, SOME from a computed one on, else
+    UNKNOWN."""
     found: set[Positions] = set()
     for run in forward.runs:
         logits = run.output.made.get("logits") if run.output is not None else None
@@ -92,7 +92,7 @@ def _read_at(script: Host, forward: Forward, node: Expression) -> set[Positions]
         short = operation.rpartition(".")[2]
         if short in MEASURES or short in _SIZES:
             # How many positions there are.
-            asks = short in _SIZES and not _asks(script, use, _OTHER_DIMENSIONS)
+            asks = short in _SIZES and not _asks(script, use)
             found |= {Positions.ALL} if asks else set()
             continue
         if short in BY_POSITION:
@@ -111,37 +111,22 @@ def _read_by_key(
     written = "".join(script.text(key).split())
     if _LAST.fullmatch(written):
         return {Positions.LAST}
-    if _ROW.fullmatch(written):
-        return _rows(script, use)
     if _SHIFTED.fullmatch(written):
         return _read_at(script, forward, use) or {Positions.ALL}
     some = _TAIL.fullmatch(written) and _beside(script, use, forward)
     return {Positions.SOME if some else Positions.ALL}
 
 
-def _rows(script: Host, row: Expression) -> set[Positions]:
-    """``logits[0][-1]``."""
-    uses = [
-        use
-        for _, operation, use in script.uses_at(row)
-        if operation not in MEASURES
-        or (operation in _SIZES and not _asks(script, use, _OTHERS_OF_A_ROW))
-    ]
-    keys = [script.text(key) for use in uses if (key := key_of(use)) is not None]
-    last = len(keys) == len(uses) and all(key.replace(" ", "")[:2] == "-1" for key in keys)
-    return {Positions.LAST if uses and last else Positions.ALL}
-
-
-def _asks(script: Host, size: Expression, dimensions: tuple[int, ...]) -> bool:
-    """True if ``logits.shape`` or ``logits.size`` is asked for one of ``dimensions`` alone."""
+def _asks(script: Host, size: Expression) -> bool:
+    """True if ``logits.shape`` or ``logits.size`` is asked for another dimension alone."""
     use = script.use(size)
     if use.way is Way.ITEM and use.by is not None:
-        return script.python(use.by) in dimensions
+        return script.python(use.by) in _OTHER_DIMENSIONS
     if use.way is not Way.CALLED:
         return False
     asked = [*use.call.args, *(one.value for one in use.call.keywords if one.arg == "dim")]
     alone = len(asked) == 1 and asked == arguments_of(use.call)
-    return alone and script.python(asked[0]) in dimensions
+    return alone and script.python(asked[0]) in _OTHER_DIMENSIONS
 
 
 def _beside(script: Host, use: Expression, forward: Forward) -> bool:

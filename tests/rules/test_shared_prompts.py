@@ -147,32 +147,41 @@ def test_dropout_is_asked_of_the_adapter_that_is_trained() -> None:
     assert "dropout" not in finding.fix.message
 
 
-def test_preference_pairs_are_priced() -> None:
-    text = """
+PAIRS = """
+from memlint_runtime import truncate_text
 from trl import DPOConfig, DPOTrainer
-DPOTrainer("Qwen/Qwen3-4B", args=DPOConfig("out", max_prompt_length=3072, max_length=4096))
+limit = {"tokenizer": tokenizer, "max_length": 3072}
+dataset = dataset.map(truncate_text, fn_kwargs=limit)
+options = {"args": DPOConfig("out", max_length=4096)}
+trainer = DPOTrainer("Qwen/Qwen3-4B", train_dataset=dataset, **options)
 """
-    (finding,) = found(text, "MEM605", "trl=0.19")
+
+
+def test_preference_pairs_are_priced() -> None:
+    (finding,) = found(PAIRS, "MEM605")
     assert "1.60 times" in finding.message  # 2 (3072 + 1024) / (3072 + 2 x 1024)
     assert finding.level is Level.HINT
+    assert not found(PAIRS, "MEM605", "trl=0.19")  # another TRL is too much for so little
+    assert not found(PAIRS.replace('"out",', '"out", max_prompt_length=512,'), "MEM605")
 
 
 def test_a_script_that_asks_for_the_parameters_gets_advice() -> None:
-    text = """
-import inspect
-from trl import DPOConfig, DPOTrainer
-args = DPOConfig("out", max_length=1024, max_prompt_length=768)
-options = {"model": "Qwen/Qwen3-4B", "args": args}
-if "processing_class" in inspect.signature(DPOTrainer.__init__).parameters:
-    options["processing_class"] = tokenizer
-trainer = DPOTrainer(**options)
-"""
-    (finding,) = found(text, "MEM605", "trl=1.16,transformers=5.23")
+    asked = "import inspect\nprint(inspect.signature(DPOTrainer.__init__).parameters)\n"
+    (finding,) = found(f"{PAIRS}{asked}", "MEM605")
     assert finding.fix is not None
     assert finding.fix.applicability is Applicability.DISPLAY
-    (plain,) = found(text.replace("inspect.signature", "print"), "MEM605")
+    (plain,) = found(PAIRS, "MEM605")
     assert plain.fix is not None
     assert plain.fix.applicability is Applicability.SAFE
+
+
+def test_options_that_are_gone_are_said() -> None:
+    more = "num_generations=8, per_device_train_batch_size=8, gradient_accumulation_steps=4"
+    for code in ("MEM601", "MEM108"):
+        (finding,) = found(grpo(f"{more}, max_prompt_length=512", "tokenizer=None"), code)
+        assert finding.fix is not None
+        assert "takes no `tokenizer`, `max_prompt_length`" in finding.fix.message
+        assert finding.fix.applicability is Applicability.UNSAFE
 
 
 @pytest.mark.parametrize("code", ["MEM601", "MEM108"])

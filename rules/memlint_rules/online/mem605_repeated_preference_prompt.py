@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import Config, Finding, Level, Rule, Script, Skip, Trainer, triggers
+from memlint.rule import Finding, Level, Rule, Script, Skip, Trainer, triggers
 from memlint_rules.online.shared_prompts import share_prompts
 
 _PAYS = 1.3  # below this, packing the tree costs about what it saves
 
 
 def check(script: Script) -> Iterator[Finding]:
-    for trainer in script.repeating_trainers("trl.DPOTrainer"):
+    # Nobody moves a project to another TRL for so little.
+    current = script.api.behaviour("shared-prompt-trainers") == "drop-in"
+    for trainer in script.repeating_trainers("trl.DPOTrainer") if current else ():
         lengths = _lengths(script, trainer)
         if lengths is None:
             continue
@@ -21,39 +23,22 @@ def check(script: Script) -> Iterator[Finding]:
         yield Finding(
             script.span(trainer.node.func),
             "`DPOTrainer` forwards each prompt for the chosen and for the rejected answer: "
-            f"{rho:.2f} times the tokens that sharing it takes, for prompts of {prompt:,} and "
-            f"answers of {answer:,} tokens",
+            f"{rho:.2f} times the tokens that sharing it takes, where both are as long as they may "
+            f"be: prompts of {prompt:,} and answers of {answer:,} tokens",
             shared._replace(effect=(("prompt_len", prompt), ("shared_prompt", True))),
         )
 
 
 def _lengths(script: Script, trainer: Trainer) -> tuple[int, int] | None:
-    """Longest prompt and answer where the script itself says them; defaults say nothing."""
+    """Longest prompt and answer where the script itself says them; defaults say nothing, and an
+    option of older releases nothing of what prompts will be cut to."""
     config = trainer.config
-    if config is None:
+    if config is None or config.setting("max_prompt_length").given is not False:
         return None
-    written = _written(config, "max_prompt_length")
-    prompt = written if written is not None else _prepared(script, trainer, config)
-    answer = _written(config, "max_completion_length")
-    whole = _written(config, "max_length")
-    if prompt is None or (answer is None and whole is None):
+    whole, prompt = config.setting("max_length").value, script.prompt_limit(trainer)
+    if type(whole) is not int or prompt is None or not 0 < prompt < whole:
         return None
-    if answer is None:
-        assert whole is not None
-        answer = whole - prompt
-    return (prompt, answer) if answer > 0 else None
-
-
-def _prepared(script: Script, trainer: Trainer, config: Config) -> int | None:
-    """The limit that the data's preparation cuts prompts to."""
-    if config.has_option("max_prompt_length"):
-        return None
-    return script.prompt_limit(trainer)
-
-
-def _written(config: Config, name: str) -> int | None:
-    value = config.setting(name).value
-    return value if type(value) is int and value > 0 else None
+    return prompt, whole - prompt
 
 
 RULE = Rule(

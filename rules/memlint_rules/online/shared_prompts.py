@@ -74,6 +74,8 @@ def _swapping(script: Script, trainer: Trainer) -> tuple[edits.Edit, ...]:
 def _obstacles(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
     if script.api.behaviour("shared-prompt-trainers") != "drop-in":
         yield Obstacle("it builds on a newer TRL than the target's")
+    if gone := _gone_options(script, trainer):
+        yield Obstacle(f"the TRL that it builds on takes no {', '.join(gone)}", is_doubt=True)
     if any(
         trainer.kind.rpartition(".")[2] in signature for signature in _inspected_signatures(script)
     ):
@@ -91,6 +93,17 @@ def _obstacles(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
         if trainer.model.family.has("drops_out"):
             yield Obstacle("it wants the model's dropouts at 0")
         yield from _adapter_dropout(script, trainer)
+
+
+def _gone_options(script: Script, trainer: Trainer) -> list[str]:
+    """Options that it or its configuration gets and the target does not take."""
+    holders = [one for one in (trainer, trainer.config) if one is not None]
+    return [
+        f"`{name}`"
+        for one in holders
+        for name in one.keywords
+        if script.api.accepts(one.name, name) is False
+    ]
 
 
 def _of_model(script: Script, name: str | None) -> Iterator[Obstacle]:

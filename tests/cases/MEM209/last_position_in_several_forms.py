@@ -7,7 +7,7 @@ with torch.no_grad():
     for ids in rows:
         outputs = model(ids)  # expect: MEM209
         following = outputs.logits[:, -1, :].argmax(-1)
-        print(model(input_ids=ids).logits[0, -1])  # expect: MEM209
+        print(model(input_ids=ids).logits[..., -1, 0])  # expect: MEM209
         logits = model(ids, attention_mask=mask)["logits"]  # expect: MEM209
         print(logits.shape[-1], logits[..., -1, :], logits[:, -1, [yes, no]])
-        first = model(ids).logits[0][-1]  # expect: MEM209
+        print(model(ids).logits[0, -1], model(ids).logits[0][-1])  # one row is little

@@ -327,10 +327,10 @@ def test_logits_that_nothing_reads_cost_what_stands_above_the_layers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     saving = _saving(tmp_path / "last.py", LAST, "MEM209", capsys)
-    assert saving["at"] == "for 4,096 tokens of a Llama-3.1-8B"
-    logits = 2 * 4096 * 128256
+    assert saving["at"] == "for each 1,024 tokens of a Llama-3.1-8B"
+    logits = 2 * 1024 * 128256
     # A layer has gate, up and their product beside its input, residual and norm.
-    layer = 2 * 4096 * (3 * 14336 + 2 * 4096)
+    layer = 2 * 1024 * (3 * 14336 + 2 * 4096)
     middle = (saving["low"] + saving["high"]) / 2
     assert middle == pytest.approx(logits - layer, rel=0.1)
     saving = _saving(tmp_path / "train.py", COMPLETION, "MEM209", capsys)
@@ -358,12 +358,15 @@ def test_logits_of_prompts_have_no_gradient_where_none_is_recorded(
 def test_completions_are_trimmed_to_the_longest_of_their_micro_batch(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def said(steps: int) -> str:
+    def said(steps: int, tokens: int = 1024) -> str:
         more = f", gradient_accumulation_steps={steps}"
-        saving = _saving(tmp_path / "groups.py", GROUPS.format(more=more), "MEM108", capsys)
+        text = GROUPS.replace("1024", str(tokens)).format(more=more)
+        saving = _saving(tmp_path / "groups.py", text, "MEM108", capsys)
         return "" if saving is None else str(saving["at"])
 
     # H_8 = 2.72, H_16 = 3.38, H_64 = 4.74 times the mean, of which 1,024 tokens are 7.49.
-    assert said(2) == "in a usual batch (372 tokens a row, not 462)"
     assert said(8) == "in a usual batch (372 tokens a row, not 649)"
+    assert said(2, 2048) == "in a usual batch (744 tokens a row, not 925)"
+    # Half a GiB is not worth another trainer.
+    assert said(8, 64) == ""
     assert said(1) == ""

@@ -341,9 +341,11 @@ def test_outputs_in_float32_are_held_as_such() -> None:
 
 
 SHARING = """
+from memlint_runtime import truncate_text
 from trl import DPOConfig, DPOTrainer
 
-args = DPOConfig("out", max_length=2048, max_prompt_length=PROMPT, per_device_train_batch_size=2)
+dataset = dataset.map(truncate_text, fn_kwargs={"tokenizer": tokenizer, "max_length": PROMPT})
+args = DPOConfig("out", max_length=2048, per_device_train_batch_size=2)
 DPOTrainer("Qwen/Qwen3-4B", args=args, train_dataset=dataset).train()
 """
 
@@ -354,10 +356,9 @@ def test_the_longer_the_prompt_that_pairs_share_the_more_it_saves(
     savings = []
     for prompt in ("1024", "1536"):
         script = written(tmp_path, SHARING.replace("PROMPT", prompt))
-        target = ("--target", "trl=0.24,transformers=4.57")
-        (found,) = checked(capsys, "--select", "MEM605", *target, script)
+        (found,) = checked(capsys, "--select", "MEM605", "--target", "newest", script)
         savings.append(found["saving"]["low"])
-    assert 2**30 < savings[0] < savings[1]
+    assert 2**28 < savings[0] < savings[1]
 
 
 def test_the_runtimes_loss_copies_no_gradients() -> None:
