@@ -229,7 +229,11 @@ def _may_start(command: Command, file: str, script: str) -> bool:
     paths = list(paths_of(command, file))
     if not paths:
         return target.kind == "script"
-    return next(filter(os.path.isfile, paths), None) == script
+    started = next(filter(os.path.isfile, paths), None)
+    # A folder may have been renamed since the command was written in it.
+    return started == script or (
+        started is None and os.path.dirname(file) == os.path.dirname(script)
+    )
 
 
 def commands_of(source: Source) -> list[Command]:

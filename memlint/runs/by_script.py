@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from memlint.engine.modes import module_root
-from memlint.engine.nodes import CallNode, Expression
+from memlint.engine.nodes import CallNode, Expression, holder_of
 from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Object, options
 from memlint.runs.batches import tokens_of_pass
@@ -110,12 +110,18 @@ class ScriptRun(TrainingRun):
 
     def _may_be_trained(self, module: Expression) -> bool:
         """True if an expression may be the trained model or a part of it, no copy."""
-        model, value = self.trained, self.script.value(module)
-        facts = self.script.model_facts(value)
+        model, script = self.trained, self.script
+        value = script.value(module)
+        facts = script.model_facts(value)
         if model is None or not facts.loads_language_model:
             return True
         roots = {id(module_root(one)) for one in model.facts.objects}
-        return any(id(module_root(one)) in roots for one in options(value))
+        if any(id(module_root(one)) in roots for one in options(value)):
+            return True
+        whole = holder_of(module)
+        if whole is None or not script.model_facts(script.value(whole)).loads_language_model:
+            return False
+        return self._may_be_trained(whole)
 
     def read_replicated(self) -> Field:
         """By DDP, or by a launcher that starts several processes without anything that shards."""
@@ -126,9 +132,11 @@ class ScriptRun(TrainingRun):
             return Field()
         place = wrapped[0].node.func if wrapped else model.place
         on = f" on {number} GPUs" if number > 1 else ""
-        return Field(
-            True, span_in(script, place), f"DDP{on}" if wrapped else f"data parallelism{on}"
+        said = (
+            f"{'DDP' if wrapped else 'data parallelism'}{on} keeps all {self.billions or 0:g} "
+            f"billion weights, gradients and AdamW's states on every GPU: {self._as_weights(4)}"
         )
+        return Field(True, span_in(script, place), said)
 
     def write_replicated(self, value: bool) -> Change:
         """By hand: the launch command and its file belong to it."""

@@ -182,10 +182,16 @@ def _caches(step: Step) -> bool:
 
 
 def _zeroed(script: Script) -> Options:
-    """Gradients that stay, as zeros, through the next forward pass."""
+    """Gradients that stay through the next forward pass: as zeros, or since they are freed between
+    it and its backward pass."""
     calls = script.method_calls_anywhere("zero_grad")
-    stays = bool(calls) and all(one.setting("set_to_none").value is False for one in calls)
-    return {"zeroed_gradients": True} if stays else {}
+    stays = all(one.setting("set_to_none").value is False for one in calls)
+    for step in script.steps:
+        runs = (run.invocation.order for one in step.all_forwards for run in one.runs)
+        end = step.order or 0
+        last = max((order for order in runs if order < end), default=end)
+        stays = stays or all(last < one.order < end for one in calls)
+    return {"zeroed_gradients": True} if calls and stays else {}
 
 
 def _recomputed(script: Script, facts: ModelFacts) -> Options:

@@ -159,8 +159,11 @@ def is_trial(script: Host, one: Trained) -> bool:
 
 def may_be_trained(script: Host, trainer: Trainer) -> bool:
     """False if all that is done to a trainer, in this file and by those that may import it, is
-    none of training."""
+    none of training, or its own step never runs backward."""
     project = script._run.project
+    own = trainer_overrides(trainer.script, trainer, "training_step")
+    if own and not script.method_calls_anywhere("backward", "training_step"):
+        return False
     return (project is not None and project.is_library) or any(
         use.way not in (Way.READ, Way.DROPPED) and use.name not in WITHOUT_TRAINING
         for use in uses_of(script, trainer.node)

@@ -118,3 +118,20 @@ for batch in batches:
 """
     (message,) = messages(loop, "MEM507")
     assert message.endswith(f"as large as the 8 billion weights, {size}")
+
+
+def test_what_every_gpu_keeps_is_said_of_a_dtype_that_is_known() -> None:
+    loop = """
+model = torch.nn.parallel.DistributedDataParallel(
+    AutoModelForCausalLM.from_pretrained(name{given}).cuda()
+)
+model.train()
+optimizer = torch.optim.AdamW(model.parameters())
+for batch in batches:
+    model(**batch).loss.backward()
+    optimizer.step()
+"""
+    (message,) = messages(loop.format(given=""), "MEM508")
+    assert message.endswith(": 59.6 GiB at 2 bytes each, twice that in float32")
+    (message,) = messages(loop.format(given=", dtype=torch.float32"), "MEM508")
+    assert message.endswith(": 119.2 GiB in float32")

@@ -74,7 +74,13 @@ def _swapping(script: Script, trainer: Trainer) -> tuple[edits.Edit, ...]:
 def _obstacles(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
     if script.api.behaviour("shared-prompt-trainers") != "drop-in":
         yield Obstacle("it builds on a newer TRL than the target's")
-    if gone := _gone_options(script, trainer):
+    gone = [
+        f"`{name}`"
+        for one in filter(None, (trainer, trainer.config))
+        for name in one.keywords
+        if script.api.accepts(one.name, name) is False
+    ]
+    if gone:
         yield Obstacle(f"the TRL that it builds on takes no {', '.join(gone)}", is_doubt=True)
     if any(
         trainer.kind.rpartition(".")[2] in signature for signature in _inspected_signatures(script)
@@ -93,17 +99,6 @@ def _obstacles(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
         if trainer.model.family.has("drops_out"):
             yield Obstacle("it wants the model's dropouts at 0")
         yield from _adapter_dropout(script, trainer)
-
-
-def _gone_options(script: Script, trainer: Trainer) -> list[str]:
-    """Options that it or its configuration gets and the target does not take."""
-    holders = [one for one in (trainer, trainer.config) if one is not None]
-    return [
-        f"`{name}`"
-        for one in holders
-        for name in one.keywords
-        if script.api.accepts(one.name, name) is False
-    ]
 
 
 def _of_model(script: Script, name: str | None) -> Iterator[Obstacle]:
@@ -128,7 +123,7 @@ def _of_micro_batches(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
     if trainer.kind == "trl.DPOTrainer":
         return
     accumulated = trainer.number("gradient_accumulation_steps")
-    slices, is_written = _slices(trainer)
+    slices, is_written = slices_of(trainer)
     if slices == 1 or trainer.config is None:
         return
     if is_written and (slices is None or accumulated is None or accumulated % slices):
@@ -143,7 +138,7 @@ def _of_micro_batches(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
         yield Obstacle("the router's loss looks at each micro-batch by itself", is_doubt=True)
 
 
-def _slices(trainer: Trainer) -> tuple[int | None, bool]:
+def slices_of(trainer: Trainer) -> tuple[int | None, bool]:
     """The most micro-batches that a generation batch is cut into, None where that is unknown; and
     whether the script says it. Otherwise they are those of an optimizer step."""
     config = trainer.config

@@ -9,16 +9,9 @@ _LEAST = 3
 
 
 def check(run: TrainingRun) -> Iterator[Finding]:
-    copied, billions = run.replicated, run.billions
-    if not copied.is_value(True) or billions is None or billions < _LEAST:
-        return
-    width = 16 if run.weights_dtype.is_value("float32") else 8
-    yield Finding(
-        copied.span,
-        f"{copied.said} keeps all weights, gradients and optimizer states on every GPU: "
-        f"{width * billions * 1e9 / 2**30:.0f} GiB for {billions:g} billion with AdamW",
-        by_change(run.set(replicated=False)),
-    )
+    copied = run.replicated
+    if copied.is_value(True) and (run.billions or 0) >= _LEAST:
+        yield Finding(copied.span, copied.said, by_change(run.set(replicated=False)))
 
 
 RULE = Rule(

@@ -219,6 +219,13 @@ def test_gradients_that_are_zeroed_stay(written: str, zeroed: bool | None) -> No
     assert found.get("zeroed_gradients") is zeroed
 
 
+def test_gradients_that_are_freed_behind_the_pass_stay_through_it() -> None:
+    late = STEP.replace("    optimizer.zero_grad()\n", "")
+    late = late.replace("    loss.backward()", "    optimizer.zero_grad()\n    loss.backward()")
+    found = settings(late.format(before="", forward=KEEPING, after=""))
+    assert found.get("zeroed_gradients") is True
+
+
 def test_accelerate_converts_what_a_model_returns() -> None:
     text = STEP.format(before="", forward=KEEPING, after="")
     assert "float32_outputs" not in settings(text)

@@ -102,6 +102,8 @@ def found(capsys: pytest.CaptureFixture[str], *codes: str, versions: str = "newe
         "accelerate launch --config_file z2.yaml --zero_stage 3 grpo.py",
         "python -m accelerate.commands.launch --config_file z3.yaml grpo.py",
         "C=z3.yaml\nsrun accelerate launch --config_file $C grpo.py",
+        # Its folder has another name by now.
+        "accelerate launch --config_file z3.yaml first/grpo.py",
     ],
 )
 def test_stage_3_of_the_launcher_is_the_script_s(
