@@ -79,7 +79,7 @@ class Setters:
         self.by_function: dict[ast.AST, set[str]] = defaultdict(set)
         self.files = 0
         self._families: dict[str, str] = {}
-        self._by_class: dict[str, dict[str, Who]] = {}
+        self._by_class: dict[tuple[str, str], Who | None] = {}
 
     def family(self, name: str) -> str:
         """Return the name that stands for a class, its bases and all that share one with it."""
@@ -88,38 +88,32 @@ class Setters:
         return name
 
     def of(
-        self, cls: Class, names: KeysView[str] | set[str], wanted: set[str] | None
+        self, cls: Class, names: KeysView[str] | set[str], wanted: set[str]
     ) -> Iterator[tuple[str, Who]]:
         """Yield those of ``names`` that something may set on a class or its instances.
 
-        wanted: the attributes that matter; None: all.
+        wanted: the attributes that matter.
         """
-        by_name = self._of_class(cls.node.name)
-        anything = by_name.get(_ANY)
-        if anything is None or not (wanted is None or _ANY in wanted):
-            for name in by_name.keys() & names if wanted is None else wanted & names:
-                if name in by_name:
-                    yield name, by_name[name]
-        else:
-            for name in list(names):
-                yield name, by_name.get(name, anything)
+        anything = self._who(cls.node.name, _ANY) if _ANY in wanted else None
+        for name in names & wanted if anything is None else list(names):
+            who = self._who(cls.node.name, name) or anything
+            if who is not None:
+                yield name, who
 
-    def _of_class(self, cls: str) -> dict[str, Who]:
-        """Return what may be set on a class or its instances, by name."""
-        known = self._by_class.get(cls)
-        if known is None:
+    def _who(self, cls: str, name: str) -> Who | None:
+        """Return who may set an attribute on a class or its instances; None: nobody by its name."""
+        if (cls, name) not in self._by_class:
             family = self.family(cls)
-            fitting = {
-                name: [each for each in setters if not each.cls or self.family(each.cls) == family]
-                for name, setters in self.attributes.items()
-            }
-            anything = fitting.get(_ANY, [])
-            known = self._by_class[cls] = {
-                name: Who([*setters, *(anything if name != _ANY else ())])
-                for name, setters in fitting.items()
-                if setters
-            }
-        return known
+            own, anything = (
+                [one for one in self.attributes.get(each, ()) if self._fits(one, family)]
+                for each in (name, _ANY)
+            )
+            setters = own if name == _ANY else own + anything
+            self._by_class[cls, name] = Who(setters) if own else None
+        return self._by_class[cls, name]
+
+    def _fits(self, setter: Setter, family: str) -> bool:
+        return not setter.cls or self.family(setter.cls) == family
 
     def read(self, tree: ast.Module) -> None:
         """Note what a file sets."""
@@ -263,7 +257,7 @@ def forget_what_others_set(
     setting = set(known) if others is None else known.keys() & others
     setting.discard(function.node)
     if setting:
-        wanted = None if others is None else set[str]().union(*map(known.__getitem__, setting))
+        wanted = set[str]().union(*map(known.__getitem__, setting))
         _Memory(run, function, setting, wanted).forget()
 
 
@@ -274,7 +268,7 @@ class _Memory:
     run: Interpreter
     function: Function
     setting: set[ast.AST]
-    wanted: set[str] | None
+    wanted: set[str]
 
     def forget(self) -> None:
         run, setters = self.run, self.run.setters
@@ -287,7 +281,7 @@ class _Memory:
             held = run.lookup(name)
             if held is not None and isinstance(held.value, Object) and held.value.type == "dict":
                 self._attribute(held.value, key, Who(items))
-        if not (setters.attributes if self.wanted is None else self.wanted):
+        if not self.wanted:
             return
         for cls in run.class_values:
             for name, who in setters.of(cls, run.bound[cls.scope], self.wanted):
@@ -331,7 +325,7 @@ class _Memory:
 def _is_certain(thing: Object, name: str, value: Value, setters: tuple[Setter, ...]) -> bool:
     """True if all that sets it was run already, and always gave it this value."""
     given = thing.names[name]
+    if not all(one.value is value or same(one.value, value) for one in given):
+        return False
     run_already = {id(node) for one in given for node in _targets(one.owner)}
-    return all(same(one.value, value) for one in given) and all(
-        id(setter.node) in run_already for setter in setters
-    )
+    return all(id(setter.node) in run_already for setter in setters)
