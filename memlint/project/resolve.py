@@ -176,9 +176,9 @@ class Resolver:
         """Package -> specifier and file, of the manifests in ``folder``."""
         found: dict[str, tuple[str, str]] = {}
         names = list(self._names(folder))
-        if REQUIREMENTS in names:
-            inner = self._names(os.path.join(folder, REQUIREMENTS))
-            names += [f"{REQUIREMENTS}/{name}" for name in inner]
+        for inner in {REQUIREMENTS, "docs"}.intersection(names):
+            paths = (f"{inner}/{name}" for name in self._names(os.path.join(folder, inner)))
+            names += [one for one in paths if REQUIREMENTS in one]
         shells: dict[str, dict[str, str]] = {}
         for name in manifests(names):
             path = os.path.join(folder, name)

@@ -100,6 +100,8 @@ def project(tmp_path: Path) -> Path:
         ("Dockerfile", "RUN conda install -y trl=0.10.1=py_0 -c conda-forge\n", "0.10.1"),
         ("Dockerfile", 'ARG TRL="0.18.0"\nRUN pip install "trl==${TRL}" x\n', "0.18.0"),
         ("requirements/base.txt", "torch\ntrl==0.17.0\n", "0.17.0"),
+        ("requirements-dev.lock", "torch==2.6.0\ntrl==0.17.0\n", "0.17.0"),
+        ("docs/requirements.train.lock", "torch==2.6.0\ntrl==0.17.0\n", "0.17.0"),
     ],
 )
 def test_files_tell_versions(project: Path, name: str, text: str, version: str) -> None:
