@@ -23,6 +23,7 @@ from memlint.engine.values import (
     Sequence,
     Value,
     library_base,
+    merge_bindings,
     options,
 )
 
@@ -162,7 +163,25 @@ def _instance(run: Interpreter, function: Function) -> Value | None:
     if bound is None:
         bound = run.selves[owner.node] = run.new_object(type=library_base(owner), cls=owner)
         bound.open = True
+    if function.bound is None and isinstance(bound, Object):
+        bound = _any_of(run, owner, bound)
     return owner if _has_decorator(function.node, "classmethod") else bound
+
+
+def _any_of(run: Interpreter, owner: Class, last: Object) -> Object:
+    """What a method that nobody calls gets, of a class of which several were made: any of them."""
+    made = [one for one in run.instances if one.cls and one.cls.node is owner.node and one.made_by]
+    if len({one.made_by.node for one in made if one.made_by}) < 2:
+        return last
+    count, joint = run.joint.get(owner.node, (0, last))
+    if count != len(made):
+        joint = run.new_object(last.type, None, last.base, owner, last.node)
+        joint.open = any(one.open for one in made)
+        for name in dict.fromkeys(name for one in made for name in one.names):
+            bindings = [run.get_binding(one, name) for one in made]
+            run.set_binding(joint, name, merge_bindings(bindings))
+        run.joint[owner.node] = len(made), joint
+    return joint
 
 
 def _heir(run: Interpreter, function: Function) -> Object | None:

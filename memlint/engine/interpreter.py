@@ -157,6 +157,8 @@ class Interpreter:
         self.stars_of: dict[int, tuple[str, ...]] = {}
         # The instance that methods which nothing calls are run on.
         self.selves: dict[ast.ClassDef, Object] = {}
+        # Any of several instances of a class, by how many there are.
+        self.joint: dict[ast.ClassDef, tuple[int, Object]] = {}
         # The models that trainers of the script's own classes are made with, and the method of one
         # that runs and that a library calls in every step.
         self.models_given: dict[ast.ClassDef, list[Value]] = {}
