@@ -140,7 +140,10 @@ def _scope_of(run: Interpreter, module: Module) -> int | None:
 def run_scripts_above(run: Interpreter) -> None:
     """Run the scripts that lead to the file, until they have called all that it defines; of a file
     that only makes models or configurations the nearest."""
-    if run.project is None or (_is_called(run) if run.defined else not run.project.is_library):
+    if run.project is None:
+        return
+    is_whole = _is_called(run) if run.defined else not run.project.is_library
+    if is_whole and not run.project.is_led_alone:
         return
     if not run.project.scripts_above:
         return

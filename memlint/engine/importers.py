@@ -76,6 +76,10 @@ class Importers:
         """Return the scripts that lead to a module, those that train first, then those with the
         fewest files between. Each reaches something that those before it do not, while there is
         such a script: a package may hand all of its modules to each."""
+        return self._in_turn(self.leading(path))
+
+    def leading(self, path: str) -> dict[str, set[str]]:
+        """Return all scripts that lead to a module, with what of it is named on the way."""
         seen, level = {path}, [path]
         leading: dict[str, set[str]] = {}
         defined = set(map("".join, _DEFINITION.findall(text_of(path))))
@@ -98,7 +102,7 @@ class Importers:
             # Another way may name what this one does not.
             seen.update(one for one in level if named[one])
             level = [one for one in level if one not in self._scripts]
-        return self._in_turn(leading)
+        return leading
 
     def _in_turn(self, leading: dict[str, set[str]]) -> list[str]:
         """Return the first scripts to be run, those that train before others, each of which names

@@ -16,7 +16,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from itertools import islice
 
@@ -186,6 +186,7 @@ class Project:
         self._trains = trains
         # The script itself, where others that import it are run for it.
         self.own: Module | None = None
+        self.is_led_alone = False
         # Modules by their path without a suffix.
         self._read: dict[str, Module | None] = {}
         self._found: dict[tuple[str, str], tuple[Module, str] | None] = {}
@@ -330,8 +331,28 @@ class Project:
         if not (self.is_library or self._is_both):
             return ()
         above = self._importers.scripts_above(self._path)
-        self.relied_on.update(above, map(os.path.dirname, above), self._importers.roots)
+        self._rely_on(above)
         return tuple(above)
+
+    def _rely_on(self, scripts: Iterable[str]) -> None:
+        scripts = tuple(scripts)
+        self.relied_on.update(scripts, map(os.path.dirname, scripts), self._importers.roots)
+
+    def all_above(self) -> dict[str, set[str]]:
+        """Return all scripts that lead to the file, with what of it is named on the way."""
+        if not (self.is_library or self._is_both):
+            return {}
+        above = self._importers.leading(self._path)
+        self._rely_on(above)
+        return above
+
+    def led_alone_by(self, path: str) -> "Project":
+        """Return the files around the script where one of those that lead to it is run, and no
+        other."""
+        alone = Project(self._path, self._modules, is_library=self.is_library, trains=self._trains,
+                        is_both=self._is_both)  # fmt: skip
+        alone.scripts_above, alone.is_led_alone = (path,), True
+        return alone
 
     @cached_property
     def follows_imports(self) -> bool:

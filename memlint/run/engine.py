@@ -177,6 +177,14 @@ def examine(
         script = script_of(source, asked.api, project, command_line)
         findings, runs = _found_in_run(script, chosen, woken, asked)
         findings = _without_tests(script, findings, asked.in_tests)
+        if project is not None and any(one.fix for one in findings):
+            from memlint.run.other_callers import right_for_all
+
+            def again(other: Project, codes: Iterable[str]) -> list[Finding]:
+                some = [rule for rule in chosen if rule.code in codes]
+                return _found(some, script_of(source, asked.api, other, command_line), None)
+
+            findings = right_for_all(findings, script, project, again)
         script.forget()
     if command_line is not None:
         from memlint.run.command_lines import in_script

@@ -469,6 +469,11 @@ class Called(Evaluated):
         extents = self._run.extents.get(function, [])
         return [one for first, last in extents for one in self._invocations_between(first, last)]
 
+    @property
+    def _scripts_run(self) -> frozenset[str]:
+        """The paths of the scripts that lead to this one and were run for it."""
+        return frozenset(path for path, _, _ in self._run.led_by)
+
     @cached_property
     def led_by(self) -> tuple[tuple[Span, str], ...]:
         """The functions of this file that only another script of the project runs, and which."""

@@ -1,0 +1,81 @@
+"""Safe fixes of what several scripts of a project run: they are to be right for each of them.
+
+A file is judged with the scripts that lead to it until all that it defines is called. Where others
+name what a fix changes, they are run as well, each alone: the fix is safe only where the same rule
+comes to the same edits in each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from memlint.rule.findings import Applicability, Finding
+from memlint.source.parsing import parse_python
+
+if TYPE_CHECKING:
+    from memlint.engine.project import Project
+    from memlint.script.model import Script
+    from memlint.source import Source, Span
+
+_MOST = 4  # scripts that are run; of what more of them name no fix is safe
+
+# What is found where one of the scripts leads to the file, of these rules.
+Again = Callable[["Project", Iterable[str]], "list[Finding]"]
+
+
+def right_for_all(
+    findings: list[Finding], script: Script, project: Project, again: Again
+) -> list[Finding]:
+    """Return ``findings`` with unsafe fixes in the place of safe ones that another caller may not
+    bear."""
+    doubtful: dict[Finding, str] = {}
+    for number, (path, some) in enumerate(_concerned(findings, script, project)):
+        codes = {one.code for one in some} if number < _MOST else set()
+        agreed = set(map(_key, again(project.led_alone_by(path), codes))) if codes else set()
+        doubtful |= {one: project.name_of(path) for one in some if _key(one) not in agreed}
+    return [_with_doubt(one, doubtful.get(one, "")) for one in findings]
+
+
+def _concerned(
+    findings: list[Finding], script: Script, project: Project
+) -> Iterator[tuple[str, list[Finding]]]:
+    """Yield the scripts that were not run, with the findings whose safe fixes change for them."""
+    safe = [one for one in findings if one.fix and one.fix.applicability is Applicability.SAFE]
+    touched = {one: _names_of(one, script.source) for one in safe}
+    for path, names in project.all_above().items() if safe else ():
+        some = [one for one in safe if touched[one] & names]
+        if some and path not in script._scripts_run:
+            yield path, some
+
+
+def _key(finding: Finding) -> tuple[object, ...]:
+    return finding.code, finding.span, finding.fix and finding.fix.edits
+
+
+def _with_doubt(finding: Finding, caller: str) -> Finding:
+    if finding.fix is None or not caller:
+        return finding
+    message = f"{finding.fix.message}, if that is right for `{caller}`, too"
+    return finding._replace(fix=finding.fix._replace(message=message).as_unsafe())
+
+
+def _names_of(finding: Finding, source: Source) -> set[str]:
+    """The names by which other files know what a fix changes."""
+    edits = finding.fix.edits if finding.fix is not None else ()
+    places = [finding.span, *(one.span for one in edits if hasattr(one, "span"))]
+    return {name for place in places for name in _defined_at(place, source)}
+
+
+def _defined_at(place: Span, source: Source) -> Iterable[str]:
+    row = source.location(place.start).row
+    for node in parse_python(source.text).body:
+        if node.lineno <= row <= (node.end_lineno or row):
+            bound = (node, *getattr(node, "targets", ()))
+            return [name for one in bound if (name := _name_of(one))]
+    return []
+
+
+def _name_of(node: object) -> str:
+    """The name of a function or class, or that a statement binds."""
+    return getattr(node, "name", "") or getattr(node, "id", "")
