@@ -180,9 +180,10 @@ def examine(
         if project is not None and any(one.fix for one in findings):
             from memlint.run.other_callers import right_for_all
 
-            def again(other: Project, codes: Iterable[str]) -> list[Finding]:
+            def again(other: Project, codes: Iterable[str]) -> tuple[Script, list[Finding]]:
                 some = [rule for rule in chosen if rule.code in codes]
-                return _found(some, script_of(source, asked.api, other, command_line), None)
+                led = script_of(source, asked.api, other, command_line)
+                return led, _found(some, led, None)
 
             findings = right_for_all(findings, script, project, again)
         script.forget()

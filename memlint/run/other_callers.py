@@ -2,7 +2,7 @@
 
 A file is judged with the scripts that lead to it until all that it defines is called. Where others
 name what a fix changes, they are run as well, each alone: the fix is safe only where the same rule
-comes to the same edits in each.
+comes to the same edits in each that runs the place.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from memlint.script.model import Script
     from memlint.source import Source, Span
 
-_MOST = 4  # scripts that are run; of what more of them name no fix is safe
+_MOST = 12  # scripts that are run; of what more of them name no fix is safe
 
-# What is found where one of the scripts leads to the file, of these rules.
-Again = Callable[["Project", Iterable[str]], "list[Finding]"]
+# The file where one of the scripts leads to it, and what these rules find.
+Again = Callable[["Project", Iterable[str]], "tuple[Script, list[Finding]]"]
 
 
 def right_for_all(
@@ -31,9 +31,11 @@ def right_for_all(
     bear."""
     doubtful: dict[Finding, str] = {}
     for number, (path, some) in enumerate(_concerned(findings, script, project)):
-        codes = {one.code for one in some} if number < _MOST else set()
-        agreed = set(map(_key, again(project.led_alone_by(path), codes))) if codes else set()
-        doubtful |= {one: project.name_of(path) for one in some if _key(one) not in agreed}
+        if number < _MOST:
+            other, found = again(project.led_alone_by(path), {one.code for one in some})
+            agreed = set(map(_key, found))
+            some = [one for one in some if _key(one) not in agreed and other._is_reached(one.span)]
+        doubtful |= dict.fromkeys(some, project.name_of(path))
     return [_with_doubt(one, doubtful.get(one, "")) for one in findings]
 
 

@@ -474,6 +474,14 @@ class Called(Evaluated):
         """The paths of the scripts that lead to this one and were run for it."""
         return frozenset(path for path, _, _ in self._run.led_by)
 
+    def _is_reached(self, place: Span) -> bool:
+        """True of a place at the top, or whose calls scripts that lead here make."""
+        if not any(self.span(one.node).contains(place) for one in self._run.defined):
+            return True
+        made = [one for _, *led in self._run.led_by for one in self._invocations_between(*led)]
+        spans = [self.span(one.node) for one in made if not is_elsewhere(one.node)]
+        return any(one.contains(place) or place.contains(one) for one in spans)
+
     @cached_property
     def led_by(self) -> tuple[tuple[Span, str], ...]:
         """The functions of this file that only another script of the project runs, and which."""

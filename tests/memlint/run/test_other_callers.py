@@ -63,8 +63,8 @@ def _found(folder: Path, files: dict[str, str], name: str = "steps.py") -> tuple
             ("unsafe", "Remove `labels`, if that is right for `b.py`, too"),
         ),
         (
-            {f"{name}.py": SCRIPT.format(**GPT) for name in "bcdefg"},
-            ("unsafe", "Remove `labels`, if that is right for `g.py`, too"),
+            {f"{name}.py": SCRIPT.format(**GPT) for name in "bcdefghijklmnopq"},
+            ("unsafe", "Remove `labels`, if that is right for `q.py`, too"),
         ),
     ],
 )
