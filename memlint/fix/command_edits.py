@@ -32,7 +32,12 @@ def apply_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) -> Appl
     taken, accepted = first_of_each_place(wanted)
     taken.sort(key=lambda one: one.span)
     text = spliced(source.data, taken).decode("utf-8", "surrogatepass")
-    if not _has_same_shape(commands, read_commands(text, kind_of(source.path) or "shell")):
+    after = read_commands(text, kind_of(source.path) or "shell")
+    started, left = (
+        [(one.program, one.target and one.target.text) for one in every]
+        for every in (commands, after)
+    )
+    if started != left:
         reason = "memlint's fix went wrong and was thrown away, please report this"
         return Applied(source.text, refused=dict.fromkeys(range(len(fixes)), reason))
     changes = tuple(TextEdit(one.span, one.text) for one in taken)
@@ -43,12 +48,6 @@ def impossible_command_edits(source: Source, fixes: Sequence[Sequence[Edit]]) ->
     """Return the numbers of the fixes that cannot be made where they stand."""
     commands = read_commands(source.text, kind_of(source.path) or "shell")
     return set(planned(fixes, lambda edit: [splice_of(source, commands, edit)])[1])
-
-
-def _has_same_shape(before: Sequence[Command], after: Sequence[Command]) -> bool:
-    return [(one.program, one.target and one.target.text) for one in before] == [
-        (one.program, one.target and one.target.text) for one in after
-    ]
 
 
 def splice_of(source: Source, commands: Sequence[Command], edit: Edit) -> Splice:

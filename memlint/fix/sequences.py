@@ -130,9 +130,6 @@ class Layout:
     def _slice(self, start: int, end: int) -> str:
         return self.data[start:end].decode("utf-8", "surrogatepass")
 
-    def _gap_before(self, position: int) -> str:
-        return self.entries[position - 1].gap if position else self.lead
-
     def _newline(self, gap: str) -> str:
         """Return the newline that ``gap`` uses, in files that mix them."""
         match = _LINE.search(gap)
@@ -182,7 +179,7 @@ class Layout:
     def _insert_behind(self, position: int, text: str) -> None:
         previous = self.entries[position]
         last = position == len(self.entries) - 1
-        before = self._gap_before(position)
+        before = self.entries[position - 1].gap if position else self.lead
         hanging = _hanging(before) if self.sequence.bracketed else None
         entry = _Entry(None, text)
         if hanging is not None and (last or _LINE.search(previous.gap)):

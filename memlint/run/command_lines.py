@@ -128,7 +128,7 @@ class Launches:
         runs = self._runs().at(script)
         launchers = [
             launcher_of(one, runs.files(file))._replace(
-                complete=parses and is_sure and is_complete(one, file)
+                complete=parses and is_sure and is_complete(one, file, runs)
             )
             for file, one in starting
         ]
@@ -167,8 +167,9 @@ class Launches:
         except OSError:
             ordered = []
         inner = [each for each in ordered if each.name[:1] != "."]
+        named = [one for one in ordered if kind_of(one.name) not in (None, "python")]
         return (
-            [one.path for one in ordered if _holds_commands(one.name) and os.path.isfile(one)],
+            [one.path for one in named if os.path.isfile(one)],
             [each.path for each in inner if each.is_dir(follow_symlinks=False)],
         )
 
@@ -179,10 +180,6 @@ class Launches:
             return commands_of(read_source(path, data)) if may_launch(data) else []
         except (OSError, ReadError):
             return []
-
-
-def _holds_commands(name: str) -> bool:
-    return kind_of(name) not in (None, "python")
 
 
 def _settings(command: Command, beside: str, runs: Runs) -> dict[str, Given]:
@@ -212,11 +209,13 @@ def _joined(every: Sequence[Mapping[str, Given]]) -> dict[str, Given]:
     }
 
 
-def is_complete(command: Command, file: str) -> bool:
+def is_complete(command: Command, file: str, runs: Runs) -> bool:
     """True if a command certainly starts its script, and all that it gives to it is known."""
+    named = [*command.positionals, *(one for one in command.settings if one.name == "config")]
     return (
-        not (command.has_unknown_arguments or command.positionals)
-        and all(flag.form == "option" and flag.name != "config" for flag in command.settings)
+        not command.has_unknown_arguments
+        and all(flag.form == "option" for flag in command.settings)
+        and (not named or (len(named) == 1 and bool(runs.settings_of(command, file))))
         and next(paths_of(command, file), None) is not None
     )
 

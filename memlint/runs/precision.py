@@ -170,9 +170,10 @@ def _compared_with(script: Script, load: Call) -> tuple[Call, ...] | None:
     if _is_compared_out_of_sight(script, load):
         return None
     loads = loads_beside(script)
-    if loads is None and _is_only_load(script, load):
-        return ()
-    return None if loads is None else tuple(one for one in loads if one.node is not load.node)
+    if loads is None:
+        every = [one for one in script.model_loads if script.loads_language_model(one)]
+        return () if all(one.node is load.node for one in every) else None
+    return tuple(one for one in loads if one.node is not load.node)
 
 
 def _is_compared_out_of_sight(script: Script, load: Call) -> bool:
@@ -198,12 +199,6 @@ def _is_out_of_sight(script: Script, forward: Forward) -> bool:
     return any(
         one.node not in loaded and not one.name.startswith("torch.nn.")
         for one in forward.facts.loads
-    )
-
-
-def _is_only_load(script: Script, load: Call) -> bool:
-    return all(
-        one.node is load.node for one in script.model_loads if script.loads_language_model(one)
     )
 
 

@@ -301,7 +301,8 @@ def _launched_fields(
             continue
         if options is None or option in options.declared or made.type is None:
             continue
-        takes = given.accepts if options.hidden else given.takes
+        # ``--config`` of ``TrlParser`` is its own.
+        takes = given.accepts if options.hidden or option == "config" else given.takes
         if not takes(made.type, option):
             continue
         value = given.value(option, "")

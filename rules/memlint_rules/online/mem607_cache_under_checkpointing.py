@@ -7,7 +7,8 @@ from memlint.rule import Finding, Level, Rule, Script, Skip, advise, facts, trig
 
 def check(script: Script) -> Iterator[Finding]:
     for forward in script.forwards:
-        if _trains(forward) and facts.gets_cache(forward) and _checkpoints(script, forward):
+        cached = _trains(forward) and facts.gets_cache(forward)
+        if cached and script.owner_of_checkpointing(forward.facts).on is True:
             yield Finding(
                 forward.span,
                 "activation checkpointing drops `past_key_values` in training mode: the tokens are "
@@ -26,12 +27,7 @@ def _trains(forward: facts.Forward) -> bool:
         and forward.gradients is True
         and forward.training is True
         and not forward.own
-    )
-
-
-def _checkpoints(script: Script, forward: facts.Forward) -> bool:
-    return (
-        forward.facts.load is not None and script.owner_of_checkpointing(forward.facts).on is True
+        and forward.facts.load is not None
     )
 
 
