@@ -25,10 +25,10 @@ from memlint.flow.events import loops_of
 from memlint.flow.following import uses_of
 from memlint.script.called import Call
 from memlint.script.calls import Host, Trainer
-from memlint.script.datasets import all_datasets_of, datasets_of, pads_to_longest
+from memlint.script.datasets import Dataset, all_datasets_of, datasets_of, pads_to_longest
 from memlint.script.forward_passes import all_steps_of
 from memlint.script.guesses import is_held_out_name, may_be_held_out
-from memlint.script.lengths import FROM_TEXT, TOKENIZING_METHODS, is_tokenizer_call
+from memlint.script.lengths import FROM_TEXT, TOKENIZING_METHODS, Lengths, is_tokenizer_call
 from memlint.script.loaded_models import model_facts
 from memlint.script.purpose import Purpose, purpose_of_loop
 from memlint.script.setups import feeds_training, trains
@@ -406,15 +406,20 @@ def may_truncate(script: Host) -> bool:
 
 def lengths_may_differ(script: Host, trainer: Trainer | None) -> bool:
     """True if the making of a trainer's (None: a loop's) training set is in sight and leaves rows
-    of several lengths: no tokenizer of the script pads what it prepares."""
-    if any(one.pads and not one.collates_training for one in tokenizations_of(script)):
-        return False
-    if _pads_in_other_files(script):
-        return False
+    of several lengths: no tokenizer of the script pads what it prepares. Pairs that DPO tokenizes
+    itself need not be in sight."""
+    data = _trained_sets(script, trainer)
+    if trainer is not None and trainer.kind == "trl.DPOTrainer":
+        return bool(data) and not any(one.does(Lengths.PADDED, Lengths.CUT) for one in data)
+    pads = any(one.pads and not one.collates_training for one in tokenizations_of(script))
+    known = not (pads or _pads_in_other_files(script))
+    return known and any(one.lengths_differ or pads_to_longest(one) for one in data)
+
+
+def _trained_sets(script: Host, trainer: Trainer | None) -> list[Dataset]:
     reader = trainer and trainer.node
     data = [one for one in datasets_of(script) if (one.trainer and one.trainer.node) is reader]
-    data = [one for one in data if one.purpose is not Purpose.EVALUATION]
-    return any(one.lengths_differ or pads_to_longest(one) for one in data)
+    return [one for one in data if one.purpose is not Purpose.EVALUATION]
 
 
 # -- what rows are read for ------------------------------------------------------------------------

@@ -173,10 +173,22 @@ def test_rows_that_are_loaded_in_sight_differ_in_length(data: str) -> None:
         'rows = load_dataset("a").map(f)',
     ],
 )
-@pytest.mark.parametrize(("trainer", "code"), [("SFTTrainer", "MEM103"), ("DPOTrainer", "MEM104")])
-def test_nothing_is_said_of_lengths_that_nobody_sees(data: str, trainer: str, code: str) -> None:
-    assert padded("", trainer, code=code)
-    assert padded(data, trainer, code=code) == []
+def test_nothing_is_said_of_lengths_that_nobody_sees(data: str) -> None:
+    assert padded("")
+    assert padded(data) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "pads"),
+    [
+        ("from ours import load\nrows = load()", True),
+        ('rows = load_from_disk("pairs")', True),
+        ('from ours import chat\nrows = load_dataset("a").map(chat)', True),
+        ('def group_texts(rows): ...\nrows = load_dataset("a").map(group_texts)', False),
+    ],
+)
+def test_pairs_differ_in_length_unless_they_are_seen_to_be_cut(data: str, pads: bool) -> None:
+    assert bool(padded(data, "DPOTrainer", code="MEM104")) is pads
 
 
 def test_a_data_set_out_of_sight_has_no_lengths() -> None:

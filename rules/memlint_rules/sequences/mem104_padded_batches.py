@@ -79,12 +79,11 @@ def _in_collator(script: Script, trainer: Trainer) -> Iterator[Finding]:
 
 
 def _finding(script: Script, trainer: Trainer, at: Call, made: Fix) -> Iterator[Finding]:
-    rows = trainer.config.effective(_ROWS).value if trainer.config is not None else None
-    pairs = trainer.kind in _PAIRED
-    rows = 2 * rows if pairs and type(rows) is int else rows
-    if type(rows) is int and rows > 1 and script.lengths_may_differ(trainer):
-        share = share_of_padding(rows, pairs=pairs)
-        message = f"pads every row to the longest of {rows}: {share}"
+    rows, pairs = trainer.number(_ROWS), trainer.kind in _PAIRED
+    count = 2 * (rows or 1) if pairs else rows or 1
+    if count > 1 and script.lengths_may_differ(trainer):
+        of = f"{count}" if rows is not None else "two or more"
+        message = f"pads every row to the longest of {of}: {share_of_padding(count, pairs=pairs)}"
         yield Finding(script.span(at.node.func), message, made)
 
 
