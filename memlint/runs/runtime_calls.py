@@ -3,6 +3,7 @@
 import ast
 from typing import Literal
 
+from memlint.engine.nodes import targets_of
 from memlint.runs.changes import together
 from memlint.runs.model_names import namings_when_complete
 from memlint.runs.references import reference_to
@@ -55,16 +56,16 @@ def call_after_trainer(script: Script, trainer: Trainer, qualname: str, argument
     trainer has no name, or the runtime is not tested with the target.
     """
     statement = script.statement(trainer.node)
-    match statement:
-        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is trainer.node:
-            given = argument.format(name)
-        case _:
-            given = ""
-    edits = call_beside(script, qualname, given, statement, "after") if given else None
+    is_named = getattr(statement, "value", None) is trainer.node
+    name = " ".join(map(script.text, targets_of(statement))) if is_named else ""
+    given = argument.format(name)
+    is_named = name.removeprefix("self.").isidentifier()
+    edits = call_beside(script, qualname, given, statement, "after") if is_named else None
     if edits is None or script.api.behaviour("runtime") != "tested":
         return Change({}, f"Call `{qualname}({argument.format('trainer')})` before training")
     short = qualname.rpartition(".")[2]
-    return change_of_model(trainer, f"Call `{short}({given})` after the trainer is made", edits)
+    made = change_of_model(trainer, f"Call `{short}({given})` after the trainer is made", edits)
+    return made._replace(unsafe=made.unsafe or "." in name)  # methods out of sight may use it, too
 
 
 def change_of_model(trainer: Trainer, message: str, edits: tuple[Edit, ...] | None) -> Change:

@@ -235,7 +235,7 @@ class TrainerWithLoss(FedTrainer):
         arguments = f"{model}, fuse_evaluation=True" if alone else model
         edits = call_beside(script, _FUSE, arguments, statement)
         doubt = _doubt(script, trainer)
-        if reads.training and not doubt:
+        if (reads.training or "." in model) and not doubt:
             doubt = "if nothing else reads the logits of passes with labels: they are None then"
         message = f"Call `fuse_causal_lm_loss({arguments})` before the trainer is made"
         return Change(_FUSED, f"{message}, {doubt}" if doubt else message, edits, bool(doubt))

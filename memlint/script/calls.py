@@ -300,10 +300,15 @@ class Trainer(Call):
 
     @property
     def model_name(self) -> str | None:
-        """The plain name that its model has where the trainer is made; None where it has none."""
+        """The name of its model where the trainer is made, ``self.model`` too; None without one."""
         given = self.keyword_node("model")
         node = given.value if given is not None else next(iter(self.node.args), None)
-        return node.id if isinstance(node, ast.Name) else None
+        if isinstance(node, ast.Name):
+            return node.id
+        text = self.script.text(node) if node is not None else ""
+        name = text.removeprefix("self.")
+        computed = any(one.name == name for one in self.script.functions)
+        return text if name != text and name.isidentifier() and not computed else None
 
     def number(self, option: str) -> int | None:
         """A positive whole number of its configuration, by the version's default too."""

@@ -123,8 +123,8 @@ def _after_the_adapters(script: Script, trainer: Trainer) -> Fix | None:
 
 def _before_the_trainer(script: Script, trainer: Trainer) -> Fix | None:
     """The trainer wraps the base: it is frozen, as PEFT does, and streams already then."""
-    name, statement = trainer.model_name, script.statement(trainer.node)
-    if name is None or not script.is_simple(statement) or not _is_lora(script, _PLAIN_LORA):
+    name, statement = trainer.model_name or ".", script.statement(trainer.node)
+    if "." in name or not script.is_simple(statement) or not _is_lora(script, _PLAIN_LORA):
         return None
     frozen = f"{name}.requires_grad_(False)"
     changes = edits.call_beside(script, _CALL, frozen, statement)
