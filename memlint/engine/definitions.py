@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from typing import Any
 
 from memlint.engine.nodes import walk
 from memlint.engine.tree import Tree
@@ -125,18 +126,16 @@ def _words_of_file(tree: ast.Module) -> frozenset[str]:
     return frozenset(_words(walk([tree])))
 
 
-def _words(nodes: list[ast.AST]) -> Iterator[str]:
+def _words(nodes: list[Any]) -> Iterator[str]:
     prose = {node.value for node in nodes if isinstance(node, ast.Expr)}
     for node in nodes:
-        if node.__class__ is ast.Attribute:
+        kind = node.__class__
+        if kind is ast.Attribute:
             yield node.attr
-            continue
-        match node:
-            case ast.keyword(arg=str(word)):
-                yield word
-            case ast.Import(names=names):
-                yield from (alias.name for alias in names)
-            case ast.ImportFrom(module=module, names=names):
-                yield from (f"{module}.{alias.name}" for alias in names)
-            case ast.Constant(value=str(text)) if node not in prose and not _SPACE.search(text):
-                yield from _WORD.findall(text)
+        elif kind is ast.keyword and node.arg:
+            yield node.arg
+        elif kind is ast.Constant and node.value.__class__ is str and node not in prose:
+            yield from [] if _SPACE.search(node.value) else _WORD.findall(node.value)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            home = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            yield from (home + alias.name for alias in node.names)

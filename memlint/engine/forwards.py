@@ -184,7 +184,7 @@ def _may_be_called(run: Interpreter, callee: Value, invocation: Invocation) -> b
 def _is_other(thing: Value) -> bool:
     """True for what surely is no model, by its class."""
     kind = thing.type if isinstance(thing, Object) else None
-    return not is_module(thing) and any(part in (kind or "") for part in _NOT_MODELS)
+    return kind is not None and any(part in kind for part in _NOT_MODELS) and not is_module(thing)
 
 
 def one_of_modules(

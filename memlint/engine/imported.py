@@ -46,7 +46,7 @@ def project_constant(run: Interpreter, symbol: Symbol) -> Value:
     instances of data classes; models and configurations of a library; and classes of arguments
     and trainers.
     """
-    if run.project is None or "." not in symbol.name:
+    if run.project is None or not may_be_of_project(symbol.name):
         return symbol
     value = _value_elsewhere(run, symbol.name)
     if value is None or not _is_plain(value):

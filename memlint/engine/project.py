@@ -480,9 +480,7 @@ _MAKES = (
 )
 # A module that does such a thing as it is imported is a script.
 _IS_BOTH = b"__main__"
-_ACTS = re.compile(
-    rb"__main__|^for [\w, ()*]{1,80} in [^\n.]|^while [^\n]+:\s*+(?:#|$)", re.MULTILINE
-)
+_ACTS = re.compile(rb"^(?:for [\w, ()*]{1,80} in [^\n.]|while [^\n]+:\s*+(?:#|$))", re.MULTILINE)
 _IMPORTS = (b"import ", b"from ")
 _PATH = re.compile(r"sys\.path\.(?:insert|append|extend)\b(.*)")
 _LITERAL = re.compile(r"""["']([^"'\n]+)["']""")
@@ -524,7 +522,7 @@ def _has(data: bytes, words: tuple[bytes, ...]) -> bool:
 
 def _is_module(path: str, data: bytes, trains: bool) -> bool:
     """True if a file is one that scripts import: nothing says that it can be run."""
-    if _ACTS.search(data):
+    if _IS_BOTH in data or _ACTS.search(data):
         return False
     in_package = os.path.isfile(os.path.join(os.path.dirname(path), "__init__.py"))
     return in_package or not trains or not _acts(data)

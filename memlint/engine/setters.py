@@ -90,10 +90,8 @@ class Setters:
     def of(
         self, cls: Class, names: KeysView[str] | set[str], wanted: set[str]
     ) -> Iterator[tuple[str, Who]]:
-        """Yield those of ``names`` that something may set on a class or its instances.
-
-        wanted: the attributes that matter.
-        """
+        """Yield those of ``names`` that are wanted, and that something may set on a class or its
+        instances."""
         anything = self._who(cls.node.name, _ANY) if _ANY in wanted else None
         for name in names & wanted if anything is None else list(names):
             who = self._who(cls.node.name, name) or anything

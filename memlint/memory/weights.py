@@ -15,6 +15,7 @@ from memlint.memory import facts
 from memlint.memory.architecture import Architecture, Layer, Linear
 from memlint.memory.linear_maps import Weight, Weights
 from memlint.memory.settings import PACKED, QUANTIZATIONS, Lora, Quantization, Settings, dtype_width
+from memlint.source.kept import kept
 from memlint.source.record import Record
 
 _GROUP = 128
@@ -197,6 +198,7 @@ class Holding:
             return not any(matches("lm_head", (name,)) for name in quantization.skip_modules)
         return facts.uses_litgpt(self.settings.versions)
 
+    @kept
     def hold(self, linear: Linear) -> Held:
         """How one linear map is held."""
         rank = 0
@@ -299,6 +301,7 @@ class Holding:
             streams=0 if self.full else streams,
         )
 
+    @kept
     def embedding(self) -> Stock:
         """The token table and what no layer holds."""
         architecture = self.architecture
@@ -330,6 +333,7 @@ class Holding:
             streams=streams,
         )
 
+    @kept
     def head(self) -> Stock:
         """The output matrix, where it is one of its own."""
         architecture = self.architecture

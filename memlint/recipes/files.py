@@ -112,7 +112,8 @@ def is_notebook_of_commands(path: str, data: bytes) -> bool:
     """True if it is a notebook whose cells may start a script or a program with settings, or a
     script that may start such a program."""
     if path.endswith(".py"):
-        return _STARTING.search(data) is not None and may_run_recipe(data)
+        starts = b"os.system(" in data or b"subprocess." in data  # told in a tenth of the time
+        return starts and _STARTING.search(data) is not None and may_run_recipe(data)
     return path.endswith(".ipynb") and (
         _CELL_SCRIPT.search(data) is not None or may_run_recipe(data)
     )
