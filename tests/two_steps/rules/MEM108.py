@@ -17,10 +17,10 @@ def reward_words(completions, **kwargs):
 
 training_args = GRPOConfig(
     output_dir="Qwen2-0.5B-GRPO",
-    per_device_train_batch_size=2,
+    per_device_train_batch_size=16,
     gradient_accumulation_steps=4,
     num_generations=2,
-    max_completion_length=16,
+    max_completion_length=512,
     learning_rate=1e-3,
     beta=0.04,
     bf16=False,
@@ -28,7 +28,7 @@ training_args = GRPOConfig(
     logging_steps=1,
 )
 trainer = GRPOTrainer(
-    model="Qwen/Qwen2-0.5B-Instruct",
+    model="Qwen/Qwen3-4B",
     reward_funcs=[reward_len, reward_words],
     args=training_args,
     train_dataset=dataset,
