@@ -121,8 +121,7 @@ def _converted(text: str, kind: str) -> object:
 
 def settled(given: CommandLine | None, default: Value) -> Value:
     """The default of an option that the command does not give: certain where all is known."""
-    known = given is not None and given.complete and not {"config", "0"}.intersection(given.names)
-    if not known or not isinstance(default, Constant):
+    if given is None or not given.complete or not isinstance(default, Constant):
         return default
     return Constant(default.value, default.node, Provenance.SETTLED)
 

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from memlint.proof import landlock
+from memlint.source.bounded import read_regular
 
 _MOST_ENTRIES = 20_000
 _SMALL, _MOST_BYTES = 16 << 20, 256 << 20  # a file that is copied, and all of them
@@ -219,8 +220,9 @@ class Overlay:
 
 def remove_made(folder: str) -> None:
     """Remove what a run of ``folder`` made elsewhere: files, and folders that are empty."""
-    with contextlib.suppress(OSError), open(os.path.join(folder, _MADE), "rb") as file:
-        for path in reversed(file.read().split(b"\0")[:-1]):
+    with contextlib.suppress(OSError):
+        made = read_regular(os.path.join(folder, _MADE), _MOST_BYTES)
+        for path in reversed(made.split(b"\0")[:-1]):
             with contextlib.suppress(OSError):
                 is_folder = os.path.isdir(path) and not os.path.islink(path)
                 os.rmdir(path) if is_folder else os.unlink(path)

@@ -128,7 +128,7 @@ class Launches:
         runs = self._runs().at(script)
         launchers = [
             launcher_of(one, runs.files(file))._replace(
-                complete=parses and is_sure and is_complete(one, file, runs)
+                complete=parses and is_sure and is_complete(one, file)
             )
             for file, one in starting
         ]
@@ -209,13 +209,11 @@ def _joined(every: Sequence[Mapping[str, Given]]) -> dict[str, Given]:
     }
 
 
-def is_complete(command: Command, file: str, runs: Runs) -> bool:
+def is_complete(command: Command, file: str) -> bool:
     """True if a command certainly starts its script, and all that it gives to it is known."""
-    named = [*command.positionals, *(one for one in command.settings if one.name == "config")]
     return (
-        not command.has_unknown_arguments
-        and all(flag.form == "option" for flag in command.settings)
-        and (not named or (len(named) == 1 and bool(runs.settings_of(command, file))))
+        not (command.has_unknown_arguments or command.positionals)
+        and all(flag.form == "option" and flag.name != "config" for flag in command.settings)
         and next(paths_of(command, file), None) is not None
     )
 
@@ -230,9 +228,8 @@ def _may_start(command: Command, file: str, script: str) -> bool:
         return target.kind == "script"
     started = next(filter(os.path.isfile, paths), None)
     # A folder may have been renamed since the command was written in it.
-    return started == script or (
-        started is None and os.path.dirname(file) == os.path.dirname(script)
-    )
+    is_beside = target.kind == "script" and os.path.dirname(file) == os.path.dirname(script)
+    return started == script or (started is None and is_beside)
 
 
 def commands_of(source: Source) -> list[Command]:

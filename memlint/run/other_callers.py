@@ -29,14 +29,14 @@ def right_for_all(
 ) -> list[Finding]:
     """Return ``findings`` with unsafe fixes in the place of safe ones that another caller may not
     bear."""
-    doubtful: dict[Finding, str] = {}
+    doubtful: dict[int, str] = {}  # findings, by identity: what they hold may have no hash
     for number, (path, some) in enumerate(_concerned(findings, script, project)):
         if number < _MOST:
             other, found = again(project.led_alone_by(path), {one.code for one in some})
-            agreed = set(map(_key, found))
+            agreed = list(map(_key, found))
             some = [one for one in some if _key(one) not in agreed and other._is_reached(one.span)]
-        doubtful |= dict.fromkeys(some, project.name_of(path))
-    return [_with_doubt(one, doubtful.get(one, "")) for one in findings]
+        doubtful |= dict.fromkeys(map(id, some), project.name_of(path))
+    return [_with_doubt(one, doubtful.get(id(one), "")) for one in findings]
 
 
 def _concerned(
@@ -44,9 +44,9 @@ def _concerned(
 ) -> Iterator[tuple[str, list[Finding]]]:
     """Yield the scripts that were not run, with the findings whose safe fixes change for them."""
     safe = [one for one in findings if one.fix and one.fix.applicability is Applicability.SAFE]
-    touched = {one: _names_of(one, script.source) for one in safe}
-    for path, names in project.all_above().items() if safe else ():
-        some = [one for one in safe if touched[one] & names]
+    touched = [_names_of(one, script.source) for one in safe]
+    for path, names in project.all_above().items() if any(touched) else ():
+        some = [one for one, defined in zip(safe, touched, strict=True) if defined & names]
         if some and path not in script._scripts_run:
             yield path, some
 

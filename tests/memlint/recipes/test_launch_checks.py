@@ -9,7 +9,6 @@ import pytest
 from memlint.cli.main import run
 from memlint.engine.command_line import Given
 from memlint.script.call_settings import UNSURE
-from memlint.script.launcher import Launcher
 from memlint.script.model import build_script
 from memlint.source import Source
 from tests.memlint.script.scripts import api
@@ -423,61 +422,18 @@ def test_classes_in_other_files_of_the_project_are_seen(
     assert at_commands == places
 
 
-POLICY = """\
-import sys
-from datasets import load_dataset
-from transformers import HfArgumentParser
-from trl import GRPOConfig, GRPOTrainer, ModelConfig, ScriptArguments, TrlParser
-parser = {parser}((ScriptArguments, GRPOConfig, ModelConfig))
-script_args, args, model_args = parser.{parse}
-data = load_dataset(script_args.dataset_name, split="train")
-trainer = GRPOTrainer(model_args.model_name_or_path, rewards, args, data)
-trainer.train()
-"""
-RECIPE = """\
-model_name_or_path: Qwen/Qwen3-1.7B
-dataset_name: trl-lib/tldr
-per_device_train_batch_size: 8
-gradient_accumulation_steps: 8
-output_dir: out
+PROGRAM = """\
+from trl import SFTConfig, SFTTrainer, ScriptArguments, TrlParser
+
+script, args = TrlParser((ScriptArguments, SFTConfig)).parse_args_and_config()
+SFTTrainer("Qwen/Qwen3-1.7B", args, train_dataset=rows).train()
 """
 
 
-@pytest.mark.parametrize(
-    ("parser", "parse", "command", "recipe", "expected"),
-    [
-        ("TrlParser", "parse_args_and_config()", "--config go.yaml", "", True),
-        ("HfArgumentParser", "parse_yaml_file(sys.argv[1])", "go.yaml", "", True),
-        ("TrlParser", "parse_args_and_config()", "--config other.yaml", "", False),
-        ("TrlParser", "parse_args_and_config()", "--config go.yaml $REST", "", False),
-        (
-            *("TrlParser", "parse_args_and_config()", "--config go.yaml"),
-            *("optim: adafactor\n", False),
-        ),
-    ],
-)
-def test_what_a_recipe_at_hand_leaves_out_nobody_gives(
-    here: Path,
-    capsys: pytest.CaptureFixture[str],
-    parser: str,
-    parse: str,
-    command: str,
-    recipe: str,
-    expected: bool,
+def test_the_file_that_trl_s_parser_reads_is_an_option_of_the_parser(
+    here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (here / "go.py").write_text(POLICY.format(parser=parser, parse=parse))
-    (here / "go.yaml").write_text(RECIPE + recipe)
-    (here / "go.sh").write_text(f"python go.py {command}\n")
-    every = found(capsys)
-    assert ("go.py:8:11: MEM501" in every) is expected
-    assert not [line for line in every if line.startswith("go.sh")]  # ``--config`` is the parser's
-
-
-@pytest.mark.parametrize(("given", "settled"), [("rows", True), ("config", False), ("0", False)])
-def test_a_file_that_a_command_names_may_set_what_it_leaves_out(given: str, settled: bool) -> None:
-    launcher = Launcher(complete=True)
-    script = build_script(
-        Source("t.py", ARGPARSE), api(), given={given: Given("go.yaml")}, launcher=launcher
-    )
-    (load,) = script.calls_to("transformers.AutoModelForCausalLM.from_pretrained")
-    assert load.setting("attn_implementation").is_settled is settled
+    (here / "go.py").write_text(PROGRAM)
+    (here / "go.yaml").write_text("output_dir: out\n")
+    (here / "go.sh").write_text("python go.py --config go.yaml\n")
+    assert not [line for line in found(capsys) if line.startswith("go.sh")]
