@@ -147,7 +147,7 @@ def find_config(model: str) -> Mapping[str, Any]:
 def _candidates(model: str) -> Iterator[str]:
     """The name, then shorter ones: suffixes off, a remark in brackets off."""
     yield model
-    bare = model.strip()
+    bare = model.strip().replace("___", ".")  # as folders of ModelScope's cache write dots
     if bare.endswith(")") and "(" in bare:
         bare = bare.partition("(")[0].strip()
     if bare != model:

@@ -42,7 +42,7 @@ _BEGINNINGS = (
 
 def billions(checkpoint: str) -> float | None:
     """Billions of parameters; None where the name, or a path, does not say one size."""
-    name = checkpoint.lower().rstrip("/").rpartition("/")[2]
+    name = _last_part(checkpoint)
     if name.startswith(_BEGINNINGS):
         for written, size in _WRITTEN:
             if re.search(written, name):
@@ -53,6 +53,11 @@ def billions(checkpoint: str) -> float | None:
     found = [(float(size.replace("_", ".")), unit) for size, unit in _NUMBER.findall(name)]
     sizes = {size if unit == "b" else size / 1000 for size, unit in found}
     return sizes.pop() if len(sizes) == 1 else None
+
+
+def _last_part(checkpoint: str) -> str:
+    """The name without who published it; folders of ModelScope's cache write dots so."""
+    return checkpoint.lower().rstrip("/").rpartition("/")[2].replace("___", ".")
 
 
 # Words in the vocabularies of families, from their configurations.
@@ -68,5 +73,5 @@ _WORDS = (
 
 def words(checkpoint: str) -> int | None:
     """Words in the vocabulary of a checkpoint, by its family's name; None where that is unknown."""
-    name = checkpoint.lower().rstrip("/").rpartition("/")[2]
+    name = _last_part(checkpoint)
     return next((count for pattern, count in _WORDS if re.search(pattern, name)), None)

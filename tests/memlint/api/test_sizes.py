@@ -23,6 +23,7 @@ from memlint.api.knowledge.sizes import billions, words
         ("openai-community/gpt2", 0.12),
         ("google/flan-t5-xl", 2.85),
         ("microsoft/phi-2", 2.8),
+        ("models/Qwen/Qwen2___5-0___5B-Instruct", 0.5),
     ],
 )
 def test_names_say_sizes(name: str, size: float) -> None:
