@@ -4,6 +4,9 @@ from collections.abc import Iterator
 
 from memlint.rule import Call, Finding, Object, Script, advise, facts, is_elsewhere
 
+# What draws new completions, by hand or not, of which nobody knows the log-probabilities before.
+_DRAWS = ("generate", "multinomial", "sample")
+
 
 def references_of_loops(script: Script) -> Iterator[Finding]:
     """Frozen copies of the trained model, whose log-probabilities need no second set of weights."""
@@ -40,6 +43,6 @@ def _second_copy(script: Script, module: Object, policy: facts.LoopModel) -> Cal
 def _reference_advice(script: Script, policy: facts.LoopModel) -> str | None:
     if policy.facts.peft:
         return "Score with `model.disable_adapter()`: the policy's base is the reference"
-    if script.method_calls_anywhere("generate") or script.imports_package("vllm"):
+    if script.method_calls_anywhere(*_DRAWS) or script.imports_package("vllm"):
         return None
     return "Compute the reference's log-probabilities once, before training"
