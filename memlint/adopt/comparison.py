@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tarfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 
@@ -40,8 +41,10 @@ def differences(
 ) -> list[Difference]:
     """Return the files in which anything changed, by their names below the two folders."""
     found = []
-    for path in sorted({*before, *after}):
-        old, new = before.get(path, FileResult(path)), after.get(path, FileResult(path))
+    renamed = _renamed(before, after)
+    for path in sorted({*before, *after}.difference(renamed.values())):
+        old = before.get(renamed.get(path, path), FileResult(path))
+        new = after.get(path, FileResult(path))
         left = list(old.findings)
         fresh = _unmatched(_unmatched(new.findings, left, exact=True), left, exact=False)
         if any(finding.code == BROKEN_FILE.code for finding in fresh):
@@ -50,6 +53,24 @@ def differences(
         if each.new or each.mended or abs(each.moved) > _GIB // 20:
             found.append(each)
     return found
+
+
+def _renamed(before: Mapping[str, FileResult], after: Mapping[str, FileResult]) -> dict[str, str]:
+    """Return the old names of files that are new, where most of what is found in them was found in
+    a file that is gone."""
+    gone = {path: _keys(before[path]) for path in before if path not in after}
+    old_names = {}
+    for path in sorted(set(after).difference(before)):
+        keys = _keys(after[path])
+        old = max(gone, key=lambda one: (keys & gone[one]).total(), default="")
+        if old and 2 * (keys & gone[old]).total() > max(keys.total(), gone[old].total()):
+            old_names[path] = old
+            del gone[old]
+    return old_names
+
+
+def _keys(result: FileResult) -> Counter[tuple[str, str]]:
+    return Counter(_key(each, True) for each in result.findings)
 
 
 def _unmatched(new: Iterable[Rendered], old: list[Rendered], *, exact: bool) -> list[Rendered]:

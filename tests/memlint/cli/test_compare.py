@@ -48,6 +48,20 @@ def test_what_no_longer_parses_mends_nothing(capsys: Out) -> None:
     assert "MEM301" not in out
 
 
+def test_a_file_that_is_renamed_is_the_same_file(capsys: Out) -> None:
+    """Most of what was found in it is; another file that goes is mended."""
+    for folder, name in (("one", "old.py"), ("one/gone", "x.py"), ("two", "new.py")):
+        text = "alpha(9)\n" if name == "x.py" else "alpha()\nalpha(2)\nalpha(3)\n"
+        write(f"{folder}/{name}", text)
+    assert run(["compare", "one", "two"]) == 0
+    assert "0 new, 1 mended, in 1 file." in capsys.readouterr().out
+    write("two/new.py", "alpha()\nalpha(2)\nalpha(3)\nalpha(4)\n")
+    assert run(["compare", "one", "two"]) == 1
+    out = capsys.readouterr().out
+    assert "new.py\n  + MEM301 line 4" in out
+    assert "1 new, 1 mended, in 2 files." in out
+
+
 _FOOTPRINT = Footprint(peak=10 * 2**30, low=0, high=0, phase="loss")
 
 
