@@ -222,6 +222,10 @@ def _measured(verified: Verified) -> Iterator[tuple[str, float, float, str]]:
             yield name, one / _GIB, other / _GIB, "GiB"
     if before.step_seconds is not None and after.step_seconds is not None:
         yield "a step", before.step_seconds, after.step_seconds, "s"
+        # Of the same data: what a fix leaves out (padding, prompts that are repeated) counts.
+        if tokens := sum(before.tokens[1:]) / max(len(before.tokens) - 1, 1):
+            rates = tokens / before.step_seconds, tokens / after.step_seconds
+            yield "tokens", *rates, "a second"
 
 
 def _verdict(verified: Verified) -> str:

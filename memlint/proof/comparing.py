@@ -99,9 +99,10 @@ class Run(NamedTuple):
     """What became of one run; ``error`` is empty where it took its steps or came to its end.
 
     losses, norms: of each step, norms before clipping by the optimizer's own gradients. seconds: of
-    each step. host, allocated, reserved: the highest bytes, None without a GPU. line: of the
-    script, where the last step was taken. ended: when. lacked: files of data that it looked for. Of
-    several processes: losses are their mean, host memory is their sum, bytes the fullest's.
+    each step. tokens: that enter the model in each, with gradients. host, allocated, reserved: the
+    highest bytes, None without a GPU. line: of the script, where the last step was taken. ended:
+    when. lacked: files of data that it looked for. Of several processes: losses are their mean,
+    host memory and tokens their sum, bytes the fullest's.
     """
 
     error: str = ""
@@ -110,6 +111,7 @@ class Run(NamedTuple):
     losses: tuple[float, ...] = ()
     norms: tuple[float, ...] = ()
     seconds: tuple[float, ...] = ()
+    tokens: tuple[float, ...] = ()
     host: int = 0
     allocated: int | None = None
     reserved: int | None = None
@@ -268,6 +270,7 @@ def _run(job: Job, folder: str, *, nudge: bool = False) -> Run:
         losses=tuple(
             sum(each) / len(runs) for each in zip(*(run.losses for run in runs), strict=False)
         ),
+        tokens=tuple(map(sum, zip(*(run.tokens for run in runs), strict=False))),
         host=sum(run.host for run in runs),
         allocated=fullest.allocated,
         reserved=fullest.reserved,

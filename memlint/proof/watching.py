@@ -43,6 +43,7 @@ class Watch:
         self._squares: list[float] = []
         self._clipped: dict[int, float] = {}
         self._seconds: list[float] = []
+        self._tokens: dict[int, list[float]] = {}  # of each step, by the embedding that they enter
         self._began = time.perf_counter()
 
     @property
@@ -73,6 +74,14 @@ class Watch:
             self._clipped[self.steps] = float(norm)
             return norm
 
+        real_embed = torch.nn.Embedding.forward
+
+        def embed(module: Any, ids: Any) -> Any:
+            if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+                self._add(self._tokens.setdefault(id(module), []), ids.numel())
+            return real_embed(module, ids)
+
+        torch.nn.Embedding.forward = embed
         torch.autograd.backward = backward
         torch.nn.utils.clip_grad_norm_ = clip
         register_optimizer_step_pre_hook(self._before_step)
@@ -141,6 +150,7 @@ class Watch:
                 for step, square in enumerate(self._squares[: self.steps])
             ],
             "seconds": self._seconds,
+            "tokens": max(self._tokens.values(), key=sum, default=[])[: self.steps],
             "host": host if sys.platform == "darwin" else host * 1024,
             "allocated": torch.cuda.max_memory_allocated() if on_gpu else None,
             "reserved": torch.cuda.max_memory_reserved() if on_gpu else None,

@@ -149,6 +149,26 @@ def test_a_rewrite_that_stops_the_script_is_caught(tmp_path: Path) -> None:
     assert shorter.verdict == "stops"
 
 
+def test_tokens_of_each_step_are_counted(tmp_path: Path) -> None:
+    """Those that train, once: a second table and passes without gradients are left out."""
+    text = """\
+import torch
+words, places = torch.nn.Embedding(9, 4), torch.nn.Embedding(5, 4)
+optimizer = torch.optim.SGD(words.parameters(), lr=0.1)
+for _ in range(9):
+    ids = torch.arange(10).view(2, 5) % 9
+    with torch.no_grad():
+        words(ids)
+    for _ in range(2):
+        (words(ids) + places(torch.arange(5))).pow(2).mean().backward()
+    optimizer.step()
+"""
+    verified = run(tmp_path, text, text.replace("range(2)", "(0, 1)"))
+    assert verified.before.tokens == (20, 20, 20)
+    [told] = [line for line in _lines((), verified) if line.startswith("tokens")]
+    assert told.endswith("a second")
+
+
 def test_a_script_that_stops_and_its_fixed_version(tmp_path: Path) -> None:
     """There is nothing to compare, but what the fixed one does is told."""
     verified = run(tmp_path, LOOP.replace("set_to_none", "set_to_nothing"), LOOP)
