@@ -15,7 +15,7 @@ from memlint.rule.savings import ends, verdict
 _KINDS = 7  # with a colour of their own
 _ROW, _BAR = 40, 16  # pixels
 _STOPS = 41  # of a slider
-_DIGITS = 2000  # units in the smallest peak of a grid
+_DIGITS = 20_000  # units in the smallest peak of a grid
 
 
 class RunPart:
