@@ -171,13 +171,14 @@ def _instance(run: Interpreter, function: Function) -> Value | None:
 def _any_of(run: Interpreter, owner: Class, last: Object) -> Object:
     """What a method that nobody calls gets, of a class of which several were made: any of them."""
     made = [one for one in run.instances if one.cls and one.cls.node is owner.node and one.made_by]
-    if len({one.made_by.node for one in made if one.made_by}) < 2:
+    is_trainer = (last.type or "").endswith("Trainer")  # these are given their models apart
+    if is_trainer or len({one.node for one in made}) < 2:
         return last
     count, joint = run.joint.get(owner.node, (0, last))
     if count != len(made):
         joint = run.new_object(last.type, None, last.base, owner, last.node)
         joint.open = any(one.open for one in made)
-        for name in dict.fromkeys(name for one in made for name in one.names):
+        for name in {name: None for one in made for name in one.names}:
             bindings = [run.get_binding(one, name) for one in made]
             run.set_binding(joint, name, merge_bindings(bindings))
         run.joint[owner.node] = len(made), joint

@@ -186,6 +186,7 @@ class Project:
         self._trains = trains
         # The script itself, where others that import it are run for it.
         self.own: Module | None = None
+        # Whether one script that leads here is run, whatever the file calls by itself.
         self.is_led_alone = False
         # Modules by their path without a suffix.
         self._read: dict[str, Module | None] = {}

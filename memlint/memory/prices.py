@@ -226,7 +226,7 @@ class Run:
         """What a step alone saves, whatever the passes before it hold: up to twice of it where the
         weights may be float32."""
         wide = self._given.weights_dtype is None and self.known.weights_dtype != "float32"
-        high = int(size * (1 + _WIDTH)) << wide
+        high = int(size * (1 + _WIDTH)) * (2 if wide else 1)
         return Saving(int(size * (1 - _WIDTH)), high, STEP, False, "if no other phase is fuller")
 
 

@@ -183,7 +183,7 @@ def examine(
             def again(other: Project, codes: Iterable[str]) -> tuple[Script, list[Finding]]:
                 some = [rule for rule in chosen if rule.code in codes]
                 led = script_of(source, asked.api, other, command_line)
-                return led, _found(some, led, None)
+                return led, _found(some, led, asked.on_error)
 
             findings = right_for_all(findings, script, project, again)
         script.forget()

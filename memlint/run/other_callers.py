@@ -70,14 +70,11 @@ def _names_of(finding: Finding, source: Source) -> set[str]:
 
 
 def _defined_at(place: Span, source: Source) -> Iterable[str]:
+    """The names of the function or class around a place, or that its statement binds."""
     row = source.location(place.start).row
     for node in parse_python(source.text).body:
         if node.lineno <= row <= (node.end_lineno or row):
             bound = (node, *getattr(node, "targets", ()))
-            return [name for one in bound if (name := _name_of(one))]
-    return []
-
-
-def _name_of(node: object) -> str:
-    """The name of a function or class, or that a statement binds."""
-    return getattr(node, "name", "") or getattr(node, "id", "")
+            names = [getattr(one, "name", "") or getattr(one, "id", "") for one in bound]
+            return filter(None, names)
+    return ()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from memlint_rules.logits import mem208_unread_loss
 
 from memlint.project.config import Settings
-from memlint.rule import registry
+from memlint.rule import facts, registry
 from memlint.run.jobs import Job
 from memlint.run.session import Session
 
@@ -81,3 +82,27 @@ def test_callers_of_a_script_are_asked(tmp_path: Path) -> None:
     assert _found(tmp_path, files, "a.py")[0] == "unsafe"
     files["b.py"] = other.replace("predict, ", "").replace("predict(model, batch)", "batch")
     assert _found(tmp_path, files, "a.py")[0] == "safe"
+
+
+def test_a_rule_that_fails_for_another_caller_costs_no_more_than_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was found of the first caller is said, and its fix is none that is called safe."""
+    asked: list[facts.Forward] = []
+    computes = mem208_unread_loss._computes_loss
+
+    def failing(forward: facts.Forward) -> bool:
+        asked.append(forward)
+        return computes(forward) if len(asked) == 1 else bool(1 / 0)
+
+    monkeypatch.setattr(mem208_unread_loss, "_computes_loss", failing)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.py").write_text(SCRIPT.format(**GPT))
+    (tmp_path / "steps.py").write_text(STEPS)
+    (tmp_path / "pyproject.toml").write_text("")
+    script = tmp_path / "steps.py"
+    job = Job(str(script), registry.selected(["MEM208"]), Settings().target)
+    result = Session().check(job, script.read_bytes())
+    assert len(asked) == 2
+    assert [each.fix and each.fix.applicability for each in result.findings] == ["unsafe"]
+    assert "ZeroDivisionError" in result.diagnostics[0].message
