@@ -233,6 +233,11 @@ class Api:
         name = self.canonical(qualname)
         return None if any(self.is_about(name, owner) for owner in SWALLOWING) else False
 
+    @cached_property
+    def of_newest(self) -> Api:
+        """The tables at the newest releases, on which the runtime builds."""
+        return Api(newest())
+
     def config_of(self, trainer: str) -> str | None:
         """Return the class that ``trainer``'s ``args=`` are meant to be: ``trl.SFTConfig`` for
         ``trl.SFTTrainer`` and its subclasses, ``transformers.TrainingArguments`` for ``Trainer``;

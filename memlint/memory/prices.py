@@ -303,7 +303,13 @@ def _priced(run: Run, findings: Sequence[Finding]) -> Priced:
             done = step.done
             safe = done if step.is_safe else safe
     priced = [_at_usual(run, found[id(each)]) for each, _, _ in alone]
-    return Priced(priced, _footprint(run, safe, done))
+    return Priced([one for one in priced if not _is_vain(one)], _footprint(run, safe, done))
+
+
+def _is_vain(finding: Finding) -> bool:
+    """True of a step's temporaries where another phase is certainly fuller: nothing is assumed."""
+    saving, optimizer = finding.saving, str(dict(finding.effect).get("optimizer"))
+    return bool(saving and optimizer.endswith("_fused") and not (saving.of_peak or saving.at))
 
 
 def steps(run: Run, findings: Sequence[Finding]) -> list[Step]:

@@ -71,7 +71,7 @@ class Standing(OfRun):
         share = scale = self._share()
         shared = self._experts_share(layers / self.holding.width)
         if self.holding.full:
-            scale = share * self._master_width() / self.holding.width
+            scale = share * self.gradient_width() / self.holding.other_width
         experts = any(one.experts > 1 for stack in stacks for one in stack.layer.linears)
         left = ", experts too: since transformers 5 bitsandbytes quantizes none"
         name = "layers" + left * (experts and 0 < codes < layers - codes)
@@ -106,7 +106,7 @@ class Standing(OfRun):
             tensors.append(Tensor("adapters", size, "adapters"))
         if self.states_offloaded():
             return tensors
-        masters = base if self.holding.width < 4 else 0
+        masters = base if self.holding.other_width < 4 else 0
         masters += adapter if width < 4 else 0
         if sharding.master and masters:
             size = int(4 * masters * part)
@@ -133,7 +133,7 @@ class Standing(OfRun):
     def checkpoint(self) -> int:
         """Bytes of what is trained, as it was saved: all weights, or the adapter."""
         base, adapter = self.trained()
-        return base * self.holding.width + adapter * self.holding.adapter_width
+        return base * self.holding.other_width + adapter * self.holding.adapter_width
 
     def _frozen(self) -> list[Tensor]:
         """Teachers, and references of the script's own."""
@@ -200,16 +200,16 @@ class Standing(OfRun):
         """True if reduced gradients go to the host, where sharded parameters are."""
         return self.states_offloaded() and self.sharding.parameter_offload
 
-    def _master_width(self) -> int:
-        """Bytes of one sharded trained weight: FSDP keeps float32 under mixed precision."""
+    def gradient_width(self) -> int:
+        """Bytes of one trained weight, and of its gradient: FSDP keeps float32 under autocast."""
         if self.sharding.name in ("fsdp", "fsdp2") and self.settings.autocast:
             return 4
-        return self.holding.width
+        return self.holding.other_width
 
     def state_width(self) -> int:
         if self.sharding.master:
             return 4
-        return self._master_width() if self.holding.full else self.holding.width
+        return self.gradient_width() if self.holding.full else self.holding.other_width
 
     def states(self, part: float) -> int:
         """Bytes of optimizer states on this GPU."""
@@ -239,11 +239,6 @@ class Standing(OfRun):
 
     def adapter_state_width(self) -> int:
         return 4 if self.sharding.master else self.holding.adapter_width
-
-    def gradient_width(self) -> int:
-        if self.sharding.name in ("fsdp", "fsdp2"):
-            return self._master_width()
-        return self.holding.width
 
     def gradients(self) -> int:
         """Bytes of all gradients, as one GPU holds them after backward."""

@@ -182,6 +182,11 @@ def test_options_that_are_gone_are_said() -> None:
         assert finding.fix is not None
         assert "takes no `tokenizer`, `max_prompt_length`" in finding.fix.message
         assert finding.fix.applicability is Applicability.UNSAFE
+        # What it builds on decides, whatever the target has.
+        text = grpo(f"{more}, logging_dir='runs'", "tokenizer=None")
+        (older,) = found(text, code, "trl=0.24,transformers=4.57")
+        assert older.fix is not None
+        assert "takes no `tokenizer`, `logging_dir`" in older.fix.message
 
 
 @pytest.mark.parametrize("code", ["MEM601", "MEM108"])

@@ -5,11 +5,9 @@ from collections.abc import Iterator
 from memlint.rule import Finding, Fix, Rule, Script, Skip, advise, edits, facts, fix, triggers
 
 _OPTIONS = ("logits_to_keep", "num_logits_to_keep", "past_key_values")
-_MESSAGES = {
-    facts.Positions.LAST: "the logits of all positions are computed, and those of the last one are "
-    "read",
-    facts.Positions.SOME: "the logits of all positions are computed, and those of the completion "
-    "are read: the prompt's are in vain",
+_READ = {
+    facts.Positions.LAST: "last one are read",
+    facts.Positions.SOME: "completion are read: the prompt's are in vain",
 }
 
 
@@ -21,18 +19,20 @@ def check(script: Script) -> Iterator[Finding]:
         read = facts.positions_read(script, forward)
         if read is facts.Positions.SOME and not forward.in_training_step:
             continue
-        if read in _MESSAGES:
+        if read in _READ:
             yield Finding(
                 script.span(forward.node.func),
-                f"{_MESSAGES[read]}: 0.25 GiB for each 1,024 tokens of a vocabulary of 128k in "
-                "bf16",
+                f"the logits of all positions are computed, and those of the {_READ[read]}: 0.25 "
+                "GiB for each 1,024 tokens of a vocabulary of 128k in bf16",
                 _fix(script, forward, option, read),
             )
 
 
 def _computes_all(forward: facts.Forward) -> bool:
+    foreign = any(one.setting("trust_remote_code").value is True for one in forward.facts.loads)
     return (
         not forward.own
+        and (forward.facts.is_decoder or not foreign)
         and (forward.function is not None or forward.call.in_loop)
         and forward.labels is not True
         and forward.facts.causal_lm is True

@@ -78,13 +78,11 @@ def _obstacles(script: Script, trainer: Trainer) -> Iterator[Obstacle]:
         f"`{name}`"
         for one in filter(None, (trainer, trainer.config))
         for name in one.keywords
-        if script.api.accepts(one.name, name) is False
+        if script.api.of_newest.accepts(one.name, name) is False
     ]
     if gone:
         yield Obstacle(f"the TRL that it builds on takes no {', '.join(gone)}", is_doubt=True)
-    if any(
-        trainer.kind.rpartition(".")[2] in signature for signature in _inspected_signatures(script)
-    ):
+    if _is_inspected(script, trainer.kind.rpartition(".")[2]):
         yield Obstacle("the script inspects its parameters, and it takes them as `**kwargs`")
     if trainer.subclass is not None:
         yield Obstacle("what the script's own subclass overrides has to agree with it")
@@ -160,13 +158,10 @@ _BY_MICRO_BATCH = (
 )
 
 
-def _inspected_signatures(script: Script) -> list[str]:
-    """What ``inspect.signature(...)`` is called on, as it is written."""
-    return [
-        script.text(call.node.args[0])
-        for call in script.calls_to("inspect.signature", "inspect.getfullargspec")
-        if call.node.args
-    ]
+def _is_inspected(script: Script, name: str) -> bool:
+    """True if the script asks for the parameters of what is called so."""
+    asked = script.calls_to("inspect.signature", "inspect.getfullargspec")
+    return any(name in script.text(one.node.args[0]) for one in asked if one.node.args)
 
 
 def _adapter_dropout(script: Script, trainer: Trainer) -> Iterator[Obstacle]:

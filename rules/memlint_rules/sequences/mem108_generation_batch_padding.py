@@ -16,11 +16,10 @@ def check(script: Script) -> Iterator[Finding]:
         slices = slices_of(trainer)[0] if by_steps else None
         if slices is None or slices < 2:
             continue
-        name = trainer.kind.rpartition(".")[2]
         yield Finding(
             script.span(trainer.node.func),
-            f"`{name}` generates for {slices} micro-batches at once and pads each of them to the "
-            "longest prompt and the longest completion of all",
+            f"`{trainer.kind.rpartition('.')[2]}` generates for {slices} micro-batches at once and "
+            "pads each of them to the longest prompt and the longest completion of all",
             share_prompts(script, trainer, "which cuts each micro-batch to its own longest row"),
         )
 

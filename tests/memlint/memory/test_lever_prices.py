@@ -211,6 +211,29 @@ def test_holes_are_told_of_where_the_gpu_lacks_room_for_them(
     assert bool(json.loads(capsys.readouterr().out)) is heard
 
 
+STEPS = """\
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM
+from trl import DPOConfig, DPOTrainer
+
+rows = load_dataset("a", split="train")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B", dtype="float32")
+options = dict(per_device_train_batch_size={rows}, max_length=1024, gradient_checkpointing={check})
+args = DPOConfig("out", optim="adamw_torch", **options)
+DPOTrainer(model, args=args, train_dataset=rows).train()
+"""
+
+
+@pytest.mark.parametrize(("rows", "check", "heard"), [(1, True, True), (16, False, False)])
+def test_a_step_is_no_line_where_another_phase_is_surely_fuller(
+    rows: int, check: bool, heard: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(STEPS.format(rows=rows, check=check))
+    run(["check", "--no-cache", "--output-format", "json", "--select", "MEM507", str(path)])
+    assert bool(json.loads(capsys.readouterr().out)) is heard
+
+
 PROGRAM = """\
 from datasets import load_dataset
 from transformers import AutoModelForCausalLM

@@ -620,6 +620,23 @@ def test_a_saved_head_of_a_tied_model_is_a_copy_of_its_own() -> None:
     assert both.trainable - one.trainable == 262144 * 1152
 
 
+def test_copies_of_what_peft_prepared_are_float32_with_gradients_and_states() -> None:
+    """By the adapter of such a run, 2.47 GB: 4 bytes for each number of both copies."""
+    run = {
+        "model": "google/gemma-3-1b-pt", "trainer": "trl.SFTTrainer", "weights_dtype": "float16",
+        "method": "qlora", "quantization": {"bits": 4, "type": "nf4", "kbit_preparation": True},
+        "optimizer": "adamw_torch_fused", "gradient_accumulation": 4,
+        "lora": {"r": 1, "target_modules": ["q_proj"], "dtype": "float32",
+                 "modules_to_save": ["embed_tokens", "lm_head"]},
+    }  # fmt: skip
+    (step,) = (one for one in estimate(run).phases if one.name == "optimizer step")
+    kinds = ("optimizer states", "gradients")
+    held = {kind: sum(one.bytes for one in step.tensors if one.kind == kind) for kind in kinds}
+    numbers = 2 * 262144 * 1152
+    assert held["optimizer states"] == pytest.approx(8 * numbers, rel=0.01)
+    assert held["gradients"] == pytest.approx(4 * numbers, rel=0.01)
+
+
 def test_what_gptq_leaves_is_in_fp16_and_nothing_is_recast() -> None:
     """An A100 held 37.27 GiB in such a run (foundation-model-stack, scripts/benchmarks/refs)."""
     run = {
