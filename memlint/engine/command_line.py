@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from memlint.engine.project import put
@@ -16,6 +16,10 @@ _FALSE = frozenset({"false", "no", "f", "n", "0"})
 _INTEGER = lazy_pattern(r"[+-]?\d{1,18}", re.ASCII)
 _NUMBER = lazy_pattern(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _TEXT = lazy_pattern(r"[\w./ :+-]*", re.ASCII)
+
+
+# What begins the name of a variable of the environment.
+VARIABLE = "$"
 
 
 class Given(NamedTuple):
@@ -73,9 +77,9 @@ class CommandLine:
         self.module = ast.Module([statement], [])
 
     @property
-    def names(self) -> Iterable[str]:
+    def names(self) -> list[str]:
         """The options that the command gives."""
-        return self._values.keys()
+        return [name for name in self._values if not name.startswith(VARIABLE)]
 
     def value(self, name: str, kind: str) -> Value | None:
         """The value of an option; None where the command does not give it.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlint.engine import fields, operations
 from memlint.engine.binding import assign, store_item
+from memlint.engine.command_line import VARIABLE, CommandLine
 from memlint.engine.forwards import logits_of_weights
 from memlint.engine.functions import call, call_function, can_follow
 from memlint.engine.imported import project_constant, starred
@@ -147,17 +148,19 @@ def _item(run: Interpreter, one: Value, key: object) -> Value:
     if isinstance(one, Sequence) and isinstance(key, int) and not one.open:
         inside = -len(one.items) <= key < len(one.items)
         return one.items[key] if inside else UNKNOWN
-    if isinstance(one, Symbol) and one.name == "sys.argv" and isinstance(key, int):
-        return _word(run, key)
+    if isinstance(one, Symbol) and run.command_line is not None:
+        return _from_outside(run.command_line, one.name, key)
     return HERE if one is HERE else UNKNOWN  # ``Path(__file__).parents[1]``
 
 
-def _word(run: Interpreter, place: int) -> Value:
-    """A word of the launch command, where it gives words alone: options would stand between."""
-    given = run.command_line
-    if given is None or not all(map(str.isdigit, given.names)):
-        return UNKNOWN
-    return given.value(str(place - 1), "str") or UNKNOWN
+def _from_outside(given: CommandLine, name: str, key: object) -> Value:
+    """``os.environ["ROWS"]``; a word of the launch command, where it gives words alone: options
+    would stand between."""
+    if name == "os.environ":
+        return given.value(f"{VARIABLE}{key}", "str") or UNKNOWN
+    if name == "sys.argv" and isinstance(key, int) and all(map(str.isdigit, given.names)):
+        return given.value(str(key - 1), "str") or UNKNOWN
+    return UNKNOWN
 
 
 def _some_part(run: Interpreter, node: ast.Subscript, table: Value) -> Value:

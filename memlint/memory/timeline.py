@@ -141,7 +141,9 @@ class Timeline(OfRun):
         moment += self.standing.gather(0)
         moment += [*only, *forward.tensors] if before >= backward.bytes else backward.tensors
         if copies := self.settings.logits_copies:
-            size = 4 * self.run.head_tokens * self.architecture.vocabulary
+            made = self.architecture
+            words = made.vocabulary if made.head == "lm" else made.labels
+            size = 4 * self.run.head_tokens * words
             moment.append(Tensor("copies that the loss makes", size * copies, "logits"))
         return Phase("loss", tuple(moment))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from memlint.engine.command_line import Given
+from memlint.engine.command_line import VARIABLE, Given
 from memlint.recipes.files import kind_of, may_launch
 from memlint.rule.findings import Finding, Fix
 from memlint.script.launcher import Launcher, joined
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PARSERS = lazy_pattern(
     rb"parse_args\(|parse_known_args\(|HfArgumentParser|TrlParser"
-    rb"|sys\.argv\[|import click|\btyper\b|fire\.Fire|hydra\.main"
+    rb"|sys\.argv\[|import click|\btyper\b|fire\.Fire|hydra\.main|environ(?:\.get\(|\[)|getenv\("
 )
 # A script without any of these is the same under all launchers.
 LAUNCHED = lazy_pattern(
@@ -189,6 +189,7 @@ def _settings(command: Command, beside: str, runs: Runs) -> dict[str, Given]:
 
     settings = {name: Given(value) for name, value in runs.settings_of(command, beside).items()}
     settings |= {str(place): Given(word) for place, word in enumerate(command.positionals)}
+    settings |= {f"{VARIABLE}{flag.name}": Given(flag.value) for flag in command.environment}
     for flag in command.settings:
         written = Written(command.span, flag.name)
         places = Place(flag.span, written), Place(flag.option_span, written)

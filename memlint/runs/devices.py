@@ -199,7 +199,9 @@ def _by_engine(script: Script, options: Options) -> Options:
         return by_file_name(given if isinstance(given, str) else "", accelerated(script), "zero2")
     host = {key: options[key] for key in options if key.startswith("offload_")}
     plugin = {"zero_optimization": {"stage": options.get("zero_stage"), **host}}
-    return by_deepspeed(file or plugin, accelerated(script))
+    values = by_deepspeed(file or plugin, accelerated(script))
+    more = count_in((file or {}).get("gradient_accumulation_steps"))
+    return values | ({"gradient_accumulation": more} if more else {})
 
 
 def _policy(call: Call) -> Options:

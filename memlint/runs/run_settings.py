@@ -257,10 +257,26 @@ def _finished(
     values = joined(values, loading_by_unsloth(script), _trained(script, facts, trainer))
     if "quantization" in values:
         values |= _prepared(script, trainer, values["quantization"])
+    values |= _adapted_by_engine(script, values)
     values["versions"] = script.api.target.releases
     if by_liger:
         values["versions"]["liger_kernel"] = "newest"
     return values
+
+
+def _adapted_by_engine(script: Script, values: Options) -> Options:
+    """What becomes of adapters under DeepSpeed: its engine casts all that it gets. TRL's trainers
+    of today have checkpointing reentrant where ZeRO-3 shards their base."""
+    changed: Options = {}
+    if "lora" not in values or not values.get("sharding", "").startswith("zero"):
+        return changed
+    by_trl = values["trainer"].startswith("trl.") and script.api.behaviour("trl-checkpointing")
+    sharded = values["sharding"] == "zero3" and values.get("checkpointing") == "full"
+    if sharded and by_trl == "non-reentrant":
+        changed["checkpointing"] = "reentrant"
+    if values.get("autocast") is False and "compute_dtype" in values:
+        changed["lora"] = {**values["lora"], "dtype": values["compute_dtype"]}
+    return changed
 
 
 def _trained(script: Script, facts: ModelFacts, trainer: Trainer | None) -> Options:
@@ -272,6 +288,8 @@ def _trained(script: Script, facts: ModelFacts, trainer: Trainer | None) -> Opti
     values: Options = {"method": "lora", "lora": adapter_of(script, facts, given)}
     if adapted is None:
         values["notes"] = {"method": "a switch that is not known decides whether it has adapters"}
+    if trainer is not None and trainer.settled("disable_dropout") is True:
+        values["lora"]["dropout"] = 0.0
     return values
 
 

@@ -9,6 +9,7 @@ call".
 import ast
 
 from memlint.engine.binding import about_first, about_receiver, drop_item, set_bindings, wrapped
+from memlint.engine.command_line import VARIABLE
 from memlint.engine.forwards import is_module
 from memlint.engine.functions import call_function
 from memlint.engine.interpreter import CallEffect, Interpreter
@@ -207,11 +208,30 @@ def _convert(run: Interpreter, invocation: Invocation) -> Value:
 
 
 def _variable(run: Interpreter, invocation: Invocation) -> Value:
-    """``os.environ.get("ROWS", "8")``: the default, which whoever starts the script may change."""
-    default = invocation.arguments[1] if len(invocation.arguments) > 1 else None
+    """``os.environ.get("ROWS", "8")``: what the launch command gives, or else the default, which
+    whoever starts the script may change."""
+    key, default = (*invocation.arguments, None, None)[:2]
+    name = constant_text(key)
+    given = run.command_line.value(f"{VARIABLE}{name}", "str") if run.command_line else None
+    if isinstance(given, Constant):
+        return given
     if isinstance(default, Constant):
         return Constant(default.value, invocation.node, Provenance.ENVIRONMENT)
     return UNKNOWN
+
+
+def _text(run: Interpreter, invocation: Invocation) -> Value | None:
+    """``name.lower()``, ``path.endswith(".json")`` of constants."""
+    text, said = invocation.receiver, invocation.arguments
+    words = [one.value for one in said if isinstance(one, Constant) and type(one.value) is str]
+    plain = len(words) == len(said) and not (invocation.keywords or invocation.open_arguments)
+    if not plain or not isinstance(text, Constant) or type(text.value) is not str:
+        return None
+    try:
+        value = getattr(text.value, invocation.name.rpartition(".")[2])(*words)
+    except (TypeError, ValueError):
+        return None
+    return Constant(value, invocation.node, text.origin)
 
 
 def _listed(run: Interpreter, invocation: Invocation) -> Value | None:
@@ -284,9 +304,12 @@ _EFFECTS: dict[str, CallEffect] = {
     "float": _convert,
     "str": _convert,
     "bool": _convert,
+    **dict.fromkeys((".lower", ".upper", ".strip", ".startswith", ".endswith"), _text),
     **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load"), document_at),
     "omegaconf.OmegaConf.load": document_at,
-    "omegaconf.OmegaConf.from_cli": of_command_line,
+    **dict.fromkeys(
+        ("omegaconf.OmegaConf.from_cli", "omegaconf.OmegaConf.from_dotlist"), of_command_line
+    ),
     **dict.fromkeys(("omegaconf.OmegaConf.merge", "omegaconf.OmegaConf.create"), merged),
     "hydra.main": composed,
     "omegaconf.OmegaConf.to_container": to_container,

@@ -5,7 +5,7 @@ for quantized weights alone, and only where ``use_gradient_checkpointing`` is le
 """
 
 from memlint.engine.values import Object
-from memlint.script.call_settings import MISSING
+from memlint.script.call_settings import MISSING, Setting
 from memlint.script.called import Call, Called
 from memlint.script.guesses import may_use
 from memlint.script.loaded_models import ModelFacts, is_about, model_facts
@@ -30,11 +30,17 @@ PREPARATIONS = (KBIT_PREPARATION, "peft.prepare_model_for_int8_training")
 def switched_on(config: Call) -> bool | None:
     """True if a configuration turns checkpointing on at the target; None where it is unknown."""
     given = [config.setting(name) for name in SWITCHES]
-    if any(setting.given is None for setting in given):
-        return None
+    # One name alone turns it on, unless what is not known of the other takes it back.
+    on = any(setting.value is True for setting in given)
+    if on or any(setting.given is None for setting in given):
+        return on or None
     written = [setting for setting in given if setting.given] or [
         config.effective(name) for name in SWITCHES if config.has_option(name)
     ]
+    return _is_on(written)
+
+
+def _is_on(written: list[Setting]) -> bool | None:
     if any(setting.value is True for setting in written):
         return True
     # Where both names exist each is None by default, which means off.

@@ -75,12 +75,14 @@ def accumulation_of(script: Host) -> int | None:
 
 
 def _turns_before_step(script: Host) -> Iterator[Expression]:
-    """Yield ``4`` of ``for _ in range(4):`` around the backward pass alone."""
+    """Yield ``4`` of ``for _ in range(4):`` around the backward pass alone, or of
+    ``islice(rows, 4)``."""
     for step in steps_of(script):
         steppers = [one for call in step.optimizer_steps for one in call.invocations]
         turns = call_itself(getattr(step.node, "iter", None))
         if steppers and turns and not any(step.node in loops_of(one) for one in steppers):
-            yield from turns.args[:1] if called_name(turns) == "range" else []
+            counted = {"range": turns.args[:1], "islice": turns.args[1:2]}
+            yield from counted.get(called_name(turns), ())
 
 
 @query
