@@ -222,13 +222,24 @@ def _if_exp(run: Interpreter, node: ast.IfExp) -> Value:
     return merge(values)
 
 
+_VARIABLES = ("os.environ.get", "os.getenv")
+
+
 def _by_default(run: Interpreter, test: ast.expr) -> Constant | None:
     """What a condition is where the defaults hold that whoever starts the script may change."""
     decided = run.values.get(test)
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
-        left, right = (run.values.get(one) for one in (test.left, *test.comparators))
+        left, right = (_or_unset(run, one) for one in (test.left, *test.comparators))
         decided = _compared(test.ops[0], left, right, test)
     return decided if isinstance(decided, Constant) else None
+
+
+def _or_unset(run: Interpreter, node: ast.expr) -> Value | None:
+    """The value of an expression; None, by default, of a variable of the environment."""
+    value = run.values.get(node)
+    if value is UNKNOWN and isinstance(node, ast.Call) and run.name_of(node) in _VARIABLES:
+        return Constant(None, node, Provenance.ENVIRONMENT)
+    return value
 
 
 def _bool_op(run: Interpreter, node: ast.BoolOp) -> Value:

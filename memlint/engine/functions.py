@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 MAX_CALL_DEPTH = 8
 MAX_STATEMENTS = 30_000
 MAX_RUNS_OF_ONE_FUNCTION = 6
+MORE_RUNS = 2  # for each script after the first that leads to a file
 
 # Class methods that make an instance of their class.
 _CONSTRUCTORS = frozenset(
@@ -133,7 +134,7 @@ def _is_super(run: Interpreter, func: ast.expr) -> bool:
 
 def _call_one_of(run: Interpreter, callees: list[Value], invocation: Invocation) -> Value:
     """Call one of several things, by the path."""
-    invocation.name = "?"
+    invocation.name = _shared_name(callees)
     names = [_library_name(run, one) for one in callees]
     invocation.candidates = tuple(one for one in names if one) if all(names) else ()
     run.invocations.append(invocation)
@@ -145,6 +146,14 @@ def _call_one_of(run: Interpreter, callees: list[Value], invocation: Invocation)
     if module is not None:
         return forward(run, invocation, *module)
     return merge([*results, UNKNOWN])
+
+
+def _shared_name(callees: list[Value]) -> str:
+    """The name of a method of several instances, as a call of one's has it; else a mark."""
+    names = {
+        getattr(one.node, "name", "?") if isinstance(one, Function) else "?" for one in callees
+    }
+    return names.pop() if len(names) == 1 else "?"
 
 
 def _followed(run: Interpreter, callee: Value, invocation: Invocation) -> Value:
@@ -523,7 +532,7 @@ def can_follow(run: Interpreter, function: Function, most: int = MAX_RUNS_OF_ONE
         run.depth < MAX_CALL_DEPTH
         and run.steps < MAX_STATEMENTS
         and (function.node, function.scope) not in run.active
-        and run.runs.get(function.node, 0) < most
+        and run.runs.get(function.node, 0) < most + MORE_RUNS * len(run.led_by)
     )
 
 

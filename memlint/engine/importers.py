@@ -48,7 +48,7 @@ class Importers:
     def __init__(self, root: str, depth: int, locate: Locate, *, marked: bool = True) -> None:
         self._importers: dict[str, list[str]] = defaultdict(list)
         self._scripts: set[str] = set()
-        self._training: set[str] = set()
+        self._training: dict[str, int] = {}
         self._words: dict[str, frozenset[str]] = {}
         files = list(islice(files_below(root, depth, (".py", ".ipynb")), _MAX_FILES + 1))
         self.is_too_large = not marked and len(files) > _MAX_FILES
@@ -69,8 +69,10 @@ class Importers:
                 self._importers[target].append(path)
         if _MAIN in text:
             self._scripts.add(path)
-        if "Trainer(" in text or ".backward(" in text or _TRAINS.search(text) is not None:
-            self._training.add(path)
+        if ".backward(" in text or _TRAINS.search(text) is not None:
+            self._training[path] = 0
+        elif "Trainer(" in text:  # perhaps to evaluate
+            self._training[path] = 1
 
     def scripts_above(self, path: str) -> list[str]:
         """Return the scripts that lead to a module, those that train first, then those with the
@@ -109,7 +111,7 @@ class Importers:
         something that those before it do not. Those that name nothing, and import nothing that
         does, run nothing of the module."""
         named = [one for one, names in leading.items() if names]
-        left = sorted(named, key=lambda one: one not in self._training)
+        left = sorted(named, key=lambda one: self._training.get(one, 2))
         reached: set[str] = set()
         found: list[str] = []
         while left and len(found) < _MAX_OTHERS:

@@ -225,11 +225,21 @@ class LoopRun(StepRun):
 
     @property
     def _adam(self) -> Call | None:
-        """The one optimizer of the script, over all weights of the one model that it trains."""
-        made = self.script.calls_anywhere(*_EIGHT_BIT)
-        alone = len(self.script.trained) == 1 and len(made) == 1 and made[0].optimizes_all
-        known = alone and self.trains_all_weights and not _may_be_another(self.script, made[0])
+        """The one optimizer of the script, over all weights of the one model that it trains; the
+        first of several where each gets these."""
+        script = self.script
+        made = sorted(script.calls_anywhere(*_EIGHT_BIT), key=lambda one: is_elsewhere(one.node))
+        alone = len(script.trained) == 1 and all(one.optimizes_all for one in made)
+        same = len(made) == 1 or (len(made) > 1 and all(map(self._is_given, made)))
+        known = alone and same and self.trains_all_weights and not _may_be_another(script, made)
         return made[0] if known else None
+
+    def _is_given(self, made: Call) -> bool:
+        """True if an optimizer gets parameters of the model, however often that is loaded."""
+        given = made.argument(0)
+        asked = given.made_by if isinstance(given, Object) else None
+        load = self.script.model_facts(asked.receiver).load if asked and asked.receiver else None
+        return load is not None and load.node is self.model.load.node
 
     def read_optimizer(self) -> Field:
         """Adam with float32 states."""
@@ -496,12 +506,13 @@ def offloading(script: Script, optimizer: Call) -> Field:
     return Field(True, span_in(script, option.node or optimizer.node.func))
 
 
-def _may_be_another(script: Script, made: Call) -> bool:
-    """True if what steps is the optimizer on some path, and something else on another, or code of
+def _may_be_another(script: Script, made: list[Call]) -> bool:
+    """True if what steps is an optimizer on some path, and something else on another, or code of
     the project's that is called as an optimizer is: both may step a share of the weights."""
+    nodes = [one.node for one in made]
     for call in script.method_calls_anywhere("step"):
         found = options(call.receiver or UNKNOWN)
-        known = [isinstance(one, Object) and one.root.node is made.node for one in found]
+        known = [isinstance(one, Object) and one.root.node in nodes for one in found]
         if any(known) and (not all(known) or _stands_for_optimizer(script, call)):
             return True
     return False

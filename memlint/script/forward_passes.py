@@ -215,11 +215,13 @@ class Forward:
     @cached_property
     def _loads(self) -> tuple[Call, ...]:
         """The loads of its model, whose head it keeps; where one caller is known and another not,
-        those of the first: a fault of the first is one."""
+        those of the first: a fault of the first is one. Layers alone have no logits to be read."""
         if has_small_head(self.module):
             return ()
         each = (model_facts(self.script, run.module) for run in self.runs)
-        return self.facts.loads or tuple(load for facts in each for load in facts.loads)
+        loads = self.facts.loads or tuple(load for facts in each for load in facts.loads)
+        bare = "transformers.AutoModel.from_pretrained" if self.reads_logits else None
+        return tuple(one for one in loads if one.name != bare)
 
     @cached_property
     def gives_full_logits(self) -> bool | None:

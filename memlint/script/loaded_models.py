@@ -119,8 +119,12 @@ _SEEING = lazy_pattern(
 
 
 def is_language_model(load: Call) -> bool:
-    """True if a ``from_pretrained`` loads a decoder or encoder-decoder with logits over words."""
-    return any(part in load.name for part in LANGUAGE_MODELS)
+    """True if a ``from_pretrained`` loads a decoder or encoder-decoder with logits over words, of
+    which one that learns to fill in masks is a diffusion model."""
+    if any(part in load.name for part in LANGUAGE_MODELS):
+        return True
+    name = _checkpoint(load) if "MaskedLM" in load.name else None
+    return isinstance(name, str) and family(name.lower()).has("has_sdpa")
 
 
 def _loader(load: Call) -> str:
@@ -160,11 +164,19 @@ def model_facts(script: Called, value: Value) -> ModelFacts:
 
 
 def _loads(script: Called, chains: list[list[Object]]) -> tuple[Call, ...]:
-    """Return the possible loads of the innermost model; empty if one is unknown."""
-    nodes = {id(chain[-1].node): chain[-1].node for chain in chains}
-    calls = [script.call_anywhere(node) for node in nodes.values()]
+    """Return the possible loads of the innermost model; empty if one is unknown. A helper that is
+    given a class may load others at the same place."""
+    innermost = {(id(one.node), one.type): one for *_, one in chains}
+    calls = [_load_of(script, one) for one in innermost.values()]
     known = tuple(call for call in calls if call is not None)
     return known if len(known) == len(calls) else ()
+
+
+def _load_of(script: Called, model: Object) -> Call | None:
+    """The call that loads a model, of its evaluations those alone that load the same class."""
+    call, made = script.call_anywhere(model.node), model.made_by
+    same = [one for one in call.invocations if made and one.name == made.name] if call else []
+    return call if call is None or len(same) in (0, len(call.invocations)) else Call(script, same)
 
 
 def chain_of(made: Object) -> list[Object]:
