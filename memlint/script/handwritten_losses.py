@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from functools import cached_property
 
-from memlint.engine.growth import contents_of
+from memlint.engine.growth import contents_of, written
 from memlint.engine.nodes import CallNode, Definition, Expression, Node, call_itself, key_of
 from memlint.engine.operations import MEASURES, PICKS, TOKEN_LOGPROBS
 from memlint.engine.project import is_elsewhere
@@ -117,6 +117,17 @@ class TokenLoss(Record):
         if self.form is not LossForm.CROSS_ENTROPY:
             return False
         return any(one.setting("reduction").value == "none" for one in self._holders)
+
+    @property
+    def is_of_some(self) -> bool:
+        """True if a mask picks the positions that it is computed from, which may be few."""
+        picked = [
+            key_of(one.node)
+            for tensor in self.logits
+            for one in tensor.history()
+            if one.positions is Positions.SOME and one.operation == "[]" and one.node is not None
+        ]
+        return any(key is not None and ":" not in written(key) for key in picked)
 
     @property
     def is_weighted(self) -> bool:

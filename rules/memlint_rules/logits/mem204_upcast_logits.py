@@ -40,7 +40,7 @@ def check(script: Script) -> Iterator[Finding]:
     losses = [one for one in script.token_losses if one.over_vocabulary and not one.is_idle]
     for loss in losses:
         message, advice = _said_of(loss)
-        if loss.gradients and message:
+        if loss.gradients and message and not loss.is_of_some:
             change = edits.deferred_logits(script, losses, advice)
             yield Finding(loss.span, message, by_change(change))
 
