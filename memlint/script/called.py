@@ -515,8 +515,8 @@ class Called(Evaluated):
         ]
         return max(around, default=invocation.order)
 
-    def _call_leading_to(self, run: ForwardRun) -> Call | None:
-        """The call of this file by which a forward pass in a helper or another file is reached."""
+    def _call_leading_to(self, run: ForwardRun | Invocation) -> Call | None:
+        """The call of this file by which something in a helper or another file is reached."""
         for function in self._run.extents:
             if function is not run.function and not is_elsewhere(function):
                 continue

@@ -180,13 +180,24 @@ def _repeated_lists(script: Host) -> Iterator[int | None]:
 
 
 def _is_taken_for_prompts(script: Host, product: Product) -> bool:
-    """True if a tokenizer gets what is repeated, or ids are joined to one batch."""
+    """True if a tokenizer gets what is repeated, or what generates in another file, or ids are
+    joined to one batch."""
     stores = [one for one in script.flow.definitions(product.node) if isinstance(one, Store)]
-    made = [product.node, *(one.value for one in stores if one.value is not None)]
-    given = [use for one in made for use in uses_of(script, one) if use.way is Way.GIVEN]
+    values = [product.node, *(one.value for one in stores if one.value is not None)]
+    given = [use for one in values for use in uses_of(script, one) if use.way is Way.GIVEN]
     calls = [call for use in given if (call := script.call_at(use.call)) is not None]
+    if any(map(is_tokenizer_call, calls)):
+        return True
     named = re.search(_PROMPTS, product.repeated) is not None
-    return any(is_tokenizer_call(one) or (named and one.name in _BATCHES) for one in calls)
+    return named and any(one.name in _BATCHES or one.node in _drawing(script) for one in calls)
+
+
+@query
+def _drawing(script: Host) -> frozenset[CallNode]:
+    """The calls of this file by which another draws completions."""
+    made = (one for call in script.method_calls_anywhere("generate") for one in call.invocations)
+    leading = map(script._call_leading_to, made)
+    return frozenset(one.node for one in leading if one is not None)
 
 
 _BATCHES = ("torch.cat", "torch.stack", "torch.concat")

@@ -50,8 +50,8 @@ def _own_loops(script: Script) -> Iterator[Finding]:
     group = facts.completions_together(script)
     if group is None or not script.may_train:
         return
-    if script.method_calls_anywhere("shared_prompt_logprobs"):
-        return
+    if script.method_calls_anywhere("shared_prompt_logprobs", "logsigmoid"):
+        return  # the latter compares pairs
     many = f"{group.size} completions" if group.size else "the completions of a group"
     times = f", {group.size} times over" if group.size else " again and again"
     places = dict.fromkeys(
@@ -109,7 +109,7 @@ RULE = Rule(
     check=check,
     skips=(Skip.UNSLOTH, Skip.OFF_CUDA),
     triggers=(
-        triggers.LIBRARIES,
+        triggers.STEPS,
         frozenset({"GRPOTrainer", "RLOOTrainer", "generate", ".backward("}),
     ),
     effect={"shared_prompt": True},
