@@ -35,7 +35,7 @@ from memlint.script.handwritten_losses import LossForm, TokenLoss
 from memlint.script.late_backward import waits_for_backward
 from memlint.script.lengths import RowFunction, block_functions_of, row_functions
 from memlint.script.loaded_models import ModelFacts, copy_of
-from memlint.script.loop_models import LoopModel, frozen_beside, own_models_of
+from memlint.script.loop_models import LoopModel, draws_anew, frozen_beside, own_models_of
 from memlint.script.prompts import completions_together, scored_elsewhere
 from memlint.script.purpose import Purpose
 from memlint.script.readers import (

@@ -24,6 +24,9 @@ LIBRARIES = tuple(
     for package in (*PACKAGES, "memlint_runtime")
 )
 
+# How a file shows that it may hold a model twice.
+COPIES = (*LIBRARIES, "deepcopy")
+
 # How a file shows that it may make an optimizer, of a model that another file may load.
 OPTIMIZERS = (*LIBRARIES, "optim.Adam", "import Adam")
 

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 
 from memlint.engine.constants import python_value
-from memlint.engine.project import is_elsewhere
 from memlint.engine.values import ABSENT
 from memlint.runs.by_loop import SHORT, in_full_precision
 from memlint.runs.by_script import ScriptRun
 from memlint.runs.precision import may_lack_bf16
 from memlint.runs.run import Change, Field, span_in
 from memlint.script.called import Call
-from memlint.script.loop_models import OwnModel
+from memlint.script.loop_models import LoopModel
 from memlint.script.model import Script
 
 # What puts weights or passes into another precision, or may.
@@ -27,13 +26,13 @@ _LEAST_WIDTH = 128
 class OwnModuleRun(ScriptRun):
     """A language model that a script defines and trains: its classes make float32 weights."""
 
-    def __init__(self, script: Script, model: OwnModel) -> None:
+    def __init__(self, script: Script, model: LoopModel) -> None:
         self.script = script
         self.model = model
 
     def read_compute_dtype(self) -> Field:
         """float32 where nothing of the script, or of what it imports, speaks of another one."""
-        script, forward = self.script, self.model.forward
+        script, forward = self.script, self.model.forwards[0]
         # A class of the script's own may have such a name.
         layers = script.method_calls_anywhere(*_LAYERS)
         made = [call for call in layers if call.name.startswith("torch.nn.")]
@@ -41,13 +40,14 @@ class OwnModuleRun(ScriptRun):
         passes = [run.autocast for run in forward.runs]
         if not script.on_gpu or cast or script.may_use(*_PRECISIONS) or _is_narrow(made):
             return Field()
+        if forward.elsewhere:
+            return Field()  # said of the file that runs it
         if any(one is not None and one is not ABSENT for one in passes):
             return Field()
         if script.may_use("lightning"):
-            return in_full_precision(script, self.model.made.node)
-        place = self.model.made.node if is_elsewhere(forward.node) else forward.node
+            return in_full_precision(script, self.model.load.node)
         said = "trains in float32, without autocast"
-        return Field("float32", span_in(script, place.func), said)
+        return Field("float32", span_in(script, forward.node.func), said)
 
     def write_compute_dtype(self, value: str) -> Change:
         """By hand; what the GPU lacks is not taken."""

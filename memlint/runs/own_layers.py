@@ -13,7 +13,7 @@ from memlint.engine.project import is_elsewhere
 from memlint.engine.values import Object, Value, options
 from memlint.runs.references import reference_to
 from memlint.runs.run import Change
-from memlint.script.loop_models import OwnModel
+from memlint.script.loop_models import LoopModel
 from memlint.script.model import Script
 from memlint.source.edits import Edit, ReplaceExpression
 
@@ -27,7 +27,7 @@ _STACK = "torch.nn.Sequential"
 _COUNTING = ("BatchNorm", "spectral_norm")
 
 
-def recomputed_layers(script: Script, model: OwnModel) -> Change:
+def recomputed_layers(script: Script, model: LoopModel) -> Change:
     """The change that checkpoints the layers of a model, where its class is in this file."""
     changed = {"checkpointing": "full"}
     methods = _methods(script, model)
@@ -44,8 +44,8 @@ def recomputed_layers(script: Script, model: OwnModel) -> Change:
     return Change(changed, f"{_ADVICE}, {doubt}" if doubt else _ADVICE, tuple(edits), bool(doubt))
 
 
-def _methods(script: Script, model: OwnModel) -> list[Definition]:
-    root = module_root(model.forward.runs[0].module)
+def _methods(script: Script, model: LoopModel) -> list[Definition]:
+    root = module_root(model.runs[0].module)
     if not isinstance(root, Object) or root.cls is None:
         return []
     return [one for one in script.functions if script.class_of(one) is root.cls.node]

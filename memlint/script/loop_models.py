@@ -30,8 +30,8 @@ class LoopModel(NamedTuple):
     """A model that a training step trains.
 
     load: the call that loads it, in any file of the project; the first where several paths load it,
-        as ``facts.load`` is None then. forwards: the passes of the step that
-        train it.
+        of this file if there is one, as ``facts.load`` is None then. forwards: the passes of the
+        step that train it.
     """
 
     load: Call
@@ -62,25 +62,19 @@ class LoopModel(NamedTuple):
         return all(run.autocast is None or run.autocast is ABSENT for run in self.runs)
 
 
-class OwnModel(NamedTuple):
-    """A language model of the script's own that a step trains. made: the call that makes it."""
-
-    made: Call
-    forward: Forward
-
-
 @query
-def own_models_of(script: Host) -> tuple[OwnModel, ...]:
-    """The language models that the script defines and trains in steps of its own."""
-    found: dict[object, OwnModel] = {}
+def own_models_of(script: Host) -> tuple[LoopModel, ...]:
+    """The language models that the script defines and trains in steps of its own. load: what makes
+    one, in another file where only what runs it is here."""
+    found: dict[object, LoopModel] = {}
     for step in all_steps_of(script):
         for forward in step.all_forwards:
-            for run in forward.runs:
-                root = module_root(run.module)
+            runs = tuple(one for one in forward.runs if one.words and _records(script, one))
+            for root in (module_root(one.module) for one in runs):
                 made = script.call_anywhere(root.node) if isinstance(root, Object) else None
-                here = made if made is not None and not is_elsewhere(made.node) else None
-                if run.words and here is not None and _records(script, run):
-                    found[here.node] = OwnModel(here, forward)
+                if made is not None and not (forward.elsewhere and is_elsewhere(made.node)):
+                    facts = model_facts(script, runs[0].module)
+                    found[made.node] = LoopModel(made, facts, (forward,), runs, step)
     return tuple(found.values())
 
 
@@ -146,7 +140,7 @@ def _trained_passes(script: Host) -> Iterator[LoopModel]:
                 if forward.own or id(run) in frozen or not _records(script, run):
                     continue
                 facts = model_facts(script, run.module)
-                load = facts.loads[0] if facts.loads else None
+                load = min(facts.loads, key=lambda one: is_elsewhere(one.node), default=None)
                 if load is None or facts.is_toy:
                     continue
                 # A trunk that is switched off keeps nothing for the head that is trained.
@@ -206,6 +200,27 @@ def frozen_beside(script: Host, policy: LoopModel) -> tuple[Object, ...]:
             if isinstance(one, Object) and root not in trained and (root in off or id(run) in idle):
                 found.setdefault(root, one)
     return tuple(found.values())
+
+
+# What draws new completions, by hand or not, of which nobody knows the log-probabilities before.
+_DRAWS = ("generate", "multinomial", "sample")
+
+
+def draws_anew(script: Host, step: Step) -> bool:
+    """True if something may draw completions while a step repeats: not what picks rows at random,
+    and nothing before or after a loop that the top of the script leads to."""
+    loops, generators = {step.node, *step.epochs}, script._run.generators
+    is_reached = (step.order or 0) <= script._run.end_of_top
+    drawn = (
+        made
+        for one in script.method_calls_anywhere(*_DRAWS)
+        if not one.name.startswith("random.") and "frac" not in one.keywords
+        for made in one.invocations
+    )
+    return script.imports_package("vllm") or any(
+        not (is_reached and loops.isdisjoint(one.loops)) or one.function in generators
+        for one in drawn
+    )
 
 
 def _switched_off(script: Host) -> set[int]:

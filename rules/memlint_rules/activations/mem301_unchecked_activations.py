@@ -14,9 +14,9 @@ def own_models(script: Script) -> Iterator[Finding]:
     if not script.on_gpu or script.may_checkpoint or script.may_use(*_DECIDED):
         return
     for model in facts.own_models_of(script):
-        if script.method_calls_anywhere(*_STACKS):
+        if script.method_calls_anywhere(*_STACKS) and script.call_at(model.load.node):
             yield Finding(
-                model.made.span,
+                model.load.span,
                 "a loop trains this model without activation checkpointing: the activations of all "
                 "layers are kept until backward",
                 by_change(edits.recomputed_layers(script, model)),

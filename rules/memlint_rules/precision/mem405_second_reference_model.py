@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Object, Rule, Script, Trainer, edits, fix
+from memlint.rule import Finding, Object, Rule, Script, Trainer, edits, fix, triggers
 from memlint_rules.precision.reference_copies import references_of_loops
 
 _PREFERENCE = frozenset({"trl.DPOTrainer", "trl.KTOTrainer", "trl.experimental.kto.KTOTrainer"})
@@ -118,4 +118,5 @@ RULE = Rule(
     summary="a reference model held beside the policy for nothing",
     check=check,
     effect={"reference_model": False},
+    triggers=(triggers.COPIES, triggers.UPDATES),
 )

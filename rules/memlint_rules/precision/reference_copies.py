@@ -4,14 +4,11 @@ from collections.abc import Iterator
 
 from memlint.rule import Call, Finding, Object, Script, advise, facts, is_elsewhere
 
-# What draws new completions, by hand or not, of which nobody knows the log-probabilities before.
-_DRAWS = ("generate", "multinomial", "sample")
-
 
 def references_of_loops(script: Script) -> Iterator[Finding]:
     """Frozen copies of the trained model, whose log-probabilities need no second set of weights."""
     seen = set()
-    for policy in script.loop_models:
+    for policy in (*script.loop_models, *facts.own_models_of(script)):
         for module in facts.frozen_beside(script, policy):
             copy = _second_copy(script, module, policy)
             if copy is None or copy.node in seen or is_elsewhere(copy.node):
@@ -43,6 +40,8 @@ def _second_copy(script: Script, module: Object, policy: facts.LoopModel) -> Cal
 def _reference_advice(script: Script, policy: facts.LoopModel) -> str | None:
     if policy.facts.peft:
         return "Score with `model.disable_adapter()`: the policy's base is the reference"
-    if script.method_calls_anywhere(*_DRAWS) or script.imports_package("vllm"):
+    forms = [one.form for one in script.token_losses]
+    if facts.draws_anew(script, policy.step) or facts.LossForm.DISTILLED in forms:
+        # New completions, or more than a number a token, are not computed before.
         return None
     return "Compute the reference's log-probabilities once, before training"
