@@ -225,10 +225,11 @@ class LoopRun(StepRun):
 
     @property
     def _adam(self) -> Call | None:
-        """The one optimizer of the script, over all weights of the one model that it trains; the
-        first of several where each gets these."""
+        """The one optimizer of the script, over all weights of the one model that it trains; of
+        several that each get these the first, those whose steps are chosen last."""
         script = self.script
-        made = sorted(script.calls_anywhere(*_EIGHT_BIT), key=lambda one: is_elsewhere(one.node))
+        made = [*script.calls_anywhere(*_EIGHT_BIT)]
+        made.sort(key=lambda one: (is_elsewhere(one.node), any(map(one.keyword_node, _STEPS))))
         alone = len(script.trained) == 1 and all(one.optimizes_all for one in made)
         same = len(made) == 1 or (len(made) > 1 and all(map(self._is_given, made)))
         known = alone and same and self.trains_all_weights and not _may_be_another(script, made)

@@ -40,10 +40,8 @@ class OwnModuleRun(ScriptRun):
         passes = [run.autocast for run in forward.runs]
         if not script.on_gpu or cast or script.may_use(*_PRECISIONS) or _is_narrow(made):
             return Field()
-        if forward.elsewhere:
-            return Field()  # said of the file that runs it
-        if any(one is not None and one is not ABSENT for one in passes):
-            return Field()
+        if forward.elsewhere or any(one is not None and one is not ABSENT for one in passes):
+            return Field()  # in another file it is said there
         if script.may_use("lightning"):
             return in_full_precision(script, self.model.load.node)
         said = "trains in float32, without autocast"

@@ -100,6 +100,14 @@ def test_a_helper_that_returns_a_pair_and_a_loss_that_is_given_the_model(
     assert {"MEM501", "MEM507"} <= codes(found["start.py"])
 
 
+def test_of_two_optimizers_one_that_steps_in_one_kernel_already(tmp_path: Path) -> None:
+    files = parts("plan.base")
+    files["start.py"] = files["start.py"].replace("rate))", "rate, fused=True))", 1)
+    assert {"MEM501", "MEM507"} <= codes(reported(tmp_path, files)["start.py"])
+    files["start.py"] = files["start.py"].replace("rate))", "rate, fused=True))")
+    assert "MEM507" not in codes(reported(tmp_path, files)["start.py"])
+
+
 @pytest.mark.parametrize(
     "changed",
     [
