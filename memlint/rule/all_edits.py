@@ -1,7 +1,7 @@
 """Edits that fixes are made of, and the functions that make them where a value lives."""
 
 from memlint.recipes.recipe import rename_key, set_key
-from memlint.runs.changes import add_option, set_item, set_option, together
+from memlint.runs.changes import add_option, configure, set_item, set_option, together
 from memlint.runs.loop_losses import deferred_logits, fused_loss
 from memlint.runs.own_layers import recomputed_layers
 from memlint.runs.references import Reference, method_of, reference_to, without_import

@@ -21,7 +21,10 @@ from memlint.source.edits import (
     AddImport,
     Edit,
     InsertStatement,
+    RemoveKeyword,
     RenameImport,
+    ReplaceCallee,
+    SetKeyword,
     WrapStatements,
 )
 
@@ -57,6 +60,11 @@ def libraries_of(source: Source, findings: Sequence[Finding]) -> frozenset[str]:
 
 # Edits that ask nothing of a library: ``del outputs``, ``with torch.no_grad():``.
 _PLAIN = (AddDecorator, AddImport, InsertStatement, WrapStatements)
+# Keywords of torch, and those of transformers that are older than any script of today.
+_OF_EVERY_RELEASE = frozenset(
+    {"fused", "use_reentrant", "map_location", "use_cache", "padding", "fp16"}
+)
+_EIGHT_BITS = re.compile(r"(?:\w+\.)*\w+8bit")
 _BEFORE = re.compile(rb"(?:\A|[\r\n])[ \t\f]*\Z")
 _BEHIND = re.compile(rb"[ \t\f]*+;?[ \t\f]*+(?:#[^\r\n]*)?(?:[\r\n]|\Z)")
 
@@ -98,19 +106,32 @@ def _is_trade(finding: Finding, by_code: frozenset[str]) -> bool:
 def of_old_targets(findings: list[Finding], versions: Sequence[str]) -> list[Finding]:
     """Return the findings for a target older than the tables.
 
-    Findings about such a version are dropped. Fixes that write names of a library become advice.
+    Findings about such a version are dropped. Fixes that write names of a library become advice,
+    but for those that every release has.
     """
     found = []
     for one in findings:
         if any(version in one.message for version in versions):
             continue
-        if one.fix is not None and not all(isinstance(edit, _PLAIN) for edit in one.fix.edits):
+        if one.fix is not None and not all(map(_asks_nothing, one.fix.edits)):
             message = (
                 f"{one.fix.message}, if {' and '.join(versions)} can: older than what memlint knows"
             )
             one = one._replace(fix=one.fix._replace(message=message)).as_advice()
         found.append(one)
     return found
+
+
+def _asks_nothing(edit: Edit) -> bool:
+    """True if a change is right whatever release there is of transformers and its kin."""
+    match edit:
+        case SetKeyword(name=name) | RemoveKeyword(name=name):
+            return name in _OF_EVERY_RELEASE
+        case ReplaceCallee(source=text):
+            return _EIGHT_BITS.fullmatch(text) is not None
+        case InsertStatement(source=text):
+            return "checkpointing_enable(" not in text
+    return isinstance(edit, _PLAIN)
 
 
 def without_runtime(findings: Sequence[Finding], target: Target, *, wanted: bool) -> list[Finding]:

@@ -347,7 +347,8 @@ class TrainerRun(TrainerWithLoss):
         options = trainer.loading_options
         lacking = trains_without_bf16(script)
         changed = {"weights_dtype": "float16" if lacking else value}
-        if config is None or not config.has_option(options.name) or (lacking and not trainer.peft):
+        written = config is None or config.has_option(options.name)
+        if not written or (lacking and not trainer.peft):
             return Change(changed, "Load it in bfloat16, on a GPU that has it")
         dtype = changed["weights_dtype"]
         unsafe = lacking or not trainer.peft or dtype_node(script, options) is not None

@@ -12,9 +12,10 @@ import re
 from memlint.engine.project import is_elsewhere, place_of_setting
 from memlint.engine.values import How, Object, Provenance
 from memlint.runs.places import Edits, place_in, place_of
+from memlint.runs.references import reference_to
 from memlint.script.call_settings import Setting
 from memlint.script.called import Call
-from memlint.script.calls import Config
+from memlint.script.calls import Config, Trainer
 from memlint.script.model import Script
 from memlint.source import Source, Span
 from memlint.source.edits import Edit, ReplaceExpression, SetKeyword
@@ -108,6 +109,24 @@ def add_option(call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
         return None
     # What ``**`` brings in is known, and this is not among it.
     return (SetKeyword(call.span, name, source, beside_unpacking=True),)
+
+
+def configure(
+    script: Script, trainer: Trainer, name: str, source: str
+) -> tuple[Edit, ...] | None:
+    """Edits that give a trainer of TRL, which has no arguments, those that it makes itself, with
+    ``name=source`` among them."""
+    config, model = script.api.config_of(trainer.kind), trainer.setting("model")
+    plain = trainer.args.given is False and trainer.subclass is None
+    if not plain or trainer.has_unknown_keywords or model.is_overridable_default:
+        return None
+    reference = reference_to(script, config, trainer.node) if config is not None else None
+    if reference is None or not isinstance(model.value, str):
+        return None
+    short = trainer.kind.rpartition(".")[2].removesuffix("Trainer")
+    folder = f"{model.value.rpartition('/')[2]}-{short}"
+    made = f'{reference.text}("{folder}", {name}={source})'
+    return (SetKeyword(trainer.span, "args", made), *reference.edits)
 
 
 def _is_decided(script: Script, call: Call, setting: Setting) -> bool:

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from memlint.engine.nodes import Node, Statement
 from memlint.engine.values import Constant, Object, Symbol
 from memlint.flow.evaluated import query
-from memlint.runs.changes import add_item, set_item, set_option, together
+from memlint.runs.changes import add_item, configure, set_item, set_option, together
 from memlint.runs.references import reference_to
 from memlint.runs.run import Change, Field, span_in
 from memlint.script.call_settings import UNSURE, Setting
 from memlint.script.called import Call
-from memlint.script.calls import Config, Trainer
+from memlint.script.calls import Trainer
 from memlint.script.forward_passes import Forward
 from memlint.script.loaded_models import model_facts
 from memlint.script.model import Script
@@ -115,14 +115,14 @@ def load_in(script: Script, load: Call, dtype: str) -> tuple[Edit, ...] | None:
 
 def load_by_name_in(script: Script, trainer: Trainer, dtype: str) -> tuple[Edit, ...] | None:
     """Edits with which a TRL trainer loads its model in ``dtype``, its reference alike."""
-    config, options = trainer.config, trainer.loading_options
+    options = trainer.loading_options
     beside = loads_beside(script)
-    if config is None or any(_is_given_out_of_sight(trainer, name) for name in _REFERENCES):
+    if any(_is_given_out_of_sight(trainer, name) for name in _REFERENCES):
         return None
     if beside is None and any(map(script.loads_language_model, script.model_loads)):
         return None
     others = (_loaded_in(script, one, f"torch.{dtype}") for one in beside or ())
-    return together(_with_dtype(script, config, options, dtype), *others)
+    return together(_with_dtype(script, trainer, options, dtype), *others)
 
 
 def dtype_node(script: Script, options: Setting) -> ast.AST | None:
@@ -135,11 +135,14 @@ def dtype_node(script: Script, options: Setting) -> ast.AST | None:
 
 
 def _with_dtype(
-    script: Script, config: Config, options: Setting, dtype: str
+    script: Script, trainer: Trainer, options: Setting, dtype: str
 ) -> tuple[Edit, ...] | None:
     name, source = script.dtype_option(), f'"{dtype}"'
     if not isinstance(options.value, Object):
-        return set_option(script, config, options.name, f'{{"{name}": {source}}}')
+        whole = f'{{"{name}": {source}}}'
+        if trainer.config is None:
+            return configure(script, trainer, options.name, whole)
+        return set_option(script, trainer.config, options.name, whole)
     written = [one for one in DTYPE_OPTIONS if one in script.final_bindings(options.value)]
     if written:
         return set_item(script, options.value, written[0], source)
@@ -221,7 +224,8 @@ def _has_reference_out_of_sight(trainer: Trainer) -> bool:
     config = trainer.config
     options = config.setting("model_init_kwargs") if config is not None else None
     plain = options is None or options.given is False or options.is_none
-    return not plain or trainer.script.api.behaviour("reference-dtype") != "policy"
+    topic = "reference-dtype" if not trainer.is_kind("DPOTrainer") else "reference-of-dpo"
+    return not plain or trainer.script.api.behaviour(topic) != "policy"
 
 
 def _dtype(script: Script, load: Call) -> str | None:

@@ -1,5 +1,6 @@
 """What is read of a trainer's batches and of what its loss is computed from; how both change."""
 
+from memlint.api.runtime import lacking
 from memlint.engine.values import Object
 from memlint.runs.batches import batches_of_trainer
 from memlint.runs.by_script import ConfigRun, offload_of_rows
@@ -224,9 +225,8 @@ class TrainerWithLoss(FedTrainer):
             return Change(_FUSED, _ADVICE)
         if trainer.kind == "trl.SFTTrainer":
             return self._write_option()
-        if script.api.behaviour("runtime") != "tested":
-            message = f"{_ADVICE}; it builds on a newer transformers than the target's"
-            return Change(_FUSED, message)
+        if lacking((_FUSE,), script.api.target):
+            return self._write_kernels()
         model, statement = trainer.model_name, script.statement(trainer.node)
         if model is None or not script.is_simple(statement):
             return Change(_FUSED, _ADVICE)
@@ -239,6 +239,21 @@ class TrainerWithLoss(FedTrainer):
             doubt = "if nothing else reads the logits of passes with labels: they are None then"
         message = f"Call `fuse_causal_lm_loss({arguments})` before the trainer is made"
         return Change(_FUSED, f"{message}, {doubt}" if doubt else message, edits, bool(doubt))
+
+    def _write_kernels(self) -> Change:
+        """Liger's kernels, by an option of plain arguments, where they reach the model."""
+        script, trainer, option = self.script, self.trainer, "use_liger_kernel"
+        family = script.api.family(trainer.checkpoint)
+        none = not family.has("attends") and (family.plain_loss or family.has("encodes"))
+        skipped = script.api.behaviour("kernels-under-adapters") != "applied"
+        none = none or (skipped and trainer.peft is not False)
+        if none or self.config is None or not self.config.has_option(option):
+            return Change(_FUSED, f"{_ADVICE}; it builds on newer libraries than the target's")
+        needed = " (pip install liger-kernel)"
+        if trainer.subclass is not None or logit_reads(script, trainer).training:
+            return Change(_FUSED, f"Set `{option}=True`{needed}, if nothing reads the logits")
+        needed += "" if family.has("attends") else ", if it has kernels for the model"
+        return self._by_option(option, "True", needed)
 
     def _write_option(self) -> Change:
         """The option of SFTTrainer. Versions that keep the logits read them for their metrics."""

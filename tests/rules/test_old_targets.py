@@ -54,6 +54,41 @@ def test_a_statement_that_asks_nothing_of_a_library_is_still_a_fix() -> None:
     assert found.fix.edits
 
 
+def test_what_every_release_has_is_still_written() -> None:
+    source = Source(
+        "script.py",
+        "import torch\n"
+        "from torch.utils.checkpoint import checkpoint\n"
+        "from transformers import AutoModelForSeq2SeqLM\n"
+        'model = AutoModelForSeq2SeqLM.from_pretrained("t5-3b").cuda()\n'
+        "optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)\n"
+        "model.train()\n"
+        "for batch in loader:\n"
+        "    hidden = checkpoint(first, batch, use_reentrant=True)\n"
+        "    model(inputs_embeds=hidden, labels=labels).loss.backward()\n"
+        "    optimizer.step()\n",
+    )
+    rules = load(["MEM301", "MEM303", "MEM401", "MEM501", "MEM507"])
+    found = check_source(source, rules, Api(parse_target("transformers=4.12")))
+    fixed = {each.code for each in found if each.fix is not None and each.fix.edits}
+    assert fixed == {"MEM303", "MEM501", "MEM507"}
+    assert {each.code for each in found} - fixed == {"MEM401"}
+
+
+def test_a_statement_with_an_option_of_later_releases_is_advice() -> None:
+    source = Source(
+        "script.py",
+        "from transformers import AutoModelForSeq2SeqLM\n"
+        'model = AutoModelForSeq2SeqLM.from_pretrained("t5-3b").cuda()\n'
+        "model.train()\n"
+        "for batch in loader:\n"
+        "    model(**batch).loss.backward()\n",
+    )
+    (found,) = check_source(source, load(["MEM301"]), Api(parse_target("transformers=4.28")))
+    assert found.fix is not None
+    assert not found.fix.edits
+
+
 def test_advice_says_what_the_runtime_that_it_names_needs() -> None:
     text = (CASES / "MEM601" / "completions_that_a_comprehension_draws.py").read_text("utf-8")
     source = Source("script.py", text)

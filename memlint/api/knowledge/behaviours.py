@@ -21,6 +21,8 @@ BEHAVIOURS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     # In which precision it loads the reference of a policy that it is given loaded. Source:
     # trl/trainer/utils.py; dpo_trainer.py, __init__.
     "reference-dtype": ("trl", {"": "float32", "1.16": "policy"}),
+    # DPO copied its policy before. Source: trl/trainer/dpo_trainer.py, create_reference_model.
+    "reference-of-dpo": ("trl", {"": "policy", "0.29": "float32", "1.16": "policy"}),
     # Whether its trainers leave the embeddings of a prepared k-bit model in float32. Source:
     # trl/trainer/utils.py, casting to bf16; sft_trainer.py, __init__: adapters alone.
     "kbit-tables": ("trl", {"": "cast", "1.8": "float32"}),
@@ -87,6 +89,8 @@ BEHAVIOURS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     # Which attention keeps documents apart that only their positions tell from each other. Source:
     # modeling_flash_attention_utils.py; transformers/masking_utils.py.
     "packed-positions": ("transformers", {"": "flash", "4.53": "all"}),
+    # Whether ``use_liger_kernel`` reaches a model in adapters. Source: trainer.py, get_base_model.
+    "kernels-under-adapters": ("transformers", {"": "left out", "4.49": "applied"}),
     # Whether the runtime's adapters for models and trainers are tested with it. Source: the runtime
     # extra's lower bound.
     "runtime": ("transformers", {"": "untested", "5.17": "tested"}),

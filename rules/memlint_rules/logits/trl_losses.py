@@ -37,14 +37,17 @@ def _by_option(script: Script, trainer: Trainer) -> Fix | None:
     """Liger's loss, in versions whose trainers had it: a package more, with metrics of its own."""
     config = trainer.config
     option = script.api.behaviour("liger-rl-loss")
-    if not trainer.is_kind(*_LIGER) or config is None or not option:
-        return None
-    given = config.setting(option)
-    if not config.has_option(option) or given.given is None:
+    if not trainer.is_kind(*_LIGER) or not option:
         return None
     message = (
         f"Set `{option}=True` (pip install liger-kernel), which computes the loss without them"
     )
+    if config is None:
+        changes = edits.configure(script, trainer, option, "True")
+        return fix(message, changes, unsafe=True) if changes else None
+    given = config.setting(option)
+    if not config.has_option(option) or given.given is None:
+        return None
     chosen = given.given and not given.is_overridable_default
     changes = None if chosen else edits.set_option(script, config, option, "True")
     return fix(message, changes, unsafe=True)

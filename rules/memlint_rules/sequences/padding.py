@@ -142,7 +142,7 @@ def _in_trainer(
     if trainer.has_unknown_keywords or trainer.subclass is not None:
         return None
     if collator == _MAKES_LABELS and isinstance(given.value, Object):
-        return _beside_made_labels(script, trainer, tokenization, given.value) if labels else ()
+        return _beside_made_labels(script, tokenization, given) if labels else ()
     return _beside_other(script, trainer, tokenization, collator)
 
 
@@ -157,7 +157,7 @@ def _in_loader(
         wanted = _PADS_LABELS if labels else _PADS_INPUTS
         return _bring(script, loader, "collate_fn", tokenization, wanted)
     if collator == _MAKES_LABELS and labels:
-        return _without_labels(script, tokenization) or None
+        return _beside_made_labels(script, tokenization, given)
     pads = collator in (_PADS_LABELS, *(() if labels else (_PADS_INPUTS, _MAKES_LABELS)))
     return () if pads else None
 
@@ -168,16 +168,15 @@ def _without_labels(script: Script, tokenization: facts.Tokenization) -> tuple[e
 
 
 def _beside_made_labels(
-    script: Script, trainer: Trainer, tokenization: facts.Tokenization, given: Object
+    script: Script, tokenization: facts.Tokenization, given: Setting
 ) -> tuple[edits.Edit, ...] | None:
     """``DataCollatorForLanguageModeling`` makes labels, and cannot pad those that rows have."""
     if without := _without_labels(script, tokenization):
         return without
-    made = script.call_at(given.node)
-    causal = made is not None and made.setting("mlm").value is False
-    return (
-        _exchange(script, made) if causal and trainer.model.loads_language_model and made else None
-    )
+    made = script.call_at(given.value.node) if isinstance(given.value, Object) else None
+    if made is None or made.setting("mlm").value is not False or tokenization.labels != "copies":
+        return None
+    return _exchange(script, made)
 
 
 def _beside_other(

@@ -1,0 +1,7 @@
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+base = AutoModelForCausalLM.from_pretrained(checkpoint)
+adapted = get_peft_model(base, LoraConfig(task_type="CAUSAL_LM"))
+arguments = TrainingArguments("out", bf16=True, use_liger_kernel=True)
+Trainer(model=adapted, args=arguments, train_dataset=rows).train()

@@ -1,0 +1,7 @@
+# target: trl=0.29
+# about: The reference is loaded by its name, in float32.
+from transformers import AutoModelForCausalLM
+from trl import DPOConfig, DPOTrainer
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B-Instruct", dtype="float32")  # expect: MEM401
+DPOTrainer(model=model, args=DPOConfig("out"), train_dataset=rows).train()
