@@ -130,7 +130,7 @@ def _asks_nothing(edit: Edit) -> bool:
         case ReplaceCallee(source=text):
             return _EIGHT_BITS.fullmatch(text) is not None
         case InsertStatement(source=text):
-            return "checkpointing_enable(" not in text
+            return "checkpointing_enable(" not in text and ".set_defaults(" not in text
     return isinstance(edit, _PLAIN)
 
 

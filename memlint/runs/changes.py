@@ -18,7 +18,7 @@ from memlint.script.called import Call
 from memlint.script.calls import Config, Trainer
 from memlint.script.model import Script
 from memlint.source import Source, Span
-from memlint.source.edits import Edit, ReplaceExpression, SetKeyword
+from memlint.source.edits import Edit, InsertStatement, ReplaceExpression, SetKeyword
 
 
 def set_option(
@@ -37,9 +37,11 @@ def set_option(
     if setting.from_launch or setting.is_settled:
         return _set_default(script, setting, source)
     if setting.given is None or (isinstance(call, Config) and call.from_command_line):
-        return _set_default(script, setting, source) if setting.is_overridable_default else None
+        if setting.is_overridable_default:
+            return _set_default(script, setting, source)
+        return _set_default_of_parser(script, call, setting, source)
     if _may_be_given_twice(call, setting):
-        return None
+        return _set_below_unpacked(script, call, setting, source)
     if setting.given is False:
         # What ``**`` brings in is known, and this is not among it.
         return (SetKeyword(call.span, name, source, beside_unpacking=True),)
@@ -64,7 +66,16 @@ def together(*parts: tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:
     for part in parts:
         if part is None:
             return None
-        edits += part
+        match (*edits[-1:], *part):
+            case (
+                ReplaceExpression(span=span, source=one),
+                ReplaceExpression(span=also, source=other),
+            ) if span == also:
+                # Two options below one mapping.
+                both = f"{one[: one.rindex(', **')]}, {other[1:]}"
+                edits = (*edits[:-1], ReplaceExpression(span, both))
+            case _:
+                edits += part
     return edits
 
 
@@ -111,9 +122,7 @@ def add_option(call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
     return (SetKeyword(call.span, name, source, beside_unpacking=True),)
 
 
-def configure(
-    script: Script, trainer: Trainer, name: str, source: str
-) -> tuple[Edit, ...] | None:
+def configure(script: Script, trainer: Trainer, name: str, source: str) -> tuple[Edit, ...] | None:
     """Edits that give a trainer of TRL, which has no arguments, those that it makes itself, with
     ``name=source`` among them."""
     config, model = script.api.config_of(trainer.kind), trainer.setting("model")
@@ -141,6 +150,36 @@ def _set_default(script: Script, setting: Setting, source: str) -> Edits | None:
     if node is None or isinstance(node, ast.Call):
         return None
     return (ReplaceExpression(script.span(node), source),)
+
+
+def _set_default_of_parser(
+    script: Script, call: Call, setting: Setting, source: str
+) -> Edits | None:
+    """``parser.set_defaults(name=source)`` above the line that parses a library's arguments."""
+    match call.node.func:
+        case ast.Attribute(
+            ast.Name(parser), "parse_args_into_dataclasses" | "parse_args_and_config"
+        ):
+            if setting.given is False and call.has_option(setting.name):
+                statement = f"{parser}.set_defaults({setting.name}={source})"
+                return (InsertStatement(script.span(script.statement(call.node)), statement),)
+    return None
+
+
+def _set_below_unpacked(script: Script, call: Call, setting: Setting, source: str) -> Edits | None:
+    """The option below what a file may hold of it: ``**{"name": source, **config}``."""
+    unpacked = [keyword.value for keyword in call.node.keywords if keyword.arg is None]
+    if setting.given is not False or call.subclass is not None or len(unpacked) != 1:
+        return None
+    mapping: ast.expr | None = unpacked[0]
+    while isinstance(mapping, ast.Dict):
+        pairs = zip(mapping.keys, mapping.values, strict=True)
+        mapping = next((value for key, value in pairs if key is None), None)
+    text = "" if mapping is None else script.text(mapping)
+    if mapping is None or isinstance(mapping, ast.BoolOp | ast.IfExp) or "**" in text:
+        return None
+    whole = f'{{"{setting.name}": {source}, **{text}}}'
+    return (ReplaceExpression(script.span(mapping), whole),)
 
 
 def _set_given(script: Script, call: Call, setting: Setting, source: str) -> Edits | None:

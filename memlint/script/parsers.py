@@ -199,6 +199,9 @@ def _parse_dataclasses(run: Interpreter, invocation: Invocation, parser: Object)
     options = _Options(declared, hidden) if wants_rest is None else None
     made = tuple(_parsed_class(run, invocation, cls, options) for cls in classes)
     _fill(run, _written(run, invocation), classes, made)
+    if not _reads_file(invocation):
+        set_ = run.bindings(parser.root).items()
+        _fill(run, {name: one for name, one in set_ if one.how is How.ARGPARSE}, classes, made)
     if wants_rest is not None:
         return Sequence((*made, UNKNOWN), "tuple")
     return Sequence(made, "tuple")

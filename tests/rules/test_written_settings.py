@@ -11,9 +11,10 @@ from memlint.api.lookup import Api
 from memlint.api.target_versions import newest
 from memlint.cli.main import run
 from memlint.engine.project import Modules, Project
-from memlint.runs.changes import set_option
+from memlint.runs.changes import set_option, together
 from memlint.script.model import Script, build_script
 from memlint.source import Source
+from memlint.source.edits import ReplaceExpression
 from tests.rules.test_scripts_above import codes, load, reported
 
 TRAINS = """
@@ -172,13 +173,66 @@ def test_an_option_of_a_file_that_the_target_lacks(name: str, told: int, tmp_pat
     assert all("which a settings file gives it" in text for text in gone)
 
 
-def test_nothing_is_given_beside_a_file(tmp_path: Path) -> None:
-    """Whoever gives the option in the file later, or another file, would give it twice."""
+def test_an_option_is_given_below_what_a_file_may_hold(tmp_path: Path) -> None:
+    """Whoever gives the option in the file later, or another file, gives it all the same."""
     (tmp_path / "flat.yaml").write_text("output_dir: out\nbf16: true\n", encoding="utf-8")
-    imports, reads = READS["a file that is opened"]
-    (config,) = script(tmp_path, TRAINS.format(imports=imports, reads=reads)).configs
-    assert config.setting("activation_checkpointing").given is False
-    assert set_option(config.script, config, "activation_checkpointing", "True") is None
+    for reads, below in (
+        ("**yaml.safe_load(open('flat.yaml'))", "**yaml.safe_load(open('flat.yaml'))"),
+        ("**(config := yaml.safe_load(open('flat.yaml')))", ""),
+        ("**{'fp16': False, **yaml.safe_load(open('flat.yaml'))}", "**yaml.safe_load("),
+    ):
+        read = f"args = TrainingArguments({reads})"
+        (config,) = script(tmp_path, TRAINS.format(imports="yaml", reads=read)).configs
+        if config.setting("activation_checkpointing").given is False:
+            edits = set_option(config.script, config, "activation_checkpointing", "True")
+            assert edits is not None
+            (edit,) = edits
+            assert isinstance(edit, ReplaceExpression)
+            assert edit.source.startswith('{"activation_checkpointing": True, ' + below)
+            two = together(edits, set_option(config.script, config, "tf32", "True"))
+            assert two is not None
+            (both,) = two
+            assert isinstance(both, ReplaceExpression)
+            assert both.source.startswith('{"activation_checkpointing": True, "tf32": True, **')
+
+
+PARSED = """
+    import sys
+    from dataclasses import dataclass
+    from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+    @dataclass
+    class Own:
+        name: str = "x"
+
+    parser = HfArgumentParser(({classes}))
+    {parse}
+    model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype="auto")
+    Trainer(model, args, train_dataset=rows).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("classes", "parse", "fixed"),
+    [
+        ("TrainingArguments,", "(args,) = parser.parse_args_into_dataclasses()", True),
+        ("Own, TrainingArguments", "own, args = parser.parse_args_into_dataclasses()", True),
+        ("TrainingArguments,", "(args,) = parser.parse_json_file(sys.argv[1])", False),
+        ("TrainingArguments,", "(args,) = make().parse_args_into_dataclasses()", False),
+    ],
+)
+def test_a_parser_gets_another_default(
+    classes: str, parse: str, fixed: bool, tmp_path: Path
+) -> None:
+    """The commands in sight leave it out; who gives it there is heard as before."""
+    path = tmp_path / "train.py"
+    path.write_text(dedent(PARSED).format(classes=classes, parse=parse), encoding="utf-8")
+    (tmp_path / "run.sh").write_text("python train.py --output_dir out --bf16 True\n", "utf-8")
+    before = path.read_text(encoding="utf-8")
+    run(["fix", "--no-cache", "--select", "MEM301", "--target", "transformers=5.17", str(path)])
+    line = "parser.set_defaults(gradient_checkpointing=True)\n"
+    after = before.replace(parse, line + parse) if fixed else before
+    assert path.read_text(encoding="utf-8") == after
 
 
 HYDRA = """
