@@ -60,10 +60,10 @@ def libraries_of(source: Source, findings: Sequence[Finding]) -> frozenset[str]:
 
 # Edits that ask nothing of a library: ``del outputs``, ``with torch.no_grad():``.
 _PLAIN = (AddDecorator, AddImport, InsertStatement, WrapStatements)
-# Keywords of torch, and those of transformers that are older than any script of today.
-_OF_EVERY_RELEASE = frozenset(
-    {"fused", "use_reentrant", "map_location", "use_cache", "padding", "fp16"}
-)
+# Keywords of torch, and those that transformers has had since its version 4.
+_OF_TORCH = frozenset({"fused", "use_reentrant", "map_location"})
+_SINCE_4 = frozenset({"use_cache", "padding", "fp16"})
+_BEFORE_4 = re.compile(r"transformers [0-3]\.")
 _EIGHT_BITS = re.compile(r"(?:\w+\.)*\w+8bit")
 _BEFORE = re.compile(rb"(?:\A|[\r\n])[ \t\f]*\Z")
 _BEHIND = re.compile(rb"[ \t\f]*+;?[ \t\f]*+(?:#[^\r\n]*)?(?:[\r\n]|\Z)")
@@ -113,7 +113,8 @@ def of_old_targets(findings: list[Finding], versions: Sequence[str]) -> list[Fin
     for one in findings:
         if any(version in one.message for version in versions):
             continue
-        if one.fix is not None and not all(map(_asks_nothing, one.fix.edits)):
+        names = _OF_TORCH if any(map(_BEFORE_4.match, versions)) else _OF_TORCH | _SINCE_4
+        if one.fix is not None and not all(_asks_nothing(each, names) for each in one.fix.edits):
             message = (
                 f"{one.fix.message}, if {' and '.join(versions)} can: older than what memlint knows"
             )
@@ -122,11 +123,14 @@ def of_old_targets(findings: list[Finding], versions: Sequence[str]) -> list[Fin
     return found
 
 
-def _asks_nothing(edit: Edit) -> bool:
-    """True if a change is right whatever release there is of transformers and its kin."""
+def _asks_nothing(edit: Edit, names: frozenset[str]) -> bool:
+    """True if a change is right whatever release there is of transformers and its kin.
+
+    names: keywords that there are in any case.
+    """
     match edit:
         case SetKeyword(name=name) | RemoveKeyword(name=name):
-            return name in _OF_EVERY_RELEASE
+            return name in names
         case ReplaceCallee(source=text):
             return _EIGHT_BITS.fullmatch(text) is not None
         case InsertStatement(source=text):

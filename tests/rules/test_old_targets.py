@@ -75,6 +75,22 @@ def test_what_every_release_has_is_still_written() -> None:
     assert {each.code for each in found} - fixed == {"MEM401"}
 
 
+def test_a_keyword_that_came_with_version_4_is_advice_before() -> None:
+    source = Source(
+        "script.py",
+        "from transformers import GPT2LMHeadModel\n"
+        'model = GPT2LMHeadModel.from_pretrained("gpt2-xl").cuda()\n'
+        "model.train()\n"
+        "for batch in loader:\n"
+        "    outputs = model(input_ids=batch, labels=batch)\n"
+        "    outputs.loss.backward()\n",
+    )
+    for target, written in {"transformers=4.12": True, "transformers=2.1": False}.items():
+        (found,) = check_source(source, load(["MEM302"]), Api(parse_target(target)))
+        assert found.fix is not None
+        assert bool(found.fix.edits) is written
+
+
 def test_a_statement_with_an_option_of_later_releases_is_advice() -> None:
     source = Source(
         "script.py",
