@@ -134,15 +134,16 @@ def _in_trainer(
     given = trainer.setting("data_collator")
     collator = _collator(script, given)
     labels = tokenization.labels
+    whole = trainer.subclass is None and not trainer.has_unknown_keywords
+    if collator == _MAKES_LABELS and isinstance(given.value, Object) and whole:
+        return _beside_made_labels(script, tokenization, given) if labels else ()
     if labels == "others" and trainer.model.causal_lm is not False:
         # A decoder wants as many labels as inputs, and padding made them so.
         return None
     if collator in (_PADS_LABELS, _PADS_TOKEN_LABELS):
         return () if given.value is not None and not _pads_to_fixed_length(given) else None
-    if trainer.has_unknown_keywords or trainer.subclass is not None:
+    if not whole:
         return None
-    if collator == _MAKES_LABELS and isinstance(given.value, Object):
-        return _beside_made_labels(script, tokenization, given) if labels else ()
     return _beside_other(script, trainer, tokenization, collator)
 
 

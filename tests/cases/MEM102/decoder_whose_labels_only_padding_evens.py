@@ -1,5 +1,5 @@
 from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
-from transformers import DataCollatorForLanguageModeling
+from transformers import default_data_collator
 
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
 
@@ -15,5 +15,5 @@ trainer = Trainer(
     model=AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B"),
     args=TrainingArguments("out"),
     train_dataset=dataset.map(tokenize, batched=True),
-    data_collator=DataCollatorForLanguageModeling(tokenizer, mlm=False),
+    data_collator=default_data_collator,
 )
