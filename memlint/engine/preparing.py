@@ -17,6 +17,8 @@ _OF_TENSORS = frozenset({"clone", "squeeze", "shape", "size", "tolist", "flatten
 # What makes a tensor of a size, and how one of token ids is told.
 _ALLOCATING = frozenset({"full", "zeros", "ones", "new_full", "new_zeros", "new_ones"})
 _OF_IDS = lazy_pattern(r"\blong\b|int64|pad_token|eos_token")
+# What gives a place in a list.
+_PLACES = frozenset({"next", "index", "find", "len", "min"})
 # How long a list or a tensor is.
 _LENGTH = lazy_pattern(r"\blen\(|\.shape\[|\.size\(")
 
@@ -227,7 +229,8 @@ def cuts_of(function: ast.AST) -> Iterator[Cut]:
             case ast.Subscript(
                 slice=ast.Slice(lower=ast.expr() as low, upper=ast.BinOp(also, ast.Add(), size))
             ) if ast.unparse(low) == ast.unparse(also):
-                yield Cut("block", size, node)
+                found = _is_found(function, low)
+                yield Cut("cut off", size, node, node.value) if found else Cut("block", size, node)
             case ast.Subscript(
                 slice=ast.Slice(
                     lower=ast.BinOp(op=ast.Mult(), right=size), upper=ast.BinOp(op=ast.Mult())
@@ -262,6 +265,15 @@ def cuts_of(function: ast.AST) -> Iterator[Cut]:
                 test=ast.Compare(ast.Call(ast.Name("len"), [rows]), [ast.Lt()], [size]), body=body
             ) if ast.unparse(rows) in (grown := [*map(_adds_same, body)]) and None not in grown:
                 yield _up_to(function, body[0], size)
+
+
+def _is_found(function: ast.AST, start: ast.expr) -> bool:
+    """True if a place in a row was looked for: ``next(...)``, ``row.index(answer)``, ``len(prompt)``;
+    what is cut off there ends with the row."""
+    bound = [*_bound_to(start.id, function)] if isinstance(start, ast.Name) else [start]
+    return bool(bound) and all(
+        isinstance(one, ast.Call) and called_name(one) in _PLACES for one in bound
+    )
 
 
 def _made_longer(function: ast.AST, node: ast.AST) -> Iterator[Cut]:
