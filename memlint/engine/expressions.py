@@ -18,6 +18,7 @@ from memlint.engine.tensors import Tensor
 from memlint.engine.values import (
     ABSENT,
     HERE,
+    MAPPINGS,
     MAX_SIZE,
     UNKNOWN,
     Binding,
@@ -323,8 +324,11 @@ def _compare(run: Interpreter, node: ast.Compare) -> Value:
         compared = _compared(node.ops[0], left, right, node)
         return compared if compared and compared.origin is Provenance.LITERAL else UNKNOWN
     against_none = isinstance(right, Constant) and right.value is None
-    if op in (ast.Is, ast.IsNot) and against_none and _is_something(run, node.left, left):
-        return Constant(op is ast.IsNot, node)
+    kind = left.type if isinstance(left, Object) and isinstance(right, Constant) else None
+    is_dict = kind in MAPPINGS
+    differs = op in (ast.Is, ast.IsNot) and against_none and _is_something(run, node.left, left)
+    if differs or (is_dict and op in (ast.Eq, ast.NotEq)):
+        return Constant(op in (ast.IsNot, ast.NotEq), node)
     return UNKNOWN
 
 

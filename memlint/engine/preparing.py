@@ -268,8 +268,8 @@ def cuts_of(function: ast.AST) -> Iterator[Cut]:
 
 
 def _is_found(function: ast.AST, start: ast.expr) -> bool:
-    """True if a place in a row was looked for: ``next(...)``, ``row.index(answer)``, ``len(prompt)``;
-    what is cut off there ends with the row."""
+    """True if a place in a row was looked for: ``row.index(answer)``; what is cut off there ends
+    with the row."""
     bound = [*_bound_to(start.id, function)] if isinstance(start, ast.Name) else [start]
     return bool(bound) and all(
         isinstance(one, ast.Call) and called_name(one) in _PLACES for one in bound

@@ -357,3 +357,47 @@ def test_what_a_launch_command_gives_beside_what_hydra_composes(
         path.write_text(dedent(text), encoding="utf-8")
     run(["check", "--no-cache", "--target", "newest", "--no-prices", str(tmp_path / "train.py")])
     assert ("MEM301" in capsys.readouterr().out) is expected
+
+
+QUANTIZED = """
+    import hydra
+    import torch
+    from peft import LoraConfig, TaskType, get_peft_model, prepare_model_for_kbit_training
+    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+    from trl import SFTConfig, SFTTrainer
+
+    class Tuner:
+        def __init__(self, cfg):
+            self.options = cfg.model
+            bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16)
+            self.model = AutoModelForCausalLM.from_pretrained(
+                self.options.name, quantization_config=bits, dtype=torch.bfloat16
+            )
+            if self.options.lora is not None and self.options.lora != "None":
+                if self.options.qlora:
+                    self.model = prepare_model_for_kbit_training(self.model)
+                lora = LoraConfig(r=self.options.lora.r, task_type=TaskType.CAUSAL_LM)
+                self.model = get_peft_model(self.model, lora)
+
+        def train(self, rows, args):
+            SFTTrainer(model=self.model, args=args, train_dataset=rows).train()
+
+    @hydra.main(version_base=None, config_path="conf", config_name="start")
+    def main(cfg):
+        Tuner(cfg).train(load(cfg.path), SFTConfig(**cfg.training))
+
+    if __name__ == "__main__":
+        main()
+"""
+
+
+@pytest.mark.parametrize(("lora", "told"), [("\n  r: 16", 1), (" None", 0), (" ${oc.env:LORA}", 0)])
+def test_a_group_that_a_mapping_turns_on(lora: str, told: int, tmp_path: Path) -> None:
+    """``lora: None`` in YAML is a word; a mapping is another thing than any word."""
+    start = "defaults:\n  - _self_\n  - model: qwen3\ntraining:\n  output_dir: out\n"
+    files = {
+        "conf/start.yaml": start,
+        "conf/model/qwen3.yaml": f"name: Qwen/Qwen3-8B\nqlora: true\nlora:{lora}\n",
+        "train.py": QUANTIZED,
+    }
+    assert len(reported(tmp_path, files, load(["MEM408"])).get("train.py", ())) == told
