@@ -232,7 +232,11 @@ def _liger_option(trainer: Trainer) -> LossOwner | None:
         return None
     config = trainer.config
     if config is None:
-        return None if trainer.args.given is False else LossOwner(Owner.UNKNOWN, None)
+        api, option = trainer.script.api, trainer.script.api.behaviour("liger-rl-loss")
+        lacks = trainer.kind.startswith("trl.") and not trainer.is_kind("SFTTrainer")
+        lacks = lacks and api.accepts(api.config_of(trainer.kind) or "", option) is False
+        given = trainer.args.given is not False and not lacks
+        return LossOwner(Owner.UNKNOWN, None) if given else None
     for name in _LIGER_OPTIONS:
         setting = config.setting(name)
         out = config.leaves_out(name, heeds_recipes=trainer.is_kind("SFTTrainer"))

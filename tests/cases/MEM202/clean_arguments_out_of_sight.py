@@ -1,0 +1,14 @@
+# target: trl=0.25
+# about: Nobody knows whether they ask for the loss of Liger.
+from transformers import AutoModelForCausalLM
+from trl import DPOTrainer
+
+
+def set_up(settings):
+    model = AutoModelForCausalLM.from_pretrained(settings.checkpoint)
+    return DPOTrainer(model=model, args=settings.arguments, train_dataset=settings.rows())
+
+
+def run(settings):
+    trainer = set_up(settings)
+    trainer.train(resume_from_checkpoint=settings.resume)
