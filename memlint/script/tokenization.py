@@ -5,6 +5,7 @@ from functools import cached_property
 
 from memlint.engine import preparing
 from memlint.engine.constants import python_value
+from memlint.engine.name_uses import parameters
 from memlint.engine.nodes import (
     CallNode,
     Definition,
@@ -34,6 +35,8 @@ from memlint.script.purpose import Purpose, purpose_of_loop
 from memlint.script.setups import feeds_training, trains
 from memlint.source.record import Record
 
+Purposes = set[Purpose]
+Passes = frozenset[CallNode]
 _COLLATORS = frozenset({"collate_fn", "data_collator"})
 # What drops rows, or cuts them before they are tokenized.
 _CUTS = ("filter", "enable_truncation", "model_max_length", "truncate")
@@ -267,14 +270,20 @@ def _is_forwarded(
 ) -> bool:
     """True if a training step runs a model on what a call in it makes, in a function that it calls
     too: ``model(**words(rows))``. A pass that autograd does not record scores or samples."""
+    passes = _training_passes(script, node, around=True)
+    uses = uses_of(script, node, holds) if passes else ()
+    return any(use.way is Way.GIVEN and use.call in passes for use in uses)
+
+
+def _training_passes(script: Host, node: Expression, *, around: bool) -> Passes:
+    """The calls of models that autograd may record, in the training steps ``around`` a place, or in
+    the others."""
     call = script.call_anywhere(node)
     made = [loop for one in call.invocations for loop in loops_of(one)] if call else []
     loops = {*script.flow.loops_around(node), *made}
-    steps = [step for step in all_steps_of(script) if step.node in loops]
+    steps = [step for step in all_steps_of(script) if (step.node in loops) is around]
     forwards = (each for step in steps for each in step.all_forwards)
-    passes = {each.call.node for each in forwards if each.gradients is not False}
-    uses = uses_of(script, node, holds) if passes else ()
-    return any(use.way is Way.GIVEN and use.call in passes for use in uses)
+    return frozenset(each.call.node for each in forwards if each.gradients is not False)
 
 
 def makes_long_batches(one: Tokenization) -> bool:
@@ -424,13 +433,13 @@ def _trained_sets(script: Host, trainer: Trainer | None) -> list[Dataset]:
 
 # -- what rows are read for ------------------------------------------------------------------------
 
-Purposes = set[Purpose]
-_DEPTH = 5
+_DEPTH = 9
 _LISTS = ("List", "Tuple")
 # What rows are put into, and what makes a data set of them.
 _HOLDERS = (*_LISTS, "Dict", "ListComp", "GeneratorExp")
 _BUILDERS = (
     *("from_dict", "from_pandas", "from_list", "from_generator", "TensorDataset", "DatasetDict"),
+    *("tensor", "LongTensor", "stack"),
 )
 _GROWS = ("append", "extend")
 
@@ -453,20 +462,22 @@ def purpose_of(script: Host, node: Expression) -> Purpose:
 
 def are_trained_on(script: Host, node: Expression) -> bool:
     """True if what an expression makes becomes rows to train on: items, or what is returned."""
-    return Purpose.TRAINING in _uses(script, node, holds=True)
+    return Purpose.TRAINING in _uses(script, node, _training_passes(script, node, around=False))
 
 
 # -- uses of an expression -------------------------------------------------------------------------
 
 
-def _uses(script: Host, node: Node, depth: int = _DEPTH, *, holds: bool = False) -> Purposes:
+def _uses(script: Host, node: Node, passes: Passes | None = None, depth: int = _DEPTH) -> Purposes:
     """The purposes of the rows that an expression makes, by the code around it.
 
-    holds: whether rows are followed into what they are put into.
+    passes: the models' calls by which rows are trained on that are followed into what they are put
+    into; None where they are not.
     """
     if depth == 0:
         return {Purpose.UNKNOWN}
     purposes: Purposes = set()
+    holds = passes is not None
 
     def onward(use: Usage) -> bool:
         if holds and _is_made_of(script, use):
@@ -475,17 +486,21 @@ def _uses(script: Host, node: Node, depth: int = _DEPTH, *, holds: bool = False)
 
     for use in uses_of(script, node, onward):
         grows = use.way is Way.GIVEN and use.name in _GROWS
+        reads: list[Expression] = []
         if holds and (grows or any(place.item for place in use.places)):
-            for read in _reads_of_holder(script, use):
-                purposes |= _uses(script, read, depth - 1, holds=True)
+            reads = _reads_of_holder(script, use)
         elif use.way is Way.GIVEN:
-            purposes |= _of_argument(script, use)
+            reads = _reads_of_parameter(script, use) if holds else []
+            trained = passes is not None and use.call in passes
+            purposes |= {Purpose.TRAINING} if trained else _of_argument(script, use)
         elif use.way is Way.LOOPED:
             purposes.add(_of_loop(script, use.around))
         elif use.way is Way.RETURNED and (use.name == "Return" or holds):
-            purposes |= _of_callers(script, use.around, depth - 1, holds)
+            purposes |= _of_callers(script, use.around, passes, depth - 1)
         elif use.way not in (Way.DROPPED, Way.PRINTED):
             purposes.add(Purpose.UNKNOWN)
+        for read in reads:
+            purposes |= _uses(script, read, passes, depth - 1)
     return purposes
 
 
@@ -499,6 +514,7 @@ def _has_rows(use: Usage) -> bool:
 def _holds_rows(use: Usage) -> bool:
     """True if what a use makes has the rows, or is a data set or a collection of them."""
     built = use.way is Way.GIVEN and use.name in _BUILDERS
+    built = built or (use.way is Way.LOOPED and use.name == "ListComp")
     held = use.way is Way.HELD and use.name in _HOLDERS
     return built or held or use.way is Way.READ or _has_rows(use)
 
@@ -514,6 +530,17 @@ def _reads_of_holder(script: Host, use: Usage) -> list[Expression]:
         read for name, at in held.items() for read in script.flow.uses(name, script.flow.scope(at))
     )
     return [one for one in reads if one not in held.values() and not script.use(one).is_written]
+
+
+def _reads_of_parameter(script: Host, use: Usage) -> list[Expression]:
+    """Where the function of the script that gets what is used reads its parameter."""
+    functions = script.definitions_of(use.name) if holder_of(use.call) is None else []
+    if len(functions) != 1:
+        return []
+    names = [one.arg for one in parameters(functions[0])]
+    name = use.keyword if use.position is None else "".join(names[use.position : use.position + 1])
+    scope = script.flow.scope(functions[0].body[0])
+    return [*script.flow.uses(name, scope)] if name in names else []
 
 
 def _of_argument(script: Host, use: Usage) -> Purposes:
@@ -540,14 +567,14 @@ def _of_loop(script: Host, loop: Node) -> Purpose:
     return purpose_of_loop(script, loop) or Purpose.UNKNOWN
 
 
-def _of_callers(script: Host, returned: Node, depth: int, holds: bool = False) -> Purposes:
+def _of_callers(script: Host, returned: Node, passes: Passes | None, depth: int) -> Purposes:
     function = script.function(returned)
     calls: list[Node] = [*script.calls_named(function.name)] if function is not None else []
-    if function is not None and holds:
+    if function is not None and passes is not None:
         # ``from_generator(rows)``: it is called there.
         given = [one for one in script.mentions(function.name) if script.use(one).way is Way.GIVEN]
         calls += [script.use(one).around for one in given if script.use(one).name in _BUILDERS]
-    purposes = [_uses(script, call, depth, holds=holds) for call in calls]
+    purposes = [_uses(script, call, passes, depth) for call in calls]
     return set().union(*purposes) if purposes else {Purpose.UNKNOWN}
 
 
