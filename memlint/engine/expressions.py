@@ -323,13 +323,17 @@ def _compare(run: Interpreter, node: ast.Compare) -> Value:
     if isinstance(left, Constant) and isinstance(right, Constant) and op in _COMPARE:
         compared = _compared(node.ops[0], left, right, node)
         return compared if compared and compared.origin is Provenance.LITERAL else UNKNOWN
-    against_none = isinstance(right, Constant) and right.value is None
-    kind = left.type if isinstance(left, Object) and isinstance(right, Constant) else None
-    is_dict = kind in MAPPINGS
-    differs = op in (ast.Is, ast.IsNot) and against_none and _is_something(run, node.left, left)
-    if differs or (is_dict and op in (ast.Eq, ast.NotEq)):
+    if isinstance(right, Constant) and _is_other(run, node, left, right):
         return Constant(op in (ast.IsNot, ast.NotEq), node)
     return UNKNOWN
+
+
+def _is_other(run: Interpreter, node: ast.Compare, left: Value, right: Constant) -> bool:
+    """True if it is asked whether a value is a constant that it certainly is not."""
+    if isinstance(node.ops[0], ast.Eq | ast.NotEq):
+        return isinstance(left, Object) and left.type in MAPPINGS
+    identity = isinstance(node.ops[0], ast.Is | ast.IsNot)
+    return identity and right.value is None and _is_something(run, node.left, left)
 
 
 def _compared(

@@ -9,6 +9,7 @@ about is a guess by its place and words; it can only hold a fix back.
 import ast
 import re
 
+from memlint.engine.nodes import called_name, holder_of, unpacked_by
 from memlint.engine.project import is_elsewhere, place_of_setting
 from memlint.engine.values import How, Object, Provenance
 from memlint.runs.places import Edits, place_in, place_of
@@ -19,6 +20,11 @@ from memlint.script.calls import Config, Trainer
 from memlint.script.model import Script
 from memlint.source import Source, Span
 from memlint.source.edits import Edit, InsertStatement, ReplaceExpression, SetKeyword
+from memlint.source.patterns import lazy_pattern
+
+# Methods that parse a command line, and what cannot stand behind two stars as it is.
+_PARSE = ("parse_args_into_dataclasses", "parse_args_and_config")
+_OPEN = lazy_pattern(r"\*\*| or | and | if ")
 
 
 def set_option(
@@ -156,30 +162,22 @@ def _set_default_of_parser(
     script: Script, call: Call, setting: Setting, source: str
 ) -> Edits | None:
     """``parser.set_defaults(name=source)`` above the line that parses a library's arguments."""
-    match call.node.func:
-        case ast.Attribute(
-            ast.Name(parser), "parse_args_into_dataclasses" | "parse_args_and_config"
-        ):
-            if setting.given is False and call.has_option(setting.name):
-                statement = f"{parser}.set_defaults({setting.name}={source})"
-                return (InsertStatement(script.span(script.statement(call.node)), statement),)
-    return None
+    holder = holder_of(call.node) if called_name(call.node) in _PARSE else None
+    parser = script.text(holder) if holder is not None else ""
+    if not parser.isidentifier() or setting.given is not False or not call.has_option(setting.name):
+        return None
+    statement = f"{parser}.set_defaults({setting.name}={source})"
+    return (InsertStatement(script.span(script.statement(call.node)), statement),)
 
 
 def _set_below_unpacked(script: Script, call: Call, setting: Setting, source: str) -> Edits | None:
     """The option below what a file may hold of it: ``**{"name": source, **config}``."""
-    unpacked = [keyword.value for keyword in call.node.keywords if keyword.arg is None]
-    if setting.given is not False or call.subclass is not None or len(unpacked) != 1:
-        return None
-    mapping: ast.expr | None = unpacked[0]
-    while isinstance(mapping, ast.Dict):
-        pairs = zip(mapping.keys, mapping.values, strict=True)
-        mapping = next((value for key, value in pairs if key is None), None)
-    text = "" if mapping is None else script.text(mapping)
-    if mapping is None or isinstance(mapping, ast.BoolOp | ast.IfExp) or "**" in text:
+    unpacked = unpacked_by(call.node)
+    text = script.text(unpacked[0]) if len(unpacked) == 1 else "**"
+    if setting.given is not False or call.subclass is not None or _OPEN.search(text):
         return None
     whole = f'{{"{setting.name}": {source}, **{text}}}'
-    return (ReplaceExpression(script.span(mapping), whole),)
+    return (ReplaceExpression(script.span(unpacked[0]), whole),)
 
 
 def _set_given(script: Script, call: Call, setting: Setting, source: str) -> Edits | None:

@@ -223,6 +223,14 @@ def _is_about(call: Call, facts: ModelFacts, trainer: Trainer | None) -> bool | 
     return False if known and not may_be else None
 
 
+def _may_ask_for_liger(trainer: Trainer) -> bool:
+    """True if arguments out of sight may ask for Liger's loss: the version has an option for it."""
+    api = trainer.script.api
+    lacks = trainer.kind.startswith("trl.") and not trainer.is_kind("SFTTrainer")
+    config, option = api.config_of(trainer.kind) or "", api.behaviour("liger-rl-loss")
+    return trainer.args.given is not False and not (lacks and api.accepts(config, option) is False)
+
+
 def _liger_option(trainer: Trainer) -> LossOwner | None:
     """A configuration that asks for Liger's loss, or may.
 
@@ -232,11 +240,7 @@ def _liger_option(trainer: Trainer) -> LossOwner | None:
         return None
     config = trainer.config
     if config is None:
-        api, option = trainer.script.api, trainer.script.api.behaviour("liger-rl-loss")
-        lacks = trainer.kind.startswith("trl.") and not trainer.is_kind("SFTTrainer")
-        lacks = lacks and api.accepts(api.config_of(trainer.kind) or "", option) is False
-        given = trainer.args.given is not False and not lacks
-        return LossOwner(Owner.UNKNOWN, None) if given else None
+        return LossOwner(Owner.UNKNOWN, None) if _may_ask_for_liger(trainer) else None
     for name in _LIGER_OPTIONS:
         setting = config.setting(name)
         out = config.leaves_out(name, heeds_recipes=trainer.is_kind("SFTTrainer"))

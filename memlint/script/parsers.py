@@ -198,18 +198,18 @@ def _parse_dataclasses(run: Interpreter, invocation: Invocation, parser: Object)
     wants_rest = invocation.keywords.get("return_remaining_strings")
     options = _Options(declared, hidden) if wants_rest is None else None
     made = tuple(_parsed_class(run, invocation, cls, options) for cls in classes)
-    _fill(run, _written(run, invocation), classes, made)
-    if not _reads_file(invocation):
-        set_ = run.bindings(parser.root).items()
-        _fill(run, {name: one for name, one in set_ if one.how is How.ARGPARSE}, classes, made)
+    _fill(run, _written(run, invocation, parser), classes, made)
     if wants_rest is not None:
         return Sequence((*made, UNKNOWN), "tuple")
     return Sequence(made, "tuple")
 
 
-def _written(run: Interpreter, invocation: Invocation) -> dict[str, Binding]:
-    """What is parsed: a dict, or the file that the script names."""
+def _written(run: Interpreter, invocation: Invocation, parser: Object) -> dict[str, Binding]:
+    """What is parsed: a dict, or the file that the script names; else what ``set_defaults`` set."""
     method = getattr(invocation.node.func, "attr", "")
+    if not _reads_file(invocation):
+        known = run.bindings(parser.root).items()
+        return {name: one for name, one in known if one.how is How.ARGPARSE}
     document: Value | None = None
     if method == "parse_dict":
         document = invocation.first_object
@@ -236,7 +236,8 @@ def _fill(
         if isinstance(one, Object) and not (isinstance(cls, Class) and library_base(cls) is None):
             of_library.append(one)
     for one in of_library[:1] if rest and len(of_library) == 1 else ():
-        one.open = False
+        # The command line has its say beside a default.
+        one.open = one.open and any(each.how is How.ARGPARSE for each in rest.values())
         set_bindings(run, one, rest)
 
 

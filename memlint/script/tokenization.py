@@ -485,19 +485,14 @@ def _uses(script: Host, node: Node, passes: Passes | None = None, depth: int = _
         return _holds_rows(use) if holds else _has_rows(use)
 
     for use in uses_of(script, node, onward):
-        grows = use.way is Way.GIVEN and use.name in _GROWS
-        reads: list[Expression] = []
-        if holds and (grows or any(place.item for place in use.places)):
-            reads = _reads_of_holder(script, use)
-        elif use.way is Way.GIVEN:
-            reads = _reads_of_parameter(script, use) if holds else []
-            trained = passes is not None and use.call in passes
-            purposes |= {Purpose.TRAINING} if trained else _of_argument(script, use)
+        reads = _reads_onward(script, use) if holds else []
+        if use.way is Way.GIVEN and not reads:
+            purposes |= _of_argument(script, use, passes)
         elif use.way is Way.LOOPED:
             purposes.add(_of_loop(script, use.around))
         elif use.way is Way.RETURNED and (use.name == "Return" or holds):
             purposes |= _of_callers(script, use.around, passes, depth - 1)
-        elif use.way not in (Way.DROPPED, Way.PRINTED):
+        elif use.way not in (Way.DROPPED, Way.PRINTED) and not reads:
             purposes.add(Purpose.UNKNOWN)
         for read in reads:
             purposes |= _uses(script, read, passes, depth - 1)
@@ -532,8 +527,13 @@ def _reads_of_holder(script: Host, use: Usage) -> list[Expression]:
     return [one for one in reads if one not in held.values() and not script.use(one).is_written]
 
 
-def _reads_of_parameter(script: Host, use: Usage) -> list[Expression]:
-    """Where the function of the script that gets what is used reads its parameter."""
+def _reads_onward(script: Host, use: Usage) -> list[Expression]:
+    """Where what rows are put into is read, or the parameter of the script's own function that
+    gets them."""
+    if (use.way is Way.GIVEN and use.name in _GROWS) or any(place.item for place in use.places):
+        return _reads_of_holder(script, use)
+    if use.way is not Way.GIVEN:
+        return []
     functions = script.definitions_of(use.name) if holder_of(use.call) is None else []
     if len(functions) != 1:
         return []
@@ -543,7 +543,9 @@ def _reads_of_parameter(script: Host, use: Usage) -> list[Expression]:
     return [*script.flow.uses(name, scope)] if name in names else []
 
 
-def _of_argument(script: Host, use: Usage) -> Purposes:
+def _of_argument(script: Host, use: Usage, passes: Passes | None) -> Purposes:
+    if passes is not None and use.call in passes:
+        return {Purpose.TRAINING}
     if use.name in SHOWS or use.name == "save_to_disk":
         return set()
     if use.name in EVALUATES:
