@@ -145,13 +145,3 @@ def is_lambda(node: ast.AST) -> bool:
 
 def is_comprehension(node: Node | None) -> bool:
     return isinstance(node, ast.ListComp)
-
-
-def unpacked_by(call: CallNode) -> list[Expression]:
-    """Return the mappings that a call unpacks: ``config`` of ``**{"a": 1, **config}``, too."""
-    found = [keyword.value for keyword in call.keywords if keyword.arg is None]
-    for one in found:  # grows meanwhile
-        if isinstance(one, ast.Dict):
-            pairs = zip(one.keys, one.values, strict=True)
-            found += [value for key, value in pairs if key is None]
-    return [one for one in found if not isinstance(one, ast.Dict)]

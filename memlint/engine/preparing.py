@@ -98,22 +98,24 @@ def _is_labels(key: ast.expr | None, column: str = "labels") -> bool:
 def _is_copy_of_inputs(value: ast.expr, function: ast.AST, names: tuple[str, ...] = ()) -> bool:
     """True if it is a copy, or a list with one entry for each of theirs: ``-100`` for padding."""
     match value:
-        case ast.Call(func=ast.Attribute(value=inner, attr="copy"), args=[]):
-            return _is_copy_of_inputs(inner, function, names)
-        case ast.Call(func=ast.Name(id="list") | ast.Attribute(attr="deepcopy"), args=[inner]):
+        case (
+            ast.Call(func=ast.Attribute(value=inner, attr="copy"), args=[])
+            | ast.Call(func=ast.Name(id="list") | ast.Attribute(attr="deepcopy"), args=[inner])
+        ):
             return _is_copy_of_inputs(inner, function, names)
         case ast.ListComp(elt, [ast.comprehension(ast.Name(item), inner, ifs=[])]):
             row = elt.generators if isinstance(elt, ast.ListComp) else []
             whole = [(ast.unparse(one.iter), one.ifs) for one in row] in ([], [(item, [])])
             entry = isinstance(elt, ast.IfExp | ast.Name | ast.ListComp)
             return whole and entry and _is_copy_of_inputs(inner, function, names)
-        case ast.Name(id=name):
-            if name in names:
-                return True
-            bound = [*_bound_to(name, function)]
-            return bool(bound) and all(
-                _is_copy_of_inputs(one, function, (*names, name)) for one in bound
-            )
+        case ast.Name(id=name) if name not in names:
+            bound = [
+                _is_copy_of_inputs(one, function, (*names, name))
+                for one in _bound_to(name, function)
+            ]
+            return bool(bound) and all(bound)
+        case ast.Name():
+            return True
         case ast.Subscript(slice=ast.Constant(value="input_ids")) | ast.Attribute(attr="input_ids"):
             return True
         case _:
@@ -270,10 +272,9 @@ def cuts_of(function: ast.AST) -> Iterator[Cut]:
 def _is_found(function: ast.AST, start: ast.expr) -> bool:
     """True if a place in a row was looked for: ``row.index(answer)``; what is cut off there ends
     with the row."""
-    bound = [*_bound_to(start.id, function)] if isinstance(start, ast.Name) else [start]
-    return bool(bound) and all(
-        isinstance(one, ast.Call) and called_name(one) in _PLACES for one in bound
-    )
+    bound = _bound_to(start.id, function) if isinstance(start, ast.Name) else [start]
+    made_by = {last_name(getattr(one, "func", None)) for one in bound}
+    return bool(made_by) and made_by <= _PLACES
 
 
 def _made_longer(function: ast.AST, node: ast.AST) -> Iterator[Cut]:

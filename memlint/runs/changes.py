@@ -8,8 +8,9 @@ about is a guess by its place and words; it can only hold a fix back.
 
 import ast
 import re
+from typing import Any
 
-from memlint.engine.nodes import called_name, holder_of, unpacked_by
+from memlint.engine.nodes import called_name, holder_of
 from memlint.engine.project import is_elsewhere, place_of_setting
 from memlint.engine.values import How, Object, Provenance
 from memlint.runs.places import Edits, place_in, place_of
@@ -24,7 +25,7 @@ from memlint.source.patterns import lazy_pattern
 
 # Methods that parse a command line, and what cannot stand behind two stars as it is.
 _PARSE = ("parse_args_into_dataclasses", "parse_args_and_config")
-_OPEN = lazy_pattern(r"\*\*| or | and | if ")
+_OPEN = lazy_pattern(r" or | and | if | for |:=")
 
 
 def set_option(
@@ -45,9 +46,9 @@ def set_option(
     if setting.given is None or (isinstance(call, Config) and call.from_command_line):
         if setting.is_overridable_default:
             return _set_default(script, setting, source)
-        return _set_default_of_parser(script, call, setting, source)
+        return _set_parsed(script, call, setting, source)
     if _may_be_given_twice(call, setting):
-        return _set_below_unpacked(script, call, setting, source)
+        return _set_below(script, call, setting, source)
     if setting.given is False:
         # What ``**`` brings in is known, and this is not among it.
         return (SetKeyword(call.span, name, source, beside_unpacking=True),)
@@ -72,16 +73,7 @@ def together(*parts: tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:
     for part in parts:
         if part is None:
             return None
-        match (*edits[-1:], *part):
-            case (
-                ReplaceExpression(span=span, source=one),
-                ReplaceExpression(span=also, source=other),
-            ) if span == also:
-                # Two options below one mapping.
-                both = f"{one[: one.rindex(', **')]}, {other[1:]}"
-                edits = (*edits[:-1], ReplaceExpression(span, both))
-            case _:
-                edits += part
+        edits = _merged(edits, part)
     return edits
 
 
@@ -158,9 +150,7 @@ def _set_default(script: Script, setting: Setting, source: str) -> Edits | None:
     return (ReplaceExpression(script.span(node), source),)
 
 
-def _set_default_of_parser(
-    script: Script, call: Call, setting: Setting, source: str
-) -> Edits | None:
+def _set_parsed(script: Script, call: Call, setting: Setting, source: str) -> Edits | None:
     """``parser.set_defaults(name=source)`` above the line that parses a library's arguments."""
     holder = holder_of(call.node) if called_name(call.node) in _PARSE else None
     parser = script.text(holder) if holder is not None else ""
@@ -170,14 +160,24 @@ def _set_default_of_parser(
     return (InsertStatement(script.span(script.statement(call.node)), statement),)
 
 
-def _set_below_unpacked(script: Script, call: Call, setting: Setting, source: str) -> Edits | None:
+def _set_below(script: Script, call: Call, setting: Setting, source: str) -> Edits | None:
     """The option below what a file may hold of it: ``**{"name": source, **config}``."""
-    unpacked = unpacked_by(call.node)
-    text = script.text(unpacked[0]) if len(unpacked) == 1 else "**"
+    unpacked = [keyword.value for keyword in call.node.keywords if keyword.arg is None]
+    text = script.text(unpacked[0]) if len(unpacked) == 1 else " or "
     if setting.given is not False or call.subclass is not None or _OPEN.search(text):
         return None
-    whole = f'{{"{setting.name}": {source}, **{text}}}'
-    return (ReplaceExpression(script.span(unpacked[0]), whole),)
+    rest = text[1:] if text.startswith("{") else f"**{text}}}"
+    return (ReplaceExpression(script.span(unpacked[0]), f'{{"{setting.name}": {source}, {rest}'),)
+
+
+def _merged(edits: Edits, part: Edits) -> Edits:
+    """Both; two options above one mapping in one edit."""
+    match (*edits[-1:], *part):
+        case (ReplaceExpression() as one, ReplaceExpression() as other) if one.span == other.span:
+            mapping: Any = ast.parse(one.source, mode="eval").body
+            first = one.source[: mapping.values[0].end_col_offset]
+            return (*edits[:-1], other._replace(source=f"{first}, {other.source[1:]}"))
+    return edits + part
 
 
 def _set_given(script: Script, call: Call, setting: Setting, source: str) -> Edits | None:

@@ -177,23 +177,21 @@ def test_an_option_is_given_below_what_a_file_may_hold(tmp_path: Path) -> None:
     """Whoever gives the option in the file later, or another file, gives it all the same."""
     (tmp_path / "flat.yaml").write_text("output_dir: out\nbf16: true\n", encoding="utf-8")
     for reads, below in (
-        ("**yaml.safe_load(open('flat.yaml'))", "**yaml.safe_load(open('flat.yaml'))"),
-        ("**(config := yaml.safe_load(open('flat.yaml')))", ""),
-        ("**{'fp16': False, **yaml.safe_load(open('flat.yaml'))}", "**yaml.safe_load("),
+        ("**yaml.safe_load(open('flat.yaml'))", "**yaml.safe_load(open('flat.yaml'))}"),
+        ("**{'fp16': False, **yaml.safe_load(open('flat.yaml'))}", "'fp16': False, **yaml."),
+        ("**(config := yaml.safe_load(open('flat.yaml')))", None),
     ):
         read = f"args = TrainingArguments({reads})"
         (config,) = script(tmp_path, TRAINS.format(imports="yaml", reads=read)).configs
-        if config.setting("activation_checkpointing").given is False:
-            edits = set_option(config.script, config, "activation_checkpointing", "True")
-            assert edits is not None
-            (edit,) = edits
+        assert config.setting("activation_checkpointing").given is False
+        edits = set_option(config.script, config, "activation_checkpointing", "True")
+        if below is None:
+            assert edits is None
+            continue
+        both = together(edits, set_option(config.script, config, "tf32", "True"))
+        for (edit,), told in ((edits or (), ""), (both or (), '"tf32": True, ')):
             assert isinstance(edit, ReplaceExpression)
-            assert edit.source.startswith('{"activation_checkpointing": True, ' + below)
-            two = together(edits, set_option(config.script, config, "tf32", "True"))
-            assert two is not None
-            (both,) = two
-            assert isinstance(both, ReplaceExpression)
-            assert both.source.startswith('{"activation_checkpointing": True, "tf32": True, **')
+            assert edit.source.startswith('{"activation_checkpointing": True, ' + told + below)
 
 
 PARSED = """
