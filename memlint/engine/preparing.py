@@ -68,7 +68,7 @@ def becomes_labels(use: Usage) -> bool:
 def labels_copy_inputs(function: ast.AST) -> bool:
     """True if a function gives labels, each a plain copy of the input ids."""
     values = [value for node in walk([function]) for value in _labels(node)]
-    return bool(values) and all(_is_copy_of_inputs(value, function) for value in values)
+    return bool(values) and all(map(_is_copy_of_inputs, values))
 
 
 def label_statements(function: ast.AST, whole: list[ast.Module]) -> list[ast.AST]:
@@ -95,27 +95,12 @@ def _is_labels(key: ast.expr | None, column: str = "labels") -> bool:
     return isinstance(key, ast.Constant) and key.value == column
 
 
-def _is_copy_of_inputs(value: ast.expr, function: ast.AST, names: tuple[str, ...] = ()) -> bool:
-    """True if it is a copy, or a list with one entry for each of theirs: ``-100`` for padding."""
+def _is_copy_of_inputs(value: ast.expr) -> bool:
     match value:
-        case (
-            ast.Call(func=ast.Attribute(value=inner, attr="copy"), args=[])
-            | ast.Call(func=ast.Name(id="list") | ast.Attribute(attr="deepcopy"), args=[inner])
-        ):
-            return _is_copy_of_inputs(inner, function, names)
-        case ast.ListComp(elt, [ast.comprehension(ast.Name(item), inner, ifs=[])]):
-            row = elt.generators if isinstance(elt, ast.ListComp) else []
-            whole = [(ast.unparse(one.iter), one.ifs) for one in row] in ([], [(item, [])])
-            entry = isinstance(elt, ast.IfExp | ast.Name | ast.ListComp)
-            return whole and entry and _is_copy_of_inputs(inner, function, names)
-        case ast.Name(id=name) if name not in names:
-            bound = [
-                _is_copy_of_inputs(one, function, (*names, name))
-                for one in _bound_to(name, function)
-            ]
-            return bool(bound) and all(bound)
-        case ast.Name():
-            return True
+        case ast.Call(func=ast.Attribute(value=inner, attr="copy"), args=[]):
+            return _is_copy_of_inputs(inner)
+        case ast.Call(func=ast.Name(id="list") | ast.Attribute(attr="deepcopy"), args=[inner]):
+            return _is_copy_of_inputs(inner)
         case ast.Subscript(slice=ast.Constant(value="input_ids")) | ast.Attribute(attr="input_ids"):
             return True
         case _:
@@ -270,8 +255,7 @@ def cuts_of(function: ast.AST) -> Iterator[Cut]:
 
 
 def _is_found(function: ast.AST, start: ast.expr) -> bool:
-    """True if a place in a row was looked for: ``row.index(answer)``; what is cut off there ends
-    with the row."""
+    """True if a place in a row was looked for, as by ``row.index(answer)``."""
     bound = _bound_to(start.id, function) if isinstance(start, ast.Name) else [start]
     made_by = {last_name(getattr(one, "func", None)) for one in bound}
     return bool(made_by) and made_by <= _PLACES

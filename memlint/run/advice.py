@@ -23,7 +23,6 @@ from memlint.source.edits import (
     InsertStatement,
     RemoveKeyword,
     RenameImport,
-    ReplaceCallee,
     SetKeyword,
     WrapStatements,
 )
@@ -64,7 +63,6 @@ _PLAIN = (AddDecorator, AddImport, InsertStatement, WrapStatements)
 _OF_TORCH = frozenset({"fused", "use_reentrant", "map_location"})
 _SINCE_4 = frozenset({"use_cache", "padding", "fp16"})
 _BEFORE_4 = re.compile(r"transformers [0-3]\.")
-_EIGHT_BITS = re.compile(r"(?:\w+\.)*\w+8bit")
 _BEFORE = re.compile(rb"(?:\A|[\r\n])[ \t\f]*\Z")
 _BEHIND = re.compile(rb"[ \t\f]*+;?[ \t\f]*+(?:#[^\r\n]*)?(?:[\r\n]|\Z)")
 
@@ -124,15 +122,10 @@ def of_old_targets(findings: list[Finding], versions: Sequence[str]) -> list[Fin
 
 
 def _asks_nothing(edit: Edit, names: frozenset[str]) -> bool:
-    """True if a change is right whatever release there is of transformers and its kin.
-
-    names: keywords that there are in any case.
-    """
+    """True if a change is right in any release, which has keywords of these ``names``."""
     match edit:
         case SetKeyword(name=name) | RemoveKeyword(name=name):
             return name in names
-        case ReplaceCallee(source=text):
-            return _EIGHT_BITS.fullmatch(text) is not None
         case InsertStatement(source=text):
             return "checkpointing_enable(" not in text and ".set_defaults(" not in text
     return isinstance(edit, _PLAIN)

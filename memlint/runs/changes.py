@@ -47,24 +47,17 @@ def set_option(
         if setting.is_overridable_default:
             return _set_default(script, setting, source)
         return _set_parsed(script, call, setting, source)
-    if _may_be_given_twice(call, setting):
-        return _set_below(script, call, setting, source)
+    unpacked = [keyword.value for keyword in call.node.keywords if keyword.arg is None]
+    if call.subclass is not None and call.has_unknown_keywords:
+        return None
+    if setting.given is False and unpacked and any(one.from_launch for one in call.settings()):
+        return _set_below(script, unpacked, name, source)
     if setting.given is False:
         # What ``**`` brings in is known, and this is not among it.
         return (SetKeyword(call.span, name, source, beside_unpacking=True),)
     if setting.is_overridable_default:
         return _set_default(script, setting, source)
     return _set_given(script, call, setting, source)
-
-
-def _may_be_given_twice(call: Call, setting: Setting) -> bool:
-    """True if an option may be given by what nobody sees, or by what a file holds the next time:
-    ``SFTConfig(**config["training"])``."""
-    if call.subclass is not None and call.has_unknown_keywords:
-        return True
-    unpacks = any(keyword.arg is None for keyword in call.node.keywords)
-    filled = unpacks and any(one.from_launch for one in call.settings())
-    return filled and setting.given is False
 
 
 def together(*parts: tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:
@@ -160,14 +153,13 @@ def _set_parsed(script: Script, call: Call, setting: Setting, source: str) -> Ed
     return (InsertStatement(script.span(script.statement(call.node)), statement),)
 
 
-def _set_below(script: Script, call: Call, setting: Setting, source: str) -> Edits | None:
-    """The option below what a file may hold of it: ``**{"name": source, **config}``."""
-    unpacked = [keyword.value for keyword in call.node.keywords if keyword.arg is None]
-    text = script.text(unpacked[0]) if len(unpacked) == 1 else " or "
-    if setting.given is not False or call.subclass is not None or _OPEN.search(text):
+def _set_below(script: Script, unpacked: list[ast.expr], name: str, source: str) -> Edits | None:
+    """The option below what a file may hold of it some day: ``**{"name": source, **config}``."""
+    text = script.text(unpacked[0])
+    if len(unpacked) > 1 or _OPEN.search(text):
         return None
     rest = text[1:] if text.startswith("{") else f"**{text}}}"
-    return (ReplaceExpression(script.span(unpacked[0]), f'{{"{setting.name}": {source}, {rest}'),)
+    return (ReplaceExpression(script.span(unpacked[0]), f'{{"{name}": {source}, {rest}'),)
 
 
 def _merged(edits: Edits, part: Edits) -> Edits:

@@ -244,9 +244,9 @@ class TrainerWithLoss(FedTrainer):
         """Liger's kernels, by an option of plain arguments, where they reach the model."""
         script, trainer, option = self.script, self.trainer, "use_liger_kernel"
         family = script.api.family(trainer.checkpoint)
-        none = not family.has("attends") and (family.plain_loss or family.has("encodes"))
-        skipped = script.api.behaviour("kernels-under-adapters") != "applied"
-        none = none or (skipped and trainer.peft is not False)
+        none = family.plain_loss and not family.has("attends")
+        if script.api.behaviour("kernels-under-adapters") != "applied":
+            none = none or trainer.peft is not False
         if none or self.config is None or not self.config.has_option(option):
             return Change(_FUSED, f"{_ADVICE}; it builds on newer libraries than the target's")
         needed = " (pip install liger-kernel)"

@@ -471,8 +471,7 @@ def are_trained_on(script: Host, node: Expression) -> bool:
 def _uses(script: Host, node: Node, passes: Passes | None = None, depth: int = _DEPTH) -> Purposes:
     """The purposes of the rows that an expression makes, by the code around it.
 
-    passes: the models' calls by which rows are trained on that are followed into what they are put
-    into; None where they are not.
+    passes: the calls that train on rows, which are followed into what they are put into; or None.
     """
     if depth == 0:
         return {Purpose.UNKNOWN}
@@ -528,8 +527,7 @@ def _reads_of_holder(script: Host, use: Usage) -> list[Expression]:
 
 
 def _reads_onward(script: Host, use: Usage) -> list[Expression]:
-    """Where what rows are put into is read, or the parameter of the script's own function that
-    gets them."""
+    """Where what rows are put into is read, or the parameter of a function that gets them."""
     if (use.way is Way.GIVEN and use.name in _GROWS) or any(place.item for place in use.places):
         return _reads_of_holder(script, use)
     if use.way is not Way.GIVEN:
