@@ -68,7 +68,7 @@ def becomes_labels(use: Usage) -> bool:
 def labels_copy_inputs(function: ast.AST) -> bool:
     """True if a function gives labels, each a plain copy of the input ids."""
     values = [value for node in walk([function]) for value in _labels(node)]
-    return bool(values) and all(map(_is_copy_of_inputs, values))
+    return bool(values) and all(_is_copy_of_inputs(value, function) for value in values)
 
 
 def label_statements(function: ast.AST, whole: list[ast.Module]) -> list[ast.AST]:
@@ -95,16 +95,27 @@ def _is_labels(key: ast.expr | None, column: str = "labels") -> bool:
     return isinstance(key, ast.Constant) and key.value == column
 
 
-def _is_copy_of_inputs(value: ast.expr) -> bool:
+def _is_copy_of_inputs(value: ast.expr, function: ast.AST, names: tuple[str, ...] = ()) -> bool:
+    """True if it is a copy, or a list with one entry for each of theirs: ``-100`` for padding."""
     match value:
-        case ast.Call(func=ast.Attribute(value=inner, attr="copy"), args=[]):
-            return _is_copy_of_inputs(inner)
-        case ast.Call(func=ast.Name(id="list") | ast.Attribute(attr="deepcopy"), args=[inner]):
-            return _is_copy_of_inputs(inner)
+        case (
+            ast.Call(func=ast.Attribute(value=inner, attr="copy"), args=[])
+            | ast.Call(func=ast.Name(id="list") | ast.Attribute(attr="deepcopy"), args=[inner])
+        ):
+            return _is_copy_of_inputs(inner, function, names)
+        case ast.ListComp(elt, [ast.comprehension(ast.Name(item), inner, ifs=[])]):
+            row = elt.generators if isinstance(elt, ast.ListComp) else []
+            whole = [(ast.unparse(one.iter), one.ifs) for one in row] in ([], [(item, [])])
+            entry = isinstance(elt, ast.IfExp | ast.Name | ast.ListComp)
+            return whole and entry and _is_copy_of_inputs(inner, function, names)
+        case ast.Name(id=name) if name not in names:
+            seen, bound = (*names, name), [*_bound_to(name, function)]
+            return bool(bound) and all(_is_copy_of_inputs(one, function, seen) for one in bound)
+        case ast.Name():
+            return True
         case ast.Subscript(slice=ast.Constant(value="input_ids")) | ast.Attribute(attr="input_ids"):
             return True
-        case _:
-            return False
+    return False
 
 
 def makes_pairs(function: ast.AST) -> bool:

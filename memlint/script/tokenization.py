@@ -5,7 +5,6 @@ from functools import cached_property
 
 from memlint.engine import preparing
 from memlint.engine.constants import python_value
-from memlint.engine.name_uses import parameters
 from memlint.engine.nodes import (
     CallNode,
     Definition,
@@ -433,7 +432,7 @@ def _trained_sets(script: Host, trainer: Trainer | None) -> list[Dataset]:
 
 # -- what rows are read for ------------------------------------------------------------------------
 
-_DEPTH = 9
+_DEPTH = 5
 _LISTS = ("List", "Tuple")
 # What rows are put into, and what makes a data set of them.
 _HOLDERS = (*_LISTS, "Dict", "ListComp", "GeneratorExp")
@@ -481,20 +480,23 @@ def _uses(script: Host, node: Node, passes: Passes | None = None, depth: int = _
     def onward(use: Usage) -> bool:
         if holds and _is_made_of(script, use):
             purposes.add(Purpose.TRAINING)
-        return _holds_rows(use) if holds else _has_rows(use)
+        own = use.way is Way.GIVEN and script.definitions_of(use.name) != []
+        remade = own and holder_of(use.expression) is None
+        return remade or _holds_rows(use) if holds else _has_rows(use)
 
     for use in uses_of(script, node, onward):
-        reads = _reads_onward(script, use) if holds else []
-        if use.way is Way.GIVEN and not reads:
+        grows = use.way is Way.GIVEN and use.name in _GROWS
+        if holds and (grows or any(place.item for place in use.places)):
+            for read in _reads_of_holder(script, use):
+                purposes |= _uses(script, read, passes, depth - 1)
+        elif use.way is Way.GIVEN:
             purposes |= _of_argument(script, use, passes)
         elif use.way is Way.LOOPED:
             purposes.add(_of_loop(script, use.around))
         elif use.way is Way.RETURNED and (use.name == "Return" or holds):
             purposes |= _of_callers(script, use.around, passes, depth - 1)
-        elif use.way not in (Way.DROPPED, Way.PRINTED) and not reads:
+        elif use.way not in (Way.DROPPED, Way.PRINTED):
             purposes.add(Purpose.UNKNOWN)
-        for read in reads:
-            purposes |= _uses(script, read, passes, depth - 1)
     return purposes
 
 
@@ -524,21 +526,6 @@ def _reads_of_holder(script: Host, use: Usage) -> list[Expression]:
         read for name, at in held.items() for read in script.flow.uses(name, script.flow.scope(at))
     )
     return [one for one in reads if one not in held.values() and not script.use(one).is_written]
-
-
-def _reads_onward(script: Host, use: Usage) -> list[Expression]:
-    """Where what rows are put into is read, or the parameter of a function that gets them."""
-    if (use.way is Way.GIVEN and use.name in _GROWS) or any(place.item for place in use.places):
-        return _reads_of_holder(script, use)
-    if use.way is not Way.GIVEN:
-        return []
-    functions = script.definitions_of(use.name) if holder_of(use.call) is None else []
-    if len(functions) != 1:
-        return []
-    names = [one.arg for one in parameters(functions[0])]
-    name = use.keyword if use.position is None else "".join(names[use.position : use.position + 1])
-    scope = script.flow.scope(functions[0].body[0])
-    return [*script.flow.uses(name, scope)] if name in names else []
 
 
 def _of_argument(script: Host, use: Usage, passes: Passes | None) -> Purposes:

@@ -8,7 +8,9 @@ model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
 
 def encode(row):
     ids = tokenizer(row["text"], truncation=True, max_length=512)
-    ids["labels"] = ids["input_ids"].copy()
+    answers = ids["input_ids"].copy()
+    answers = [word if word != tokenizer.pad_token_id else -100 for word in answers]
+    ids["labels"] = answers
     return ids
 
 
