@@ -47,14 +47,10 @@ def set_option(
         if setting.is_overridable_default:
             return _set_default(script, setting, source)
         return _set_parsed(script, call, setting, source)
-    unpacked = [keyword.value for keyword in call.node.keywords if keyword.arg is None]
     if call.subclass is not None and call.has_unknown_keywords:
         return None
-    if setting.given is False and unpacked and any(one.from_launch for one in call.settings()):
-        return _set_below(script, unpacked, name, source)
     if setting.given is False:
-        # What ``**`` brings in is known, and this is not among it.
-        return (SetKeyword(call.span, name, source, beside_unpacking=True),)
+        return _set_missing(script, call, name, source)
     if setting.is_overridable_default:
         return _set_default(script, setting, source)
     return _set_given(script, call, setting, source)
@@ -153,8 +149,12 @@ def _set_parsed(script: Script, call: Call, setting: Setting, source: str) -> Ed
     return (InsertStatement(script.span(script.statement(call.node)), statement),)
 
 
-def _set_below(script: Script, unpacked: list[ast.expr], name: str, source: str) -> Edits | None:
-    """The option below what a file may hold of it some day: ``**{"name": source, **config}``."""
+def _set_missing(script: Script, call: Call, name: str, source: str) -> Edits | None:
+    """The option beside what ``**`` brings in, which is known and has it not; below what a file may
+    hold of it some day: ``**{"name": source, **config}``."""
+    unpacked = [keyword.value for keyword in call.node.keywords if keyword.arg is None]
+    if not unpacked or not any(one.from_launch for one in call.settings()):
+        return (SetKeyword(call.span, name, source, beside_unpacking=True),)
     text = script.text(unpacked[0])
     if len(unpacked) > 1 or _OPEN.search(text):
         return None
