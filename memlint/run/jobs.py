@@ -11,7 +11,7 @@ from memlint.rule.file_rules import BROKEN_FILE
 from memlint.rule.registry import Choice
 from memlint.rule.savings import Pricing
 from memlint.source.record import NamedTuple
-from memlint.source.roots import repository_of
+from memlint.source.roots import folders_above, is_root, repository_of
 
 _TESTS = frozenset({"test", "tests"})
 
@@ -112,7 +112,8 @@ def _is_among_tests(file: Found) -> bool:
     root: str | None = file.settings.root if file.settings.origin else os.getcwd()
     if not absolute.startswith(os.path.join(root or "", "")):
         # The project is checked from elsewhere: what it finds is the same.
-        root = repository_of(folder)
+        marked = (one for one in folders_above(folder) if is_root(one))
+        root = repository_of(folder) or next(marked, None)
     return root is not None and not _TESTS.isdisjoint(folder[len(root) :].split(os.sep))
 
 

@@ -62,15 +62,16 @@ def test_a_folder_of_tests_around_the_project_counts_for_nothing(tmp_path: Path)
     assert codes(str(project)) > ON_VERSIONS
 
 
+@pytest.mark.parametrize("mark", [".git", "pyproject.toml", "requirements.txt"])
 def test_a_project_that_is_checked_from_elsewhere_hears_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written("project/tests/train.py")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     assert codes("../project") > ON_VERSIONS, "nothing says where the project begins"
-    (tmp_path / "project" / ".git").mkdir()
+    (tmp_path / "project" / mark).mkdir()
     assert codes("../project") == ON_VERSIONS
 
 
