@@ -143,9 +143,7 @@ def run_scripts_above(run: Interpreter) -> None:
     if run.project is None:
         return
     is_whole = _is_called(run) if run.defined else not run.project.is_library
-    if is_whole and not run.project.is_led_alone:
-        return
-    if not run.project.scripts_above:
+    if (is_whole and not run.project.is_led_alone) or not run.project.scripts_above:
         return
     run.project.lead_to(run.trees[0])
     assert run.project.own is not None

@@ -286,8 +286,10 @@ class _Memory:
                 self._name((cls.scope, name), who, named=name in setters.attributes)
         for thing in run.instances:
             assert thing.cls is not None, "an instance is one of a class"
-            for name, who in setters.of(thing.cls, thing.names.keys(), self.wanted):
-                self._attribute(thing, name, who)
+            # Nearly all instances have nothing that is wanted.
+            if _ANY in self.wanted or not self.wanted.isdisjoint(thing.names):
+                for name, who in setters.of(thing.cls, thing.names.keys(), self.wanted):
+                    self._attribute(thing, name, who)
 
     def _name(self, key: tuple[int, str], who: Who, *, named: bool = True) -> None:
         """named: what sets a name that it computes fills in settings, and replaces no method."""

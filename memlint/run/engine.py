@@ -207,8 +207,8 @@ def _selected(source: Source, asked: Asked, *, wakes: bool) -> list[Rule]:
     from memlint.engine.tree import code_of
 
     tree = parse_python(source.text)
-    own = may_train_torchtune(source.data)
-    return _speaking(prefilter.asked(code_of(source, tree)), tree, own)
+    speaking = prefilter.asked(code_of(source, tree))
+    return _speaking(speaking, tree, may_train_torchtune(source.data))
 
 
 def _without_tests(

@@ -11,10 +11,11 @@ _DECIDED = ("checkpoint_wrapper", "activation_memory_budget")
 
 def own_models(script: Script) -> Iterator[Finding]:
     """Models of the script's own: a stack of layers whose passes are all kept."""
-    if not script.on_gpu or script.may_checkpoint or script.may_use(*_DECIDED):
+    stacks = script.method_calls_anywhere(*_STACKS)
+    if not stacks or not script.on_gpu or script.may_checkpoint or script.may_use(*_DECIDED):
         return
     for model in facts.own_models_of(script):
-        if script.method_calls_anywhere(*_STACKS) and script.call_at(model.load.node):
+        if script.call_at(model.load.node):
             yield Finding(
                 model.load.span,
                 "a loop trains this model without activation checkpointing: the activations of all "
