@@ -219,6 +219,17 @@ class Cut(NamedTuple):
     of: ast.expr | None = None
 
 
+def kept_by_length(function: ast.AST) -> Iterator[Cut]:
+    """Yield what a filter compares with the most that a row may have: ``len(ids) <= 512``."""
+    for node in walk([function]):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            for counted, sign, size in zip(sides, node.ops, sides[1:], strict=False):
+                match counted, sign:
+                    case ast.Call(ast.Name("len"), [of]), ast.Lt() | ast.LtE():
+                        yield Cut("kept", size, node, of)
+
+
 def cuts_of(function: ast.AST) -> Iterator[Cut]:
     """Yield what a function does to the lengths of lists by hand."""
     body = getattr(function, "body", [])
@@ -247,6 +258,11 @@ def cuts_of(function: ast.AST) -> Iterator[Cut]:
                 upper is not None and not isinstance(upper, ast.UnaryOp)
             ):
                 yield Cut("cut off", upper, node, inner)
+            # ``ids[-n:]``
+            case ast.Subscript(
+                value=inner, slice=ast.Slice(lower=ast.UnaryOp(ast.USub(), size), upper=None)
+            ):
+                yield Cut("cut off", size, node, inner)
             case ast.Call(func=ast.Name(id="range"), args=[_, _, size]):
                 yield Cut("turn", size, node)
             case ast.BinOp(ast.List(), ast.Mult(), missing) | ast.BinOp(

@@ -109,6 +109,10 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
     for name in architecture.unknown:
         reason = "not understood: read by the keys that most decoders share"
         run.taken.append(Assumption("model", name, reason))
+    if note := settings.notes.get("model"):
+        model = settings.model
+        name = model if isinstance(model, str) else model.get("_name_or_path", architecture.family)
+        run.taken.append(Assumption("model", name, note))
     for name in unread(settings.sharding_options):
         reason = "not read: the estimate is the one without it"
         run.taken.append(Assumption(f"sharding_options.{name}", "ignored", reason))

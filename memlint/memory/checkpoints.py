@@ -97,18 +97,19 @@ def with_head(config: Mapping[str, Any], head: str | None, labels: int) -> Archi
 def find_architecture(
     model: str | Mapping[str, Any], head: str | None = None, labels: int = 0
 ) -> Architecture:
-    """The architecture of a hub name, a path or a configuration. head, labels: as ``with_head``.
+    """The architecture of a hub name, a path or a configuration, which may say only what differs
+    from that of ``_name_or_path``. head, labels: as ``with_head``.
 
     Raises:
         SettingsError: nothing of that name is known, with the nearest names.
     """
-    if not isinstance(model, str):
-        return _read(model, "the given configuration", head, labels)
-    config = _local(model)
-    if config is not None:
-        return _read(config, model, head, labels)
+    changes: Mapping[str, Any] = {} if isinstance(model, str) else model
+    base = model if isinstance(model, str) else model.get("_name_or_path")
+    if "model_type" in changes or not isinstance(base, str):
+        return _read(changes, "the given configuration", head, labels)
+    model = base
     try:
-        return _read(find_config(model), model, head, labels)
+        return _read({**(_local(model) or find_config(model)), **changes}, model, head, labels)
     except KeyError:
         table = {**_by(_stripped), **_by(_last), **_by(plain_name)}
     import difflib

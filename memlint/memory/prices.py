@@ -17,7 +17,7 @@ from typing import Any
 from memlint.memory.apart import HELD, saved_apart
 from memlint.memory.architecture import Architecture
 from memlint.memory.assume import assume
-from memlint.memory.checkpoints import find_config, with_head
+from memlint.memory.checkpoints import find_architecture, find_config, with_head
 from memlint.memory.config_values import ConfigError
 from memlint.memory.gpus import Gpu, find_gpu
 from memlint.memory.optimizers import IN_BACKWARD
@@ -367,9 +367,8 @@ def read_run(values: Mapping[str, Any], pricing: Pricing) -> Run | None:
         settings = with_pricing(values, pricing)
         head = head_of(settings.trainer, settings.head, settings.labels)
         model = settings.model
-        if isinstance(model, str):
-            return Run(settings, _named(model, *head))
-        return Run(settings, with_head(model, *head))
+        named = _named if isinstance(model, str) else find_architecture
+        return Run(settings, named(model, *head))
     except (KeyError, ConfigError, SettingsError):
         return None
 

@@ -29,7 +29,8 @@ def as_text(estimate: Estimate) -> str:
 
 def _lines(estimate: Estimate) -> Iterator[str]:
     settings = estimate.settings
-    name = settings.model if isinstance(settings.model, str) else estimate.architecture.family
+    model, family = settings.model, estimate.architecture.family
+    name = model if isinstance(model, str) else model.get("_name_or_path", family)
     trained = estimate.trainable / max(estimate.parameters, 1)
     yield (
         f"{name}: {_count(estimate.parameters)} parameters, {_count(estimate.trainable)} trained"

@@ -46,6 +46,7 @@ _ARGUMENTS: Rows = (
 )
 # Trainers whose rows are two sequences, and the length of a pack where none is said.
 _IN_PAIRS = ("DPOTrainer", "ORPOTrainer", "CPOTrainer", "RewardTrainer")
+_SAMPLING = ("GRPOTrainer", "RLOOTrainer", "PPOTrainer", "PPOv2Trainer")
 _PACK = 1024
 _USUAL = 512  # tokens of a row at the most, on the average, that nothing packs or fills up
 _SIZES = ("micro_batch", "seq_len")
@@ -84,6 +85,8 @@ def batches_of_trainer(script: Script, trainer: Trainer, config: Config | None) 
             values["notes"] = {"seq_len": "max_length=None: nothing limits rows"}
         values |= _evaluation(trainer, config)
     tokens = _tokens(script)
+    if "seq_len" in tokens and trainer.is_kind(*_SAMPLING):
+        tokens["prompt_len"] = tokens.pop("seq_len")  # its rows are prompts
     limited = "notes" not in values and not trainer.skips_preparation
     values = {**tokens, **values} if limited else values | tokens
     return _joined(script, values)
@@ -225,6 +228,8 @@ def _tokens(script: Script) -> Options:
             name = "label_len" if _makes_labels(script, one) else "seq_len"
             values[name] = max(length, values.get(name, 0))
     limit = max((one.tokens or 0 for one in effects if one.kind in _LIMITS), default=0)
+    kept = max((one.tokens or 0 for one in effects if one.kind is Lengths.FILTERED), default=0)
+    limit = min(filter(None, (limit, kept)), default=0)
     return values if limit == values.get("label_len", 0) else {**values, "seq_len": limit}
 
 

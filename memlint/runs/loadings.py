@@ -71,6 +71,11 @@ _SIZES: Mapping[str, frozenset[str]] = {
     "qwen2": _OF_ALL | {"intermediate_size", "num_key_value_heads"},
     "t5": frozenset({"vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads"}),
 }
+# Sizes that change what a model needs, as scripts give them beside a checkpoint's name.
+_SHAPE = frozenset({"head_dim", "n_inner", "num_experts", "num_local_experts"}).union(
+    {"moe_intermediate_size", "tie_word_embeddings", "num_decoder_layers"}, *_SIZES.values()
+)
+_RESHAPED = "the script gives its configuration more, which is not read: sizes may differ"
 # What the classes of transformers put on the last layer's states, by the end of their names.
 _HEADS = {
     **dict.fromkeys(("SequenceClassification", "MultipleChoice"), "classes"),
@@ -104,32 +109,46 @@ def _first_quantized(several: Sequence[Options]) -> Options:
 
 
 def _loading_by(script: Script, facts: ModelFacts, load: Call) -> Options:
-    config = read.made_by_call(script, python_value(load.argument(0)))
+    held = [python_value(load.argument(0)), load.setting("config").value]
+    made = next((one for one in held if isinstance(one, Object)), None)
+    config = read.made_by_call(script, made)
     given = python_value((config or load).argument(0))
     name = facts.name if isinstance(facts.name, str) else given
-    options = options_of(load)
-    values: Options = {"model": name} if isinstance(name, str) else _built(config)
+    options, is_open = options_of(load), made is not None and made.open
+    sizes = read.items_of(script, made) if made is not None else {}
+    if config is not None and config.method == "for_model":
+        values = _built(str(given), sizes, is_open=is_open)
+    elif isinstance(name, str):
+        values = _resized(name, {**sizes, **options}, is_open=is_open)
+    else:
+        kind = type_of_class(config.method) if config is not None else ""
+        values = _built(kind, sizes, is_open=is_open)
     values |= (
         format_by_name(name)
-        | _head(load.name.rpartition(".")[0], options)
+        | _head(load.name.rpartition(".")[0], {**sizes, **options})
         | loaded(script, options)
     )
     for dtype in filter(None, (dtype_in(name) for _, name in script.casts_of(facts))):
         values["weights_dtype"] = dtype
     undecided = not load.has_unknown_keywords and "quantization" not in values
-    if config is not None or (undecided and script.api.behaviour("load-dtype") == "float32"):
+    plain = undecided and script.api.behaviour("load-dtype") == "float32"
+    if plain or isinstance(held[0], Object):
         values.setdefault("weights_dtype", "float32")
     return values
 
 
-def _built(config: Call | None) -> Options:
+def _resized(name: str, given: Options, *, is_open: bool) -> Options:
+    """A checkpoint's model, with the script's own sizes in the place of some."""
+    sizes = {key: one for key, one in given.items() if key in _SHAPE}
+    known = {key: one for key, one in sizes.items() if type(one) in (int, bool)}
+    notes = {"notes": {"model": _RESHAPED}} if is_open or len(known) < len(sizes) else {}
+    return {"model": {"config": {"_name_or_path": name, **known}} if known else name, **notes}
+
+
+def _built(kind: str, given: Options, *, is_open: bool) -> Options:
     """A model by the sizes that a script gives to its configuration (``LlamaConfig(...)``)."""
-    kind = type_of_class(config.method) if config is not None else ""
-    if config is None or not kind or config.has_unknown_keywords:
-        return {}
-    given = options_of(config)
     sizes = {key: one for key, one in given.items() if type(one) in (int, float, bool, str)}
-    is_whole = kind in _SIZES and _SIZES[kind] <= set(sizes)
+    is_whole = not is_open and kind in _SIZES and _SIZES[kind] <= set(sizes)
     return {"model": {"config": {"model_type": kind, **sizes}}} if is_whole else {}
 
 

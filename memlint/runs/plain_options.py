@@ -30,12 +30,15 @@ def plain(script: Called, value: object) -> Any:
     if value is UNSURE or value is MISSING:
         return OPEN if value is UNSURE else None
     if isinstance(value, Object) and value.type == "dict":
-        items = script.final_bindings(value).items()
-        return {
-            name: settled(script, setting_of(name, one, has_unknown_keywords=False))
-            for name, one in items
-        }
+        return items_of(script, value)
     return value.name if isinstance(value, Symbol) else value
+
+
+def items_of(script: Called, made: Object) -> Options:
+    """What a dictionary or a configuration holds when the script ends, as far as it is bound."""
+    bound = script.final_bindings(made).items()
+    each = ((name, setting_of(name, one, has_unknown_keywords=False)) for name, one in bound)
+    return {name: settled(script, one) for name, one in each}
 
 
 def settled(script: Called, setting: Setting) -> Any:

@@ -71,6 +71,8 @@ _PARTS = ("split", "chunk", "tensor_split")
 # What runs an MLP tile by tile: of DeepSpeed, which axolotl uses, and of Liger.
 _TILED = ("TiledMLP", "LigerTiledSwiGLUMLP", "LigerTiledGEGLUMLP")
 _MIXES = (".autocast", "accelerate.Accelerator", "lightning.Fabric", "deepspeed.initialize")
+_MIXED = "mixed_precision"
+_UNMIXED = "Accelerate's default: no mixed precision, unless what launches it chooses one"
 _LOSS = ("cross_entropy", "CrossEntropyLoss.__call__", "log_softmax", "nll_loss", "logsumexp")
 _SWITCHES: dict[str, Options] = {
     "use_liger_kernel": {"loss": "liger"},
@@ -374,4 +376,7 @@ def _precision_of_loop(script: Script) -> Options:
     if name := converts or name:
         outputs = {"float32_outputs": True} if converts else {}
         return {"compute_dtype": name, "autocast": True, **outputs}
-    return {} if any(calls_anywhere(script, *_MIXES)) else {"autocast": False}
+    mixing = list(calls_anywhere(script, *_MIXES))
+    left = (each.method == "Accelerator" and each.setting(_MIXED).given is False for each in mixing)
+    notes = {"notes": {"compute_dtype": _UNMIXED}} if mixing else {}
+    return {"autocast": False, **notes} if all(left) else {}

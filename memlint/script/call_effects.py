@@ -7,6 +7,7 @@ call".
 """
 
 import ast
+from operator import attrgetter
 
 from memlint.engine.binding import about_first, about_receiver, drop_item, set_bindings, wrapped
 from memlint.engine.command_line import VARIABLE
@@ -14,6 +15,7 @@ from memlint.engine.forwards import is_module
 from memlint.engine.functions import call_function
 from memlint.engine.interpreter import CallEffect, Interpreter
 from memlint.engine.modes import flag_of, rebind, set_gradients, set_training
+from memlint.engine.name_uses import parameters
 from memlint.engine.rows import row_effects
 from memlint.engine.tensors import Output
 from memlint.engine.values import (
@@ -182,11 +184,47 @@ def _replace(run: Interpreter, invocation: Invocation) -> Value | None:
     return made
 
 
+def _hyperparameters(run: Interpreter, invocation: Invocation, thing: Object) -> Value:
+    """``self.save_hyperparameters()``: Lightning keeps what ``__init__`` was given, or a mapping
+    that is given here, as items that are attributes of ``self.hparams``, too."""
+    made = run.new_object(type=MAPPINGS[1], made_by=invocation)
+    given = invocation.first_object
+    if given is not None:
+        run.copy_bindings(given, made)
+    elif isinstance(run.function, ast.FunctionDef):
+        for one in parameters(run.function)[1:]:
+            if (binding := run.lookup(one.arg)) is not None:
+                run.set_binding(made, one.arg, binding)
+    made.open = invocation.open_keywords
+    run.set_binding(thing, "hparams", Binding(made, How.OTHER, invocation.node))
+    return Constant(None)
+
+
 def _namespace(run: Interpreter, invocation: Invocation) -> Value:
     made = run.new_object(type=invocation.name, made_by=invocation)
     set_bindings(run, made, invocation.keywords)
     made.open = invocation.open_keywords
     return made
+
+
+def _least(run: Interpreter, invocation: Invocation) -> Value | None:
+    """``min(args.block_size, tokenizer.model_max_length)``: what is asked of a model is taken to be
+    within its limits."""
+    pairs = zip(invocation.node.args, invocation.arguments, strict=False)
+    asked = [one for node, one in pairs if getattr(node, "attr", "") not in _LIMITS]
+    # Of ``args.block_size or 1024`` the first that is a number.
+    firsts = [next(filter(_is_count, options(one)), None) for one in asked]
+    known = [one for one in firsts if one is not None]
+    if len(asked) == len(invocation.arguments) or len(known) < len(asked):
+        return None
+    return min(known, key=attrgetter("value"), default=None)
+
+
+def _is_count(value: Value) -> bool:
+    return type(getattr(value, "value", None)) is int
+
+
+_LIMITS = ("model_max_length", "max_position_embeddings", "n_positions", "max_len_single_sentence")
 
 
 def _partial(run: Interpreter, invocation: Invocation) -> Value | None:
@@ -295,6 +333,7 @@ _EFFECTS: dict[str, CallEffect] = {
     "vars": about_first(_vars),
     "dataclasses.asdict": about_first(_vars),
     "getattr": _getattr,
+    "min": _least,
     "setattr": _setattr,
     "hasattr": _hasattr,
     "isinstance": _isinstance,
@@ -328,6 +367,7 @@ _EFFECTS: dict[str, CallEffect] = {
     "exit": _exit,
     "quit": _exit,
     "os._exit": _exit,
+    ".save_hyperparameters": about_receiver(_hyperparameters),
     ".update": about_receiver(_update),
     ".get": about_receiver(_get),
     ".pop": _pop,

@@ -36,7 +36,14 @@ from memlint.flow.evaluated import query
 from memlint.script.call_settings import Setting
 from memlint.script.called import Call
 from memlint.script.calls import Host, Trainer
-from memlint.script.lengths import Effect, Lengths, effects_of, is_named_for_blocks, padding_effects
+from memlint.script.lengths import (
+    Effect,
+    Lengths,
+    effects_of,
+    is_named_for_blocks,
+    kept_tokens,
+    padding_effects,
+)
 from memlint.script.purpose import Purpose, purpose_of_loader, purposes_of_loader
 from memlint.script.setups import all_trainers_of
 from memlint.source import Span
@@ -333,7 +340,8 @@ def _preparation(script: Host, rows: Rows) -> Preparation | None:
         return Preparation(rows.operation, call, node, effects)
     if rows.operation == "filter":
         measures = node is None or speaks_of_lengths(node)
-        effects = (Effect(Lengths.FILTERED, None, invocation.node),) if measures else ()
+        most = kept_tokens(script, node) if node is not None else None
+        effects = (Effect(Lengths.FILTERED, most, invocation.node),) if measures else ()
         return Preparation("filter", call, node, effects)
     return Preparation(rows.operation, call, None, ())
 

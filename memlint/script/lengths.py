@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 from memlint.engine.nodes import Definition, Expression, Node, called_name, holder_of, last_name
-from memlint.engine.preparing import cuts_of, joins_and_cuts
-from memlint.engine.values import Function, FunctionNode, Invocation, options
+from memlint.engine.preparing import cuts_of, joins_and_cuts, kept_by_length
+from memlint.engine.values import Function, FunctionNode, Invocation, Provenance, options
 from memlint.flow.evaluated import query
 from memlint.script.called import Call, Called
 from memlint.script.calls import Host
@@ -215,9 +215,22 @@ def is_named_for_blocks(definition: Node) -> bool:
     return _BLOCKS.search(getattr(definition, "name", "").lower()) is not None
 
 
+def kept_tokens(script: Host, function: Node) -> int | None:
+    """How many tokens the rows that a filter keeps have at most, where it counts tokens."""
+    names = [(script.text(one.of), one) for one in kept_by_length(function) if one.of is not None]
+    sizes = [_number(script, one.size) for text, one in names if "ids" in text or "token" in text]
+    return min(filter(None, sizes), default=None)
+
+
 def _number(script: Host, node: Expression) -> int | None:
     value = script.python(node)
-    return value if type(value) is int else None
+    # Of several what a flag or its default says: others are a model's limits.
+    flags = (one for one in options(script.value(node)) if getattr(one, "origin", 0) in _FLAGS)
+    values = [value, *(getattr(one, "value", None) for one in flags)]
+    return next((one for one in values if type(one) is int), None)
+
+
+_FLAGS = (Provenance.ARGPARSE, Provenance.PARSED_FIELD, Provenance.COMMAND_LINE)
 
 
 @query

@@ -125,6 +125,9 @@ def _replace(gpu: Any, job: dict[str, Any], assumed: list[str]) -> None:
 def _replace_cuda(gpu: Any) -> None:
     """Answer the script, and nobody else, that there is a GPU."""
     import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+    from torch.optim import optimizer
+    from torch.utils import _foreach_utils
 
     def asked_by_script() -> bool:
         return sys._getframe(1).f_code.co_filename.startswith(gpu.folder)
@@ -144,6 +147,10 @@ def _replace_cuda(gpu: Any) -> None:
         )  # fmt: skip
 
     torch.autocast.__init__ = autocast
+    # On a GPU, optimizers and clipping take all tensors at once: their temporaries are as many.
+    optimizer._foreach_supported_types.append(FakeTensor)
+    for module in (optimizer, _foreach_utils):
+        module._get_foreach_kernels_supported_devices = lambda: ["cpu"]
     answer_for_gpu(get_device_capability=(9, 0), **CUDA["answers"])
     torch.compile = lambda model=None, *a, **k: model if model is not None else (lambda it: it)
 

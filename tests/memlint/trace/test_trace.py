@@ -265,6 +265,22 @@ def test_steps_by_hand_and_of_own_optimizers(tmp_path: Path, text: str, backward
     assert told.peak.total == pytest.approx(really_alive(text, backwards), rel=0.03)
 
 
+def test_optimizers_step_all_weights_at_once_as_on_a_gpu(tmp_path: Path) -> None:
+    """On a CPU they step one weight after the other, with the temporaries of one."""
+    text = """\
+import torch
+
+net = torch.nn.Sequential(*[torch.nn.Linear(500, 500) for _ in range(8)]).to("cuda")
+optimizer = torch.optim.AdamW(net.parameters())
+for _ in range(2):
+    net(torch.randn(2, 500).to("cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+    told = traced(tmp_path, text)
+    assert told.peak.total == pytest.approx(5 * 8 * 501 * 500 * 4, rel=0.02)
+
+
 @pytest.mark.matrix
 def test_a_real_run_keeps_alive_what_its_trace_tells(tmp_path: Path, own_loss: Traced) -> None:
     """Without a GPU it is the host's tensors that are counted, and this is said."""
