@@ -117,12 +117,11 @@ def _loading_by(script: Script, facts: ModelFacts, load: Call) -> Options:
     options, is_open = options_of(load), made is not None and made.open
     sizes = read.items_of(script, made) if made is not None else {}
     if config is not None and config.method == "for_model":
-        values = _built(str(given), sizes, is_open=is_open)
-    elif isinstance(name, str):
+        name = None
+    if isinstance(name, str):
         values = _resized(name, {**sizes, **options}, is_open=is_open)
     else:
-        kind = type_of_class(config.method) if config is not None else ""
-        values = _built(kind, sizes, is_open=is_open)
+        values = _built(_family(config, given), sizes, is_open=is_open)
     values |= (
         format_by_name(name)
         | _head(load.name.rpartition(".")[0], {**sizes, **options})
@@ -135,6 +134,13 @@ def _loading_by(script: Script, facts: ModelFacts, load: Call) -> Options:
     if plain or isinstance(held[0], Object):
         values.setdefault("weights_dtype", "float32")
     return values
+
+
+def _family(config: Call | None, named: object) -> str:
+    """The ``model_type`` that makes a configuration: of its class, or named for ``for_model``."""
+    if config is None:
+        return ""
+    return str(named) if config.method == "for_model" else type_of_class(config.method)
 
 
 def _resized(name: str, given: Options, *, is_open: bool) -> Options:
