@@ -111,17 +111,14 @@ def _first_quantized(several: Sequence[Options]) -> Options:
 def _loading_by(script: Script, facts: ModelFacts, load: Call) -> Options:
     held = [python_value(load.argument(0)), load.setting("config").value]
     made = next((one for one in held if isinstance(one, Object)), None)
-    config = read.made_by_call(script, made)
-    given = python_value((config or load).argument(0))
-    name = facts.name if isinstance(facts.name, str) else given
-    options, is_open = options_of(load), made is not None and made.open
     sizes = read.items_of(script, made) if made is not None else {}
-    if config is not None and config.method == "for_model":
-        name = None
+    options = options_of(load)
+    name, kind = _named(script, facts, load, made)
+    is_open = made is not None and made.open
     if isinstance(name, str):
         values = _resized(name, {**sizes, **options}, is_open=is_open)
     else:
-        values = _built(_family(config, given), sizes, is_open=is_open)
+        values = _built(kind, sizes, is_open=is_open)
     values |= (
         format_by_name(name)
         | _head(load.name.rpartition(".")[0], {**sizes, **options})
@@ -136,11 +133,16 @@ def _loading_by(script: Script, facts: ModelFacts, load: Call) -> Options:
     return values
 
 
-def _family(config: Call | None, named: object) -> str:
-    """The ``model_type`` that makes a configuration: of its class, or named for ``for_model``."""
-    if config is None:
-        return ""
-    return str(named) if config.method == "for_model" else type_of_class(config.method)
+def _named(
+    script: Script, facts: ModelFacts, load: Call, made: Object | None
+) -> tuple[object, str]:
+    """The checkpoint's name, and the ``model_type`` of a configuration without one."""
+    config = read.made_by_call(script, made)
+    given = python_value((config or load).argument(0))
+    if config is not None and config.method == "for_model":
+        return None, str(given)
+    kind = type_of_class(config.method) if config is not None else ""
+    return facts.name if isinstance(facts.name, str) else given, kind
 
 
 def _resized(name: str, given: Options, *, is_open: bool) -> Options:
