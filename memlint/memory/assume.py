@@ -109,10 +109,7 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
     for name in architecture.unknown:
         reason = "not understood: read by the keys that most decoders share"
         run.taken.append(Assumption("model", name, reason))
-    if note := settings.notes.get("model"):
-        model = settings.model
-        name = model if isinstance(model, str) else model.get("_name_or_path", architecture.family)
-        run.taken.append(Assumption("model", name, note))
+    _model(run)
     for name in unread(settings.sharding_options):
         reason = "not read: the estimate is the one without it"
         run.taken.append(Assumption(f"sharding_options.{name}", "ignored", reason))
@@ -147,6 +144,14 @@ def assume(settings: Settings, architecture: Architecture) -> Known:
     _adapter(run)
     _frozen(run)
     return Known(settings._replace(**run.changes), tuple(run.taken))
+
+
+def _model(run: _Completion) -> None:
+    """Name the model where what the script says of its sizes is not read."""
+    model = run.settings.model
+    name = model if isinstance(model, str) else model.get("_name_or_path", run.architecture.family)
+    if note := run.settings.notes.get("model"):
+        run.taken.append(Assumption("model", name, note))
 
 
 def _unquantized(settings: Settings) -> Settings:

@@ -23,7 +23,7 @@ from memlint.script.calls import Config, Trainer
 from memlint.script.datasets import all_datasets_of
 from memlint.script.forward_passes import all_forwards_of, all_steps_of
 from memlint.script.guesses import size_by_name
-from memlint.script.lengths import Lengths
+from memlint.script.lengths import Effect, Lengths
 from memlint.script.model import Script
 from memlint.script.purpose import Purpose
 from memlint.script.tokenization import Tokenization, all_processings_of, all_tokenizations_of
@@ -227,10 +227,13 @@ def _tokens(script: Script) -> Options:
         if length and _makes_tokens_to_train_on(script, one):
             name = "label_len" if _makes_labels(script, one) else "seq_len"
             values[name] = max(length, values.get(name, 0))
-    limit = max((one.tokens or 0 for one in effects if one.kind in _LIMITS), default=0)
-    kept = max((one.tokens or 0 for one in effects if one.kind is Lengths.FILTERED), default=0)
-    limit = min(filter(None, (limit, kept)), default=0)
+    limits = (_most(effects, *_LIMITS), _most(effects, Lengths.FILTERED))
+    limit = min(filter(None, limits), default=0)
     return values if limit == values.get("label_len", 0) else {**values, "seq_len": limit}
+
+
+def _most(effects: list[Effect], *kinds: Lengths) -> int:
+    return max((one.tokens or 0 for one in effects if one.kind in kinds), default=0)
 
 
 def _makes_labels(script: Script, one: Tokenization) -> bool:

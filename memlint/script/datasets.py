@@ -340,7 +340,7 @@ def _preparation(script: Host, rows: Rows) -> Preparation | None:
         return Preparation(rows.operation, call, node, effects)
     if rows.operation == "filter":
         measures = node is None or speaks_of_lengths(node)
-        most = kept_tokens(script, node) if node is not None else None
+        most = kept_tokens(script, node)
         effects = (Effect(Lengths.FILTERED, most, invocation.node),) if measures else ()
         return Preparation("filter", call, node, effects)
     return Preparation(rows.operation, call, None, ())

@@ -215,9 +215,10 @@ def is_named_for_blocks(definition: Node) -> bool:
     return _BLOCKS.search(getattr(definition, "name", "").lower()) is not None
 
 
-def kept_tokens(script: Host, function: Node) -> int | None:
+def kept_tokens(script: Host, function: Node | None) -> int | None:
     """How many tokens the rows that a filter keeps have at most, where it counts tokens."""
-    names = [(script.text(one.of), one) for one in kept_by_length(function) if one.of is not None]
+    cuts = kept_by_length(function) if function is not None else ()
+    names = [(script.text(one.of), one) for one in cuts if one.of is not None]
     sizes = [_number(script, one.size) for text, one in names if "ids" in text or "token" in text]
     return min(filter(None, sizes), default=None)
 
