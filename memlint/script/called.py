@@ -291,14 +291,16 @@ class Called(Evaluated):
         """The bindings of an object when the script ends."""
         return self._run.bindings(made)
 
-    def item(self, mapping: Object, key: str) -> object:
+    def item(self, mapping: object, key: str) -> object:
         """What a dict of the script holds under ``key`` at the end: a Python value, or UNSURE.
 
-        MISSING where it certainly has no such key.
+        MISSING where it certainly has no such key, and where no mapping is given.
         """
-        return setting_of(
-            key, self._run.bindings(mapping).get(key), has_unknown_keywords=mapping.open
-        ).value
+        if not isinstance(mapping, Object):
+            return MISSING if mapping in (None, MISSING) else UNSURE
+        is_open = mapping.open or mapping.type != "dict"
+        found = self._run.bindings(mapping).get(key)
+        return setting_of(key, found, has_unknown_keywords=is_open).value
 
     def is_off_by_default(self, node: Node) -> bool:
         """True if the defaults of a command line or a function keep a node from running."""

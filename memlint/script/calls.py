@@ -406,12 +406,7 @@ class Trainer(Call):
 
 def skips_preparation(call: Call) -> bool | None:
     """``dataset_kwargs={"skip_prepare_dataset": True}``; None where nobody can tell."""
-    given = call.setting("dataset_kwargs")
-    if given.given is False or given.is_none:
-        return False
-    if not isinstance(given.value, Object) or given.value.type != "dict":
-        return None
-    skip = call.script.item(given.value, "skip_prepare_dataset")
+    skip = call.script.item(call.setting("dataset_kwargs").value, "skip_prepare_dataset")
     return False if skip is MISSING else skip if isinstance(skip, bool) else None
 
 
@@ -429,12 +424,6 @@ def _trains_class_of_transformers(trainer: Trainer) -> bool:
     loaded = [holder.setting("model_init_kwargs").value for holder in holders]
     return (
         all(holder.setting(_REMOTE).value in _OFF for holder in holders)
-        and all(_is_off_in(trainer.script, options) for options in loaded)
+        and all(trainer.script.item(options, _REMOTE) in _OFF for options in loaded)
         and not trainer.script._registers_models
     )
-
-
-def _is_off_in(script: Host, options: object) -> bool:
-    if isinstance(options, Object):
-        return options.type == "dict" and script.item(options, _REMOTE) in _OFF
-    return options in (MISSING, None)

@@ -4,7 +4,6 @@ Source: ``prepare_model_for_kbit_training`` of ``peft/utils/other.py``: it turns
 for quantized weights alone, and only where ``use_gradient_checkpointing`` is left on.
 """
 
-from memlint.engine.values import Object
 from memlint.script.call_settings import MISSING, Setting
 from memlint.script.called import Call, Called
 from memlint.script.guesses import may_use
@@ -89,17 +88,12 @@ def recomputes_by_torch(script: Called) -> bool:
 
 def is_checkpointed_by_fsdp(script: Called, config: Call) -> bool | None:
     """True if a configuration has FSDP checkpoint the layers that it shards; None where it may."""
-    options = config.setting("fsdp_config")
-    if options.given is False or options.is_none:
+    options = config.setting("fsdp_config").value
+    values = [script.item(options, f"{of}activation_checkpointing") for of in ("", "fsdp_")]
+    if all(value in (MISSING, None, False) for value in values):
         return False
-    if isinstance(options.value, Object) and options.value.type == "dict":
-        names = ("activation_checkpointing", "fsdp_activation_checkpointing")
-        values = [script.item(options.value, name) for name in names]
-        if all(value in (MISSING, None, False) for value in values):
-            return False
-        sharded = config.setting("fsdp")
-        return (sharded.known and bool(sharded.value) and True in values) or None
-    return None
+    sharded = config.setting("fsdp")
+    return (sharded.known and bool(sharded.value) and True in values) or None
 
 
 def turns_on(script: Called, preparation: Call) -> bool | None:

@@ -11,6 +11,7 @@ from memlint.engine.definitions import leaves_loss_to_model, own_methods
 from memlint.engine.values import Object, Value, options
 from memlint.flow.evaluated import query
 from memlint.script import checkpointing
+from memlint.script.call_settings import MISSING
 from memlint.script.called import Call
 from memlint.script.calls import Config, Host, Trainer
 from memlint.script.loaded_models import (
@@ -280,15 +281,8 @@ def attention_of(script: Host, facts: ModelFacts, config: Config) -> str | None:
 
 def _given_by_name(script: Host, config: Config) -> str | None:
     """The attention of a model that a trainer loads by its name."""
-    made = config.setting("model_init_kwargs")
-    if made.given is False or made.is_none:
-        return "default"
-    if not isinstance(made.value, Object) or made.value.type != "dict":
-        return None
-    if not made.value.open and _ATTENTION not in made.value.names:
-        return "default"
-    value = script.item(made.value, _ATTENTION)
-    return value if isinstance(value, str) else None
+    value = script.item(config.setting("model_init_kwargs").value, _ATTENTION)
+    return "default" if value is MISSING else value if isinstance(value, str) else None
 
 
 # -- checkpointing ---------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from memlint.engine.nodes import CallNode, Expression, called_name, holder_of
 from memlint.engine.project import is_elsewhere
 from memlint.engine.tensors import Positions, Role
 from memlint.engine.usage import Way
-from memlint.engine.values import Object, Symbol
+from memlint.engine.values import Symbol
 from memlint.flow.evaluated import query
 from memlint.flow.following import uses_of
 from memlint.script.call_settings import UNSURE
@@ -62,13 +62,8 @@ def _limit_in_data(script: Host) -> int | None:
         return value if type(value) is int else None
     for call in script.method_calls("map"):
         function = call.argument(0)
-        mapping = call.setting("fn_kwargs").value
-        if (
-            isinstance(function, Symbol)
-            and function.name == "memlint_runtime.truncate_text"
-            and isinstance(mapping, Object)
-        ):
-            value = script.item(mapping, "max_length")
+        if isinstance(function, Symbol) and function.name == "memlint_runtime.truncate_text":
+            value = script.item(call.setting("fn_kwargs").value, "max_length")
             return value if type(value) is int else None
     return None
 

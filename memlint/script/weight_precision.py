@@ -1,6 +1,6 @@
 """In which precision a script holds a model's weights, and whether it trains them."""
 
-from memlint.engine.values import Object, Symbol
+from memlint.engine.values import Symbol
 from memlint.flow.events import EventKind, events_of
 from memlint.script.call_settings import MISSING, UNSURE, Setting
 from memlint.script.called import Call
@@ -148,20 +148,17 @@ def _dtype_by_name(script: Host, trainer: Trainer) -> str | None:
     quantized, kwargs = trainer.setting("quantization_config"), trainer.loading_options
     if quantized.given is not False and not quantized.is_none:
         return None
-    if kwargs.given is not False and not kwargs.is_none:
-        if not isinstance(kwargs.value, Object) or kwargs.value.type != "dict":
-            return None
-        if any(script.item(kwargs.value, name) not in (MISSING, None) for name in _QUANTIZING):
-            return None
-        given = _dtype_in(script, kwargs.value)
-        if given is not None:
-            written = given.name if isinstance(given, Symbol) else given
-            return _certain(written if isinstance(written, str) else None)
+    if any(script.item(kwargs.value, name) not in (MISSING, None) for name in _QUANTIZING):
+        return None
+    given = _dtype_in(script, kwargs.value)
+    if given is not None:
+        written = given.name if isinstance(given, Symbol) else given
+        return _certain(written if isinstance(written, str) else None)
     default = script.api.behaviour("string-model-dtype")
     return FLOAT32 if default == "float32" else None
 
 
-def _dtype_in(script: Host, options: Object) -> object:
+def _dtype_in(script: Host, options: object) -> object:
     """The dtype among a dict's items: a string, a symbol, UNSURE; None where there is none.
 
     None that is written out leaves the checkpoint's.

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from memlint.rule import Config, Finding, Object, Rule, Script, Setting, Skip, edits, fix, triggers
+from memlint.rule import Config, Finding, Rule, Script, Setting, Skip, edits, fix, triggers
 
 _OPTION = "ds3_gather_for_generation"
 # How people call such a file: ``ds_zero3.json``, ``configs/z3-offload.json``.
@@ -40,15 +40,8 @@ def _shards_weights(script: Script, deepspeed: Setting) -> bool:
             case None:
                 return re.search(_STAGE_3_FILE, deepspeed.value) is not None
         return False
-    stage = _item(script, _item(script, deepspeed.value, "zero_optimization"), "stage")
+    stage = script.item(script.item(deepspeed.value, "zero_optimization"), "stage")
     return type(stage) is int and stage == 3
-
-
-def _item(script: Script, mapping: object, key: str) -> object:
-    """``mapping[key]`` of a dict that the script builds, None where that is not known."""
-    if not isinstance(mapping, Object) or mapping.type != "dict":
-        return None
-    return script.item(mapping, key)
 
 
 def _plugin_shards(script: Script) -> bool:

@@ -119,9 +119,7 @@ def _saved(script: Script, one: facts.Trained) -> set[str]:
 def _is_on_gpu(script: Script, load: Call) -> bool:
     place = load.setting("device_map")
     if place.given is True and place.value is not None:
-        value = place.value
-        if isinstance(value, Object):
-            value = script.item(value, "") if value.type == "dict" else None
+        value = script.item(place.value, "") if isinstance(place.value, Object) else place.value
         named = isinstance(value, str) and value not in ("cpu", "disk", "meta")
         return named or type(value) is int
     made = script.model_facts(script.value(load.node))
