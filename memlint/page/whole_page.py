@@ -112,9 +112,8 @@ def _scripts(shown: Sequence[FileResult], runs: Mapping[str, Sequence[ShownRun]]
         return
     yield '<div class="wide" tabindex="0" role="group" aria-labelledby="scripts"><table><thead>'
     heads = ("script", "findings", "peak", "fixes save")
-    yield (
-        "<tr>" + "".join(f'<th scope="col">{each}</th>' for each in heads) + "</tr></thead><tbody>"
-    )
+    cells = "".join(f'<th scope="col">{each}</th>' for each in heads)
+    yield f"<tr>{cells}</tr></thead><tbody>"
     for number, result in enumerate(shown[:_LISTED]):
         run = next(iter(runs.get(result.path, ())), None)
         size = needed(result) or (run.estimate.allocated.estimate if run is not None else 0)

@@ -106,16 +106,14 @@ class Server(LanguageServer):
         """Forget a document and what was said of it."""
         self._opened.discard(uri)
         self.found.pop(uri, None)
-        task = self._tasks.pop(uri, None)
-        if task is not None:
+        if (task := self._tasks.pop(uri, None)) is not None:
             task.cancel()
         for each in cells or [uri]:
             self._publish(each, [], None)
 
     def schedule(self, uri: str, seconds: float = _SECONDS) -> None:
         """Check a document once it has been left alone for a moment."""
-        task = self._tasks.get(uri)
-        if task is not None:
+        if (task := self._tasks.get(uri)) is not None:
             task.cancel()
         self._tasks[uri] = asyncio.ensure_future(self._check_later(uri, seconds))
 
@@ -128,9 +126,8 @@ class Server(LanguageServer):
     async def reload(self, options: dict[str, Any] | None = None) -> None:
         """Read the project anew, with other settings of the editor if they are given."""
         checker = self.checker
-        await self.in_thread(
-            checker.reload if options is None else lambda: checker.configure(options)
-        )
+        do = checker.reload if options is None else lambda: checker.configure(options)
+        await self.in_thread(do)
         self.again()
 
     async def in_thread(self, do: Callable[[], _Result]) -> _Result:
@@ -163,16 +160,14 @@ class Server(LanguageServer):
     def _tell(self, message: str) -> None:
         if message != self._told:
             self._told = message
-            self.window_show_message(
-                types.ShowMessageParams(types.MessageType.Error, f"memlint: {message}")
-            )
+            error = types.MessageType.Error
+            self.window_show_message(types.ShowMessageParams(error, f"memlint: {message}"))
 
     def _show(self, document: Document, result: FileResult) -> None:
         self._told = ""
         by_part: dict[str, list[types.Diagnostic]] = {uri: [] for uri, _ in document.parts}
         for finding in result.findings:
-            part = document.part(finding.start)
-            if part is not None:
+            if (part := document.part(finding.start)) is not None:
                 by_part[part[0]].append(self.diagnostic(finding, part[1]))
         for uri, diagnostics in by_part.items():
             self._publish(uri, diagnostics, None if document.is_notebook else document.versions[0])
@@ -183,9 +178,8 @@ class Server(LanguageServer):
             self.workspace_inlay_hint_refresh(None)
 
     def _publish(self, uri: str, diagnostics: list[types.Diagnostic], version: int | None) -> None:
-        self.text_document_publish_diagnostics(
-            types.PublishDiagnosticsParams(uri, diagnostics, version)
-        )
+        said = types.PublishDiagnosticsParams(uri, diagnostics, version)
+        self.text_document_publish_diagnostics(said)
 
     def diagnostic(self, finding: Rendered, lines: Sequence[str]) -> types.Diagnostic:
         """Return a finding as the client shows it."""
@@ -219,10 +213,8 @@ class Server(LanguageServer):
 
     def edits(self, document: Document, after: bytes) -> types.WorkspaceEdit:
         """Return what makes ``after`` of a document, whole lines alone."""
-        if document.is_notebook:
-            texts = cells_of(after)
-        else:
-            texts = [after.decode("utf-8", "surrogatepass")]
+        decoded = after.decode("utf-8", "surrogatepass")
+        texts = cells_of(after) if document.is_notebook else [decoded]
         changes: dict[str, list[types.TextEdit]] = {}
         for (uri, lines), text in zip(document.parts, texts, strict=True):
             for first, last, new in line_edits("".join(lines), text):
@@ -233,10 +225,8 @@ class Server(LanguageServer):
 
 def _path(uri: str) -> str:
     """Return the path of a document; one that is not saved lies in the working folder."""
-    if uri.startswith("file:"):
-        path = uris.to_fs_path(uri)
-        if path is not None:
-            return os.path.abspath(path)
+    if uri.startswith("file:") and (path := uris.to_fs_path(uri)) is not None:
+        return os.path.abspath(path)
     name = uri.rpartition(":")[2].strip("/").replace("/", "_") or "untitled"
     return os.path.abspath(name if "." in name else f"{name}.py")
 
@@ -311,15 +301,13 @@ def _answer_questions(server: Server) -> None:
     async def code_actions(params: types.CodeActionParams) -> list[types.CodeAction]:
         uri, only = params.text_document.uri, params.context.only
         actions: list[types.CodeAction] = []
-        if _is_wanted(types.CodeActionKind.QuickFix, only):
-            checked = await server.checked(uri)
-            if checked is not None:
-                actions += _quick_fixes(server, uri, params.range, *checked)
+        wants_fixes = _is_wanted(types.CodeActionKind.QuickFix, only)
+        if wants_fixes and (checked := await server.checked(uri)) is not None:
+            actions += _quick_fixes(server, uri, params.range, *checked)
         if _is_wanted(_FIX_ALL, only):
             action = types.CodeAction("memlint: fix all safe", _FIX_ALL, data={"uri": uri})
-            if only:  # an editor that fixes on save does not resolve
-                action = await resolve(action)
-            actions.append(action)
+            # An editor that fixes on save does not resolve.
+            actions.append(await resolve(action) if only else action)
         return actions
 
     @server.feature(types.CODE_ACTION_RESOLVE)
@@ -340,19 +328,17 @@ def _answer_questions(server: Server) -> None:
         number = [each for each, _ in document.parts].index(uri)
         line, column = server.place(params.position, document.parts[number][1])
         cell = number + 1 if document.is_notebook else None
-        parts = []
+        here = (line + 1, column + 1)
+        option = await server.in_thread(lambda: _option(server, document, cell, line, column))
+        parts = [option] if option else []
         if checked is not None:
-            here = (line + 1, column + 1)
             parts += [
                 _words(each)
                 for each in checked[1].findings
                 if each.start.cell == cell and each.start[:2] <= here <= each.end[:2]
             ]
-        option = await server.in_thread(lambda: _option(server, document, cell, line, column))
-        text = "\n\n---\n\n".join([*([option] if option else []), *parts])
-        if not text:
-            return None
-        return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text))
+        text = types.MarkupContent(types.MarkupKind.Markdown, "\n\n---\n\n".join(parts))
+        return types.Hover(text) if parts else None
 
     @server.feature(types.TEXT_DOCUMENT_INLAY_HINT)
     async def inlay_hints(params: types.InlayHintParams) -> list[types.InlayHint]:
