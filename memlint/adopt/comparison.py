@@ -29,11 +29,18 @@ class Difference(NamedTuple):
     after: Footprint | None
 
     @property
-    def moved(self) -> int:
-        """Bytes that the peak rises by."""
+    def phases(self) -> dict[str, tuple[int, int]]:
+        """Bytes of each phase before and after; empty where they are not known for both."""
         if self.before is None or self.after is None:
-            return 0
-        return self.after.peak - self.before.peak
+            return {}
+        old, new = dict(self.before.phases), dict(self.after.phases)
+        return {name: (old.get(name, 0), new.get(name, 0)) for name in {**old, **new}}
+
+    @property
+    def moved(self) -> bool:
+        """True if a phase changes by a twentieth of a GiB, or is known for one side alone."""
+        one_known = (self.before is None) != (self.after is None)
+        return one_known or any(abs(new - old) > _GIB // 20 for old, new in self.phases.values())
 
 
 def differences(
@@ -50,7 +57,7 @@ def differences(
         if any(finding.code == BROKEN_FILE.code for finding in fresh):
             left = []  # nothing is mended where nothing can be read
         each = Difference(path, tuple(fresh), tuple(left), old.footprint, new.footprint)
-        if each.new or each.mended or abs(each.moved) > _GIB // 20:
+        if each.new or each.mended or each.moved:
             found.append(each)
     return found
 
@@ -102,6 +109,8 @@ def lines(found: Sequence[Difference], title: str, *, markdown: bool) -> Iterato
     for each in found:
         yield f"{shown_code(each.path) if markdown else visible(each.path)}{_peaks(each)}"
         yield from [""] * markdown
+        if each.moved and each.phases:
+            yield f"{'-' if markdown else ' '} GiB by phase: {', '.join(_phases(each))}"
         yield from (f"{signs[0]}{_told(finding)}" for finding in each.new)
         yield from (f"{signs[1]}{_told(finding, 'was ')}" for finding in each.mended)
         yield from [""] * markdown
@@ -144,6 +153,12 @@ def _peaks(each: Difference) -> str:
         return f": peak {_peak(each.after)}, as before"
     moved = f"{after - before:+.1f} GiB"
     return f": peak {_peak(each.before)} -> {_peak(each.after)}, {moved}"
+
+
+def _phases(each: Difference) -> Iterator[str]:
+    """Yield what each phase needs: ``load 0.9``, ``loss 2.1 -> 1.4``."""
+    for name, pair in each.phases.items():
+        yield f"{name} {' -> '.join(dict.fromkeys(f'{size / _GIB:.1f}' for size in pair))}"
 
 
 def _peak(footprint: Footprint) -> str:

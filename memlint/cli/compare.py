@@ -1,4 +1,4 @@
-"""``memlint compare``: what changes in findings and memory, between scripts or since a commit."""
+"""``memlint compare``: what changes in findings and memory, between files or since a commit."""
 
 import json
 import os
@@ -22,9 +22,11 @@ from memlint.cli.options import Common
 from memlint.project.commits import HistoryError
 from memlint.reports.style import visible
 from memlint.rule.registry import Choice
+from memlint.rule.savings import Footprint, Pricing, ends
 from memlint.run.checking import check_jobs
 from memlint.run.jobs import Job, asking_for_peak
 from memlint.run.results import FileResult, Rendered
+from memlint.source.bounded import parse_json, read_regular
 
 
 def compare_command(
@@ -51,17 +53,23 @@ def compare_command(
             if target_before:
                 title += f", {target_before} -> {target or 'as here'}"
         else:
-            raise Usage("expected two scripts, recipes or folders, or --base REF")
+            raise Usage("expected two scripts, recipes, settings or folders, or --base REF")
         older = options._replace(target=target_before or target)
         with chdir(here if os.path.isdir(here) else scratch):
-            old = _results(before, older, after, base is not None)
-        both = old, _results(after, options, after)
-    found = differences(*both)
+            old, is_stated = _results(before, older, after, base is not None)
+        new, also_stated = _results(after, options, after)
+    if is_stated and target_before:
+        raise Usage(f'{before}: settings name their releases by "versions", not --target-before')
+    found, is_stated = differences(old, new), is_stated or also_stated
+    if is_stated:  # what is found in a script beside settings is neither new nor mended
+        found = [each._replace(new=(), mended=()) for each in found if each.moved]
     if output_format == "json":
         click.echo(json.dumps([_facts(each) for each in found], indent=2))
     else:
         told = lines(found, title, markdown=output_format == "markdown")
-        click.echo("\n".join(told) if found else unchanged(*both))
+        click.echo("\n".join(told) if found else unchanged(old, new))
+        if is_stated:
+            click.echo("Settings have no findings: phases and peaks alone are compared.")
     return 1 if any(finding.counts for each in found for finding in each.new) else 0
 
 
@@ -84,19 +92,44 @@ def _since(base: str, paths: tuple[str, ...], scratch: str) -> tuple[str, str, s
 
 def _results(
     path: str, options: Common, shown: str, may_lack: bool = False
-) -> dict[str, FileResult]:
-    """Return what is found below ``path``, by what its files are called if that is ``shown``."""
+) -> tuple[dict[str, FileResult], bool]:
+    """Return what is found below ``path``, by what its files are called if that is ``shown``, and
+    True if it is a file of settings."""
     if may_lack and not os.path.exists(path):
-        return {}
+        return {}, False
+    footprint, why = _stated(path, options)
+    if footprint is not None:
+        return {os.path.normpath(shown): FileResult(path, footprint=footprint)}, True
     inputs = gather((path,), options)
     found = _with_peaks(inputs.jobs)
     for error in (*inputs.diagnostics, *(each for one in found for each in one.diagnostics)):
         if error.path == path:
-            raise Usage(f"{path}: {error.message}")
+            raise Usage(f"{path}: {error.message}{why}")
         click.echo(visible(f"not compared: {error.path}: {error.message}"), err=True)
     return {
         os.path.normpath(os.path.join(shown, os.path.relpath(one.path, path))): one for one in found
-    }
+    }, False
+
+
+def _stated(path: str, options: Common) -> tuple[Footprint | None, str]:
+    """Return what a run needs if its settings are all that a file holds, whatever it is called; of
+    other JSON why they are not."""
+    from memlint.memory import estimate
+    from memlint.memory.settings import check_inner_names, read_settings, with_pricing
+
+    try:
+        values = parse_json(read_regular(path))
+    except (OSError, ValueError):
+        return None, ""
+    try:
+        read_settings(values)
+        check_inner_names(values)
+        run = estimate(with_pricing(values, Pricing(options.gpu or "", options.assume)))
+    except ValueError as error:
+        return None, f"; as settings (docs/settings.md): {error}"
+    phases, peak = tuple((each.name, each.total) for each in run.phases), run.peak.total
+    gpu = ("", 0) if run.gpu is None else (run.gpu.name, run.gpu.room)
+    return Footprint(peak, *ends(peak), run.peak.name, None, None, *gpu, phases=phases), ""
 
 
 def _with_peaks(jobs: Sequence[Job]) -> list[FileResult]:
@@ -115,6 +148,7 @@ def _facts(each: Difference) -> dict[str, Any]:
         "mended": [_finding(finding) for finding in each.mended],
         "peak_before": None if each.before is None else each.before.peak,
         "peak_after": None if each.after is None else each.after.peak,
+        "phases": {name: {"before": a, "after": b} for name, (a, b) in each.phases.items()},
     }
 
 

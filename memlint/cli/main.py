@@ -558,7 +558,7 @@ def verify(script: str, arguments: tuple[str, ...], output_format: str, **values
     return verify_command(script, arguments, as_json=as_json, **values)
 
 
-@main.command(short_help="Show what changes between two scripts, or since a commit.")
+@main.command(short_help="Show what changes between two files, or since a commit.")
 @click.argument("paths", nargs=-1, type=click.Path(), metavar="[BEFORE] [AFTER]")
 @click.option("--base", metavar="REF", help="Compare the working tree with this commit.")
 @_versions
@@ -573,7 +573,8 @@ def verify(script: str, arguments: tuple[str, ...], output_format: str, **values
     help="text (default), markdown (a comment on a pull request) or json.",
 )
 def compare(paths: tuple[str, ...], assumptions: tuple[str, ...], **values: Any) -> int:
-    """Show which findings and peaks change from BEFORE to AFTER: scripts, recipes or folders.
+    """Show which findings, phases and peaks change from BEFORE to AFTER: scripts, recipes, files of
+    settings (JSON, as for `estimate --settings`; in these nothing is found) or folders.
 
     With --base, the files of a commit (where this branch left it) and those of the working tree.
     Exit status: 1 if there are new findings (notices and hints aside), else 0.

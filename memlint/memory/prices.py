@@ -454,6 +454,7 @@ def _footprint(run: Run, safe: Changes | None, every: Changes) -> Footprint:
         gpu=run.gpu.name if run.gpu else "",
         room=run.room,
         assumed=run.assumed,
+        phases=tuple((each.name, each.total) for each in run.phases()),
     )
 
 

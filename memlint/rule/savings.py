@@ -46,7 +46,7 @@ class Footprint(NamedTuple):
     and with everything that is priced; None where nothing of it is priced. safe_range, every_range:
     their intervals, as ``low`` and ``high`` are the peak's. gpu: its name and its
     bytes, where one is named. room: bytes that a run may allocate on it. assumed: settings that
-    nobody gave, as ``seq_len=2048``.
+    nobody gave, as ``seq_len=2048``. phases: the name and the bytes of each.
     """
 
     peak: int
@@ -60,6 +60,7 @@ class Footprint(NamedTuple):
     assumed: tuple[str, ...] = ()
     safe_range: tuple[int, int] | None = None
     every_range: tuple[int, int] | None = None
+    phases: tuple[tuple[str, int], ...] = ()
 
     @property
     def fits(self) -> bool | None:

@@ -174,6 +174,7 @@ def _footprint(*values: Any) -> Footprint:
         assumed=tuple(map(str, footprint.assumed)),
         safe_range=_pair(footprint.safe_range),
         every_range=_pair(footprint.every_range),
+        phases=tuple((str(name), int(size)) for name, size in footprint.phases),
     )
 
 

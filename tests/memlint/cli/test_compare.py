@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +37,77 @@ def test_two_files_of_which_nothing_is_read(capsys: Out) -> None:
     write("a.yaml", "name: x\n")
     assert run(["compare", "a.yaml", "b.py"]) == 2
     assert "a.yaml: is not a training recipe" in capsys.readouterr().err
+
+
+_SETTINGS = {
+    "model": "Qwen/Qwen2.5-7B",
+    "trainer": "trl.SFTTrainer",
+    "method": "lora",
+    "lora": {"r": 16},
+    "micro_batch": 4,
+    "seq_len": 2048,
+    "checkpointing": "full",
+}
+
+
+def test_two_files_of_settings(capsys: Out) -> None:
+    """As the page on adoption shows it; their names say nothing."""
+    write("before.txt", json.dumps(_SETTINGS))
+    write("after.json", json.dumps({**_SETTINGS, "micro_batch": 8}))
+    assert run(["compare", "before.txt", "after.json"]) == 0
+    page = Path(__file__).parents[3] / "docs" / "adoption.md"
+    shown = page.read_text(encoding="utf-8").partition("```text\nafter.json")[2].partition("```")[0]
+    assert capsys.readouterr().out == f"after.json{shown}"
+    assert "backward 18.1 -> 21.9," in shown
+    assert run(["compare", "before.txt", "after.json", "--output-format", "json"]) == 0
+    (item,) = json.loads(capsys.readouterr().out)
+    assert (item["new"], item["mended"]) == ([], [])
+    fullest = max(each["after"] for each in item["phases"].values())
+    assert item["peak_after"] == fullest > item["peak_before"]
+    assert run(["compare", "after.json", "after.json"]) == 0
+    assert "peak 21.9 GiB.\nSettings have no findings" in capsys.readouterr().out
+
+
+def test_a_script_beside_settings(capsys: Out) -> None:
+    """What is found in it is neither new nor mended; where its peak is not known, that is said."""
+    write("a.py", "alpha()\n")
+    write("b.json", json.dumps(_SETTINGS))
+    for names, when in ((["a.py", "b.json"], "after"), (["b.json", "a.py"], "before")):
+        assert run(["compare", *names, "--output-format", "markdown"]) == 0
+        out = capsys.readouterr().out
+        assert f": peak 18.1 GiB {when}, the other is not known" in out
+        assert "MEM301" not in out
+        assert out.endswith("Settings have no findings: phases and peaks alone are compared.\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            '{"model": "Qwen/Qwen2.5-7B", "micro_bach": 4}',
+            "'micro_bach': do you mean 'micro_batch'",
+        ),
+        ('{"micro_batch": 4}', 'settings lack "model"'),
+        ('{"model": "a/b", "micro_batch": "x"}', "micro_batch is a whole number, not 'x'"),
+        ('{"model": "a/b"}', "the shape of model 'a/b' is not known"),
+        ("[1]", "settings are an object of keys and values, not [1]"),
+    ],
+)
+def test_json_that_is_neither_settings_nor_a_recipe(text: str, words: str, capsys: Out) -> None:
+    write("a.json", text)
+    write("b.json", json.dumps(_SETTINGS))
+    assert run(["compare", "b.json", "a.json"]) == 2
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1)
+    assert error.startswith("error: a.json: ")
+    assert "; as settings (docs/settings.md): " in error
+    assert words in error
+
+
+def test_releases_of_settings_are_their_own(capsys: Out) -> None:
+    write("a.json", json.dumps(_SETTINGS))
+    assert run(["compare", "a.json", "a.json", "--target-before", "trl=0.12"]) == 2
+    assert 'a.json: settings name their releases by "versions"' in capsys.readouterr().err
 
 
 def test_what_no_longer_parses_mends_nothing(capsys: Out) -> None:

@@ -670,3 +670,12 @@ def test_scripts_in_which_nothing_is_found_are_compared_by_their_peaks(
     assert re.search(r"b.py`?: peak [\d.]+ GiB -> [\d.]+ GiB, -[\d.]+ GiB\n", out), out
     assert run(["compare", "a.py", "a.py", *target]) == 0
     assert "changed: 0 findings, peak " in capsys.readouterr().out
+    settings = {"model": "Qwen/Qwen3-0.6B", "trainer": "trl.SFTTrainer", "seq_len": 1024}
+    Path("s.json").write_text(json.dumps({**settings, "micro_batch": 8}))
+    assert run(["compare", "a.py", "s.json", *target]) == 0
+    assert "peak changed: 0 findings, peak " in capsys.readouterr().out  # it is the same run
+    Path("s.json").write_text(json.dumps({**settings, "micro_batch": 2}))
+    assert run(["compare", "a.py", "s.json", *target]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"s.json: peak [\d.]+ GiB -> [\d.]+ GiB, [+-][\d.]+ GiB\n", out), out
+    assert re.search(r"GiB by phase: load [\d.]+, forward [\d.]+ -> [\d.]+, loss ", out), out
