@@ -42,25 +42,30 @@ def compare_command(
     """Check both versions, print what differs and return the exit status."""
     options = Common(Choice(), target, None, False, False, None, False, True, None, gpu, assume)
     with tempfile.TemporaryDirectory(prefix="memlint-compare-") as scratch:
+        before, after, here = _two(paths) if base is None else _since(base, paths, scratch)
+        title = f"{shown_code(before)} -> {shown_code(after)}"
         if base is not None:
-            before, after, here = _since(base, paths, scratch)
             title = f"{shown_code(after)} since {shown_code(base)}"
-        elif len(paths) == 2:
-            (before, after), here = paths, os.curdir
-            if os.path.isdir(before) != os.path.isdir(after):
-                raise Usage(f"{before}, {after}: compare two files, or two folders")
-            title = f"{shown_code(before)} -> {shown_code(after)}"
-            if target_before:
-                title += f", {target_before} -> {target or 'as here'}"
-        else:
-            raise Usage("expected two scripts, recipes, settings or folders, or --base REF")
+        elif target_before:
+            title += f", {target_before} -> {target or 'as here'}"
         older = options._replace(target=target_before or target)
         with chdir(here if os.path.isdir(here) else scratch):
             old, is_stated = _results(before, older, after, base is not None)
         new, also_stated = _results(after, options, after)
     if is_stated and target_before:
         raise Usage(f'{before}: settings name their releases by "versions", not --target-before')
-    found, is_stated = differences(old, new), is_stated or also_stated
+    return _report(old, new, title, output_format, is_stated or also_stated)
+
+
+def _report(
+    old: dict[str, FileResult],
+    new: dict[str, FileResult],
+    title: str,
+    output_format: str,
+    is_stated: bool,
+) -> int:
+    """Print what differs and return the exit status. is_stated: a side is a file of settings."""
+    found = differences(old, new)
     if is_stated:  # what is found in a script beside settings is neither new nor mended
         found = [each._replace(new=(), mended=()) for each in found if each.moved]
     if output_format == "json":
@@ -71,6 +76,16 @@ def compare_command(
         if is_stated:
             click.echo("Settings have no findings: phases and peaks alone are compared.")
     return 1 if any(finding.counts for each in found for finding in each.new) else 0
+
+
+def _two(paths: tuple[str, ...]) -> tuple[str, str, str]:
+    """Return what is compared with what, and the folder from which both are judged."""
+    if len(paths) != 2:
+        raise Usage("expected two scripts, recipes, settings or folders, or --base REF")
+    before, after = paths
+    if os.path.isdir(before) != os.path.isdir(after):
+        raise Usage(f"{before}, {after}: compare two files, or two folders")
+    return before, after, os.curdir
 
 
 def _since(base: str, paths: tuple[str, ...], scratch: str) -> tuple[str, str, str]:
