@@ -238,8 +238,7 @@ def cuts_of(function: ast.AST) -> Iterator[Cut]:
             case ast.Subscript(
                 slice=ast.Slice(lower=ast.expr() as low, upper=ast.BinOp(also, ast.Add(), size))
             ) if ast.unparse(low) == ast.unparse(also):
-                found = _is_found(function, low)
-                yield Cut("cut off", size, node, node.value) if found else Cut("block", size, node)
+                yield _window(function, node, low, size)
             case ast.Subscript(
                 slice=ast.Slice(
                     lower=ast.BinOp(op=ast.Mult(), right=size), upper=ast.BinOp(op=ast.Mult())
@@ -281,11 +280,14 @@ def cuts_of(function: ast.AST) -> Iterator[Cut]:
                 yield _up_to(function, body[0], size)
 
 
-def _is_found(function: ast.AST, start: ast.expr) -> bool:
-    """True if a place in a row was looked for, as by ``row.index(answer)``."""
+def _window(function: ast.AST, node: ast.Subscript, start: ast.expr, size: ast.expr) -> Cut:
+    """``row[start : start + size]``: a block, unless the place was looked for, as by
+    ``row.index(answer)``."""
     bound = _bound_to(start.id, function) if isinstance(start, ast.Name) else [start]
     made_by = {last_name(getattr(one, "func", None)) for one in bound}
-    return bool(made_by) and made_by <= _PLACES
+    if made_by and made_by <= _PLACES:
+        return Cut("cut off", size, node, node.value)
+    return Cut("block", size, node)
 
 
 def _made_longer(function: ast.AST, node: ast.AST) -> Iterator[Cut]:
