@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 PARSERS = lazy_pattern(
     rb"parse_args\(|parse_known_args\(|HfArgumentParser|TrlParser"
-    rb"|sys\.argv\[|import click|\btyper\b|fire\.Fire|hydra\.main|environ(?:\.get\(|\[)|getenv\("
+    rb"|sys\.argv\[|import click|\btyper\b|fire\.Fire|hydra\.main|from_cli\("
+    rb"|environ(?:\.get\(|\[)|getenv\("
 )
 # A script without any of these is the same under all launchers.
 LAUNCHED = lazy_pattern(
@@ -133,7 +134,9 @@ class Launches:
             for file, one in starting
         ]
         launcher = joined(launchers)
-        settings = _joined([_settings(one, file, runs) for file, one in starting]) if parses else {}
+        settings = _joined(
+            [_settings(one, file, runs) if parses else _variables(one) for file, one in starting]
+        )
         files = dict.fromkeys(file for file, _ in starting)
         folders = dict.fromkeys((*_watched(script), *map(os.path.dirname, files)))
         return CommandSettings(
@@ -187,15 +190,20 @@ def _settings(command: Command, beside: str, runs: Runs) -> dict[str, Given]:
     recipe that it hands on, which are of another file."""
     from memlint.run.trl_program import Written
 
-    settings = {name: Given(value) for name, value in runs.settings_of(command, beside).items()}
+    given = runs.settings_of(command, beside).items()
+    settings = _variables(command) | {name: Given(value) for name, value in given}
     settings |= {str(place): Given(word) for place, word in enumerate(command.positionals)}
-    settings |= {f"{VARIABLE}{flag.name}": Given(flag.value) for flag in command.environment}
     for flag in command.settings:
         written = Written(command.span, flag.name)
         places = Place(flag.span, written), Place(flag.option_span, written)
         value = None if flag.form == "removal" else flag.value
         settings[flag.name] = Given(value, *places[: 2 * (flag.form == "option")])
     return settings
+
+
+def _variables(command: Command) -> dict[str, Given]:
+    """The variables of its environment, which modules that the script imports may read."""
+    return {f"{VARIABLE}{flag.name}": Given(flag.value) for flag in command.environment}
 
 
 def _joined(every: Sequence[Mapping[str, Given]]) -> dict[str, Given]:

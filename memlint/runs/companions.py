@@ -6,7 +6,7 @@ from memlint.engine.constants import python_value
 from memlint.engine.nodes import Node
 from memlint.engine.tensors import Tensor
 from memlint.engine.values import Object, Sequence, options
-from memlint.runs.loadings import loaded, loading_of
+from memlint.runs.loadings import loaded, loading_of, own_load
 from memlint.runs.plain_options import OPEN, Options, calls_anywhere, mapping_of, options_of
 from memlint.script.called import Call
 from memlint.script.calls import Config, Trainer
@@ -28,10 +28,9 @@ def companions_of(script: Script, facts: ModelFacts, trainer: Trainer | None) ->
     given = trainer.setting("ref_model").value if trainer is not None else None
     known = given.made_by.node if isinstance(given, Object) and given.made_by else None
     copies = len(copies_of(script, facts, known))
-    loads = [model_facts(script, script.value(one.node)) for one in frozen_loads(script)]
     judges = _judges(script, trainer) if trainer is not None else ()
     frozen: dict[str, str] = {}
-    for values in (*(loading_of(script, one) for one in loads), *judges):
+    for values in (*(loading_of(script, one) for one in frozen_models(script)), *judges):
         if isinstance(name := values.get("model"), str):
             stored = values.get("quantization", {}).get("type")
             frozen[name] = stored or values.get("weights_dtype", "bfloat16")
@@ -143,29 +142,36 @@ def reference_of(script: Script, trainer: Trainer, config: Config | None) -> Opt
     return {}
 
 
-def frozen_loads(script: Script) -> tuple[Call, ...]:
-    """What loads the models that steps, or a trainer's own loss, run and nothing trains."""
-    trained = {one.model.load for one in script.training}
-    passes: dict[Call, list[bool]] = {}
-    for load, frozen, beside in _passes(script):
-        if load not in trained and (beside or trained):
-            passes.setdefault(load, []).append(frozen)
-    return tuple(load for load, frozen in passes.items() if all(frozen))
+def frozen_models(script: Script) -> tuple[ModelFacts, ...]:
+    """The models that steps, or a trainer's own loss, run and nothing trains: by what loads them,
+    and the names that a helper is given for several."""
+    trained = [one.model for one in script.training]
+    taken = {_key(script, one) for one in trained}
+    passes: dict[object, list[tuple[ModelFacts, bool]]] = {}
+    for facts, frozen, beside in _passes(script):
+        if (key := _key(script, facts)) not in taken and (beside or trained):
+            passes.setdefault(key, []).append((facts, frozen))
+    return tuple(run[0][0] for run in passes.values() if all(frozen for _, frozen in run))
 
 
-def _passes(script: Script) -> Iterator[tuple[Call, bool, bool]]:
-    """Yield the models' loads by their passes, in steps and without training: whether a pass
-    certainly trains nothing, and whether a step runs it. A function of the script may run several
-    models, one after the other."""
+def _key(script: Script, facts: ModelFacts) -> object:
+    load = facts.load and own_load(script, facts, facts.load)
+    return load and (load.node, str(python_value(load.argument(0))))
+
+
+def _passes(script: Script) -> Iterator[tuple[ModelFacts, bool, bool]]:
+    """Yield models by their passes, in steps and without training: whether a pass certainly trains
+    nothing, and whether a step runs it. A function of the script may run several models, one after
+    the other."""
     idle = {id(one.run) for one in script.frozen_passes}
     turns = {loop for step in all_steps_of(script) for loop in (step.node, *step.epochs)}
     runs = ((one, run) for one in script.all_forwards if not one.own for run in one.runs)
     for forward, run in runs:
-        load = model_facts(script, run.module).load
+        facts = model_facts(script, run.module)
         frozen = run.gradients is False or id(run) in idle
         beside = forward.in_training_step or not turns.isdisjoint(run.loops)
-        if load is not None and (beside or (frozen and forward.training is not True)):
-            yield load, frozen, beside
+        if facts.load is not None and (beside or (frozen and forward.training is not True)):
+            yield facts, frozen, beside
 
 
 def loss_of(script: Script, trainer: Trainer | None, run: Options) -> Options:

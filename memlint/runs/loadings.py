@@ -95,7 +95,16 @@ def loading_of(script: Script, facts: ModelFacts) -> Options:
     loads = script.taken(facts.loads)
     if not loads:
         return {"model": facts.name} if isinstance(facts.name, str) else {}
-    return _first_quantized([_loading_by(script, facts, load) for load in loads])
+    return _first_quantized(
+        [_loading_by(script, facts, own_load(script, facts, one)) for one in loads]
+    )
+
+
+def own_load(script: Script, facts: ModelFacts, load: Call) -> Call:
+    """A load by the runs alone that made this model: a helper may load others at the same place."""
+    made = [one.made_by for one in facts.objects]
+    own = [one for one in load.invocations if any(one is each for each in made)]
+    return Call(script, own) if 0 < len(own) < len(load.invocations) else load
 
 
 def _first_quantized(several: Sequence[Options]) -> Options:

@@ -12,7 +12,7 @@ from memlint.engine.values import ABSENT, Function, Object
 from memlint.runs.batches import batches_of_loop, batches_of_trainer
 from memlint.runs.companions import (
     companions_of,
-    frozen_loads,
+    frozen_models,
     generation_of_loop,
     loss_of,
     reference_of,
@@ -360,7 +360,7 @@ def _checkpointed_by(options: Options) -> Options:
 def _trained_load(script: Script) -> Call | None:
     """What loads the model that a loop trains: the last that may be, where several are loaded."""
     trained = {one.load.node for one in script.loop_models}
-    frozen = {load.node for load in frozen_loads(script)}
+    frozen = {one.load.node for one in frozen_models(script) if one.load is not None} - trained
     loads = [load for load in script.model_loads if load.node not in frozen]
     steps = [forward for forward in script.all_forwards if forward.steps]
     more = [load for forward in steps for load in forward.facts.loads if load.node not in frozen]

@@ -41,6 +41,7 @@ from memlint.engine.values import (
 )
 from memlint.script.parsers import PARSERS
 from memlint.script.written_settings import (
+    FROM_COMMAND,
     composed,
     document_at,
     folder_of,
@@ -345,10 +346,9 @@ _EFFECTS: dict[str, CallEffect] = {
     "bool": _convert,
     **dict.fromkeys((".lower", ".upper", ".strip", ".startswith", ".endswith"), _text),
     **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load"), document_at),
+    "json.loads": document_at,
     "omegaconf.OmegaConf.load": document_at,
-    **dict.fromkeys(
-        ("omegaconf.OmegaConf.from_cli", "omegaconf.OmegaConf.from_dotlist"), of_command_line
-    ),
+    **dict.fromkeys(FROM_COMMAND, of_command_line),
     **dict.fromkeys(("omegaconf.OmegaConf.merge", "omegaconf.OmegaConf.create"), merged),
     "hydra.main": composed,
     "omegaconf.OmegaConf.to_container": to_container,

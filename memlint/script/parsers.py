@@ -204,10 +204,13 @@ def _parse_dataclasses(run: Interpreter, invocation: Invocation, parser: Object)
     return Sequence(made, "tuple")
 
 
+_OF_A_LINE = ("parse_args_into_dataclasses", "parse_args_and_config")
+
+
 def _written(run: Interpreter, invocation: Invocation, parser: Object) -> dict[str, Binding]:
     """What is parsed: a dict, or the file that the script names; else what ``set_defaults`` set."""
     method = getattr(invocation.node.func, "attr", "")
-    if not _reads_file(invocation):
+    if method in _OF_A_LINE:
         known = run.bindings(parser.root).items()
         return {name: one for name, one in known if one.how is How.ARGPARSE}
     document: Value | None = None
@@ -281,7 +284,7 @@ def _parsed_class(
 def _reads_file(invocation: Invocation) -> bool:
     """True if a file fills the classes, which the command line does not name."""
     method = getattr(invocation.node.func, "attr", "")
-    if method in ("parse_args_into_dataclasses", "parse_args_and_config"):
+    if method in _OF_A_LINE:
         return False
     return not any(getattr(one, "attr", "") == "argv" for one in ast.walk(invocation.node))
 

@@ -64,12 +64,17 @@ def composed(run: Interpreter, made: Invocation) -> Value:
     folder, name = (constant_text(_given(made, i, key)) for i, key in enumerate(_NAMES))
     data = _composed(run, folder or "", name) if name else None
     value = of_data(run, data, made, _CONFIG) if data else UNKNOWN
+    _set_by_command(run, value)
+    return value
+
+
+def _set_by_command(run: Interpreter, value: Value) -> None:
+    """Give a configuration what the launch command sets."""
     if (given := run.command_line) is not None:
         for name in given.names:
             # ``group@place=chosen`` and ``group/inner=chosen``.
             place = name.rpartition("@")[2].replace("/", ".").split(".")
             _override(run, value, place, given.value(name, ""))
-    return value
 
 
 def _override(run: Interpreter, thing: Value, path: list[str], given: Value | None) -> None:
@@ -96,6 +101,9 @@ def to_container(run: Interpreter, invocation: Invocation) -> Value | None:
     return _plain(run, thing) if thing is not None and thing.type in MAPPINGS else None
 
 
+FROM_COMMAND = ("omegaconf.OmegaConf.from_cli", "omegaconf.OmegaConf.from_dotlist")
+
+
 def of_command_line(run: Interpreter, invocation: Invocation) -> Value:
     """``OmegaConf.from_cli()``: what a command sets is added where its words are read."""
     return run.new_object(type=_CONFIG, made_by=invocation, node=invocation.node)
@@ -110,6 +118,8 @@ def merged(run: Interpreter, invocation: Invocation) -> Value | None:
     for part in parts:
         if isinstance(part, Object):
             _merge_into(run, made, part)
+            if part.made_by is not None and part.made_by.name in FROM_COMMAND:
+                _set_by_command(run, made)
     return made
 
 

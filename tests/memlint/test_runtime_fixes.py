@@ -84,9 +84,10 @@ def test_none_is_offered_below_what_the_runtime_supports(
     capsys.readouterr()
     run(["check", *_RUN, "--target", f"trl=1.16,{old}"])
     out = capsys.readouterr().out
-    assert "advice: " in out
-    assert "fixable" not in out
-    assert ("needs torch 2.11 or later (here 2.9)" in out) == old.startswith("torch")
+    assert "MEM201" in out
+    assert "memlint_runtime" not in out
+    run(["fix", *_RUN, "--unsafe-fixes", "--target", f"trl=1.16,{old}"])
+    assert "use_liger_kernel=True" in script.read_text()
 
 
 def test_trl_is_needed_by_its_own_parts_only() -> None:

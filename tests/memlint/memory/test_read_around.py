@@ -77,6 +77,59 @@ lora = LoraConfig(r=8, lora_dropout=0.05, target_modules="all-linear")
 """
 
 
+ELSEWHERE = """
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+import settings_env as env
+
+args = TrainingArguments("out", per_device_train_batch_size=env.ROWS)
+Trainer(AutoModelForCausalLM.from_pretrained(env.BASE), args, train_dataset=data).train()
+"""
+MERGED = """
+import sys
+from omegaconf import OmegaConf
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+conf = OmegaConf.merge(OmegaConf.load("conf.yaml"), OmegaConf.{given})
+args = TrainingArguments("out", **OmegaConf.to_container(conf.training))
+Trainer(AutoModelForCausalLM.from_pretrained(conf.model.name), args, train_dataset=data).train()
+"""
+BESIDE = """
+import json, pathlib
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+cfg = json.loads((pathlib.Path(__file__).resolve().parent / "how.json").read_text())
+name = cfg.pop("model")
+args = TrainingArguments(**cfg)
+Trainer(AutoModelForCausalLM.from_pretrained(name), args, train_dataset=data).train()
+"""
+TAUGHT = """
+import torch
+from transformers import AutoModelForCausalLM
+
+class Distiller:
+    def __init__(self):
+        self.student = self._load("Qwen/Qwen3-0.6B")
+        self.teacher = self._load("Qwen/Qwen3-1.7B").eval().requires_grad_(False)
+        self.optimizer = torch.optim.AdamW(self.student.parameters())
+
+    @staticmethod
+    def _load(name):
+        return AutoModelForCausalLM.from_pretrained(name, dtype=torch.bfloat16).to("cuda")
+
+    def fit(self):
+        for batch in torch.utils.data.DataLoader(rows, batch_size=4):
+            with torch.no_grad():
+                wanted = self.teacher(**batch).logits
+            out = self.student(**batch)
+            loss = out.loss + torch.nn.functional.mse_loss(out.logits, wanted)
+            loss.backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+
+Distiller().fit()
+"""
+
+
 def read(folder: Path, script: str, command: str = "") -> dict[str, Any]:
     """The settings of a script beside a file of commands."""
     (folder / "train.py").write_text(script)
@@ -158,3 +211,33 @@ def test_a_loss_over_labels_copies_labels() -> None:
     }  # fmt: skip
     plain, copied = (estimate({**settings, "logits_copies": copies}) for copies in (0, 4))
     assert copied.allocated.estimate - plain.allocated.estimate < 2**20
+
+
+def test_a_module_reads_the_variables_of_a_command(tmp_path: Path) -> None:
+    module = 'import os\nBASE = os.getenv("BASE", "gpt2")\nROWS = int(os.getenv("ROWS", "1"))\n'
+    (tmp_path / "settings_env.py").write_text(module)
+    found = read(tmp_path, ELSEWHERE, "export BASE=Qwen/Qwen3-1.7B ROWS=3\npython train.py\n")
+    assert (found["model"], found["micro_batch"]) == ("Qwen/Qwen3-1.7B", 3)
+
+
+@pytest.mark.parametrize("given", ["from_cli()", "from_dotlist(sys.argv[1:])"])
+def test_a_command_sets_keys_of_a_configuration(tmp_path: Path, given: str) -> None:
+    conf = "model: {name: gpt2}\ntraining: {per_device_train_batch_size: 1, optim: adafactor}\n"
+    (tmp_path / "conf.yaml").write_text(conf)
+    start = "python train.py model.name=Qwen/Qwen3-1.7B training.per_device_train_batch_size=3\n"
+    found = read(tmp_path, MERGED.format(given=given), start)
+    assert (found["model"], found["micro_batch"]) == ("Qwen/Qwen3-1.7B", 3)
+    assert found["optimizer"] == "adafactor"
+
+
+def test_the_text_of_a_file_is_parsed(tmp_path: Path) -> None:
+    how = {"model": "Qwen/Qwen3-1.7B", "output_dir": "out", "per_device_train_batch_size": 3}
+    (tmp_path / "how.json").write_text(json.dumps(how))
+    found = read(tmp_path, BESIDE)
+    assert (found["model"], found["micro_batch"]) == ("Qwen/Qwen3-1.7B", 3)
+
+
+def test_a_helper_loads_the_student_and_its_teacher(tmp_path: Path) -> None:
+    found = read(tmp_path, TAUGHT)
+    assert found["model"] == "Qwen/Qwen3-0.6B"
+    assert list(found["frozen_models"]) == ["Qwen/Qwen3-1.7B"]
