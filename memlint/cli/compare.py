@@ -65,9 +65,11 @@ def _report(
     is_stated: bool,
 ) -> int:
     """Print what differs and return the exit status. is_stated: a side is a file of settings."""
-    found = differences(old, new)
     if is_stated:  # what is found in a script beside settings is neither new nor mended
-        found = [each._replace(new=(), mended=()) for each in found if each.moved]
+        old, new = (
+            {name: each._replace(findings=()) for name, each in side.items()} for side in (old, new)
+        )
+    found = differences(old, new)
     if output_format == "json":
         click.echo(json.dumps([_facts(each) for each in found], indent=2))
     else:

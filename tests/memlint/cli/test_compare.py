@@ -77,6 +77,7 @@ def test_a_script_beside_settings(capsys: Out) -> None:
         out = capsys.readouterr().out
         assert f": peak 18.1 GiB {when}, the other is not known" in out
         assert "MEM301" not in out
+        assert "0 new, 0 mended, in 1 file." in out
         assert out.endswith("Settings have no findings: phases and peaks alone are compared.\n")
 
 
