@@ -12,6 +12,9 @@ _QUOTED = re.compile(
 _ANSI = re.compile(r"(?:[^'\\]|\\(?s:.))*+")
 _DEFAULT = re.compile(r"(\w+):?[-=]", re.ASCII)
 _ARRAY = re.compile(r"(\w+)\[[@*]\]", re.ASCII)
+# A number or a name, and what stands between it and the next.
+_TERM = re.compile(r"\s*+(?:\$?\{?([A-Za-z_]\w*+)\}?|(\d{1,9}))\s*+([-+*/%]|$)", re.ASCII)
+_MOST = 10**12
 _CLOSING = {
     "(": re.compile(r"""\\(?s:.)|'[^']*+'|"(?:[^"\\]|\\(?s:.))*+"|[()]"""),
     "{": re.compile(r"""\\(?s:.)|'[^']*+'|"(?:[^"\\]|\\(?s:.))*+"|[{}]"""),
@@ -153,8 +156,9 @@ class WordReader:
             self._parameter(start, self.at, self.skip_to_closing("{"), quoted=quoted)
         elif mark == "(":
             self.at += 1
-            self.skip_to_closing("(")
-            self.add(Piece(None, quoted=quoted), start)
+            inner = self.at
+            body = self.text[inner : self.skip_to_closing("(")]
+            self.add(Piece(self._arithmetic(body, start), quoted=quoted), start)
         elif mark == "'" and not quoted:
             self._ansi(start)
         elif mark and (mark.isdigit() or mark in "@*#?$!-"):
@@ -162,6 +166,33 @@ class WordReader:
             self.add(Piece(None, quoted=quoted and mark not in "@*"), start)
         else:
             self.add(Piece("$", start, quoted=quoted), start)
+
+    def _arithmetic(self, body: str, start: int) -> str | None:
+        """What ``$((TOTAL / GPUS / 8))`` gives; None for a command, and for what is not known."""
+        numbers: list[int] = []
+        signs: list[str] = []
+        at, end = 1, len(body) - 1
+        while body[:1] == "(" and body[-1:] == ")" and (match := _TERM.match(body, at, end)):
+            number = self._number(match[1], start) if match[1] else int(match[2])
+            if number is None:
+                return None
+            if signs and signs[-1] in "*/%":
+                made = _combined(numbers.pop(), signs.pop(), number)
+                if made is None:
+                    return None
+                number = made
+            numbers.append(number)
+            if not match[3]:
+                rest = zip(signs, numbers[1:], strict=True)
+                return str(numbers[0] + sum(one if sign == "+" else -one for sign, one in rest))
+            signs.append(match[3])
+            at = match.end()
+        return None
+
+    def _number(self, name: str, start: int) -> int | None:
+        value = self._variables.value(name, start)
+        text = "".join(piece.text or "?" for piece in value[0]) if value else ""
+        return int(text) if text.isdecimal() and text.isascii() and len(text) < 10 else None
 
     def _make_dollar(self, start: int, *, quoted: bool) -> bool:
         """What make expands, which leaves ``$$`` to the shell; whether that was all of it."""
@@ -246,6 +277,15 @@ class WordReader:
             for piece in pieces:
                 one = piece.text is not None or (piece.quoted and quoted)
                 self.add(piece._replace(quoted=one), start)
+
+
+def _combined(left: int, sign: str, right: int) -> int | None:
+    """A product, quotient or rest of two numbers; None where there is none, or a huge one."""
+    if sign == "*":
+        return left * right if left < _MOST else None
+    if right == 0:
+        return None
+    return left // right if sign == "/" else left % right
 
 
 def _joined(pieces: list[Piece]) -> tuple[Piece, ...]:
