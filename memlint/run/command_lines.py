@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PARSERS = lazy_pattern(
     rb"parse_args\(|parse_known_args\(|HfArgumentParser|TrlParser"
-    rb"|sys\.argv\[|import click|\btyper\b|fire\.Fire|hydra\.main|from_cli\("
+    rb"|sys\.argv\b|import click|\btyper\b|fire\.Fire|hydra\.main|from_cli\("
     rb"|environ(?:\.get\(|\[)|getenv\("
 )
 # A script without any of these is the same under all launchers.

@@ -273,6 +273,17 @@ def _text(run: Interpreter, invocation: Invocation) -> Value | None:
     return Constant(value, invocation.node, text.origin)
 
 
+def _length(run: Interpreter, invocation: Invocation) -> Value | None:
+    """``len(sys.argv)``: by the words of a launch command, or by default none."""
+    if not invocation.arguments or invocation.arguments[0] != Symbol("sys.argv"):
+        return None
+    names = run.command_line.names if run.command_line is not None else []
+    if not all(map(str.isdigit, names)):
+        return None
+    origin = Provenance.COMMAND_LINE if names else Provenance.ENVIRONMENT
+    return Constant(1 + len(names), invocation.node, origin)
+
+
 def _listed(run: Interpreter, invocation: Invocation) -> Value | None:
     """``list(config.targets)``: the same items."""
     given = invocation.arguments[0] if invocation.arguments else None
@@ -344,6 +355,7 @@ _EFFECTS: dict[str, CallEffect] = {
     "float": _convert,
     "str": _convert,
     "bool": _convert,
+    "len": _length,
     **dict.fromkeys((".lower", ".upper", ".strip", ".startswith", ".endswith"), _text),
     **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load"), document_at),
     "json.loads": document_at,

@@ -5,7 +5,7 @@ A user may give others, or override single ones: they count as what a launch com
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memlint.engine.interpreter import Interpreter
@@ -64,14 +64,18 @@ def composed(run: Interpreter, made: Invocation) -> Value:
     folder, name = (constant_text(_given(made, i, key)) for i, key in enumerate(_NAMES))
     data = _composed(run, folder or "", name) if name else None
     value = of_data(run, data, made, _CONFIG) if data else UNKNOWN
-    _set_by_command(run, value)
+    _set_by_command(run, value, os.path.join(folder or "", name or ""))
     return value
 
 
-def _set_by_command(run: Interpreter, value: Value) -> None:
-    """Give a configuration what the launch command sets."""
+def _set_by_command(run: Interpreter, value: Value, composed_by: str = "") -> None:
+    """Give a configuration what the launch command sets, but for the groups of the file that it is
+    composed by: these are chosen there."""
     if (given := run.command_line) is not None:
+        groups = dict(_groups(_read(run, _with_suffix(composed_by)))) if composed_by else {}
         for name in given.names:
+            if name in groups and _chosen(run, name) is not None:
+                continue
             # ``group@place=chosen`` and ``group/inner=chosen``.
             place = name.rpartition("@")[2].replace("/", ".").split(".")
             _override(run, value, place, given.value(name, ""))
@@ -167,22 +171,38 @@ def of_data(run: Interpreter, data: object, made: Invocation, kind: str, depth: 
 def _composed(run: Interpreter, folder: str, name: str, depth: int = 0) -> dict[str, Any] | None:
     """A file, with what its ``defaults`` bring in: groups under their names, itself last. None
     where one of the files is not there: a class of the script's may stand for it."""
-    found = _read(run, os.path.join(folder, name if name.endswith(_SUFFIXES) else f"{name}.yaml"))
+    found = _read(run, _with_suffix(os.path.join(folder, name)))
     if not isinstance(found, Mapping) or depth > _MOST_DEPTH:
         return None
     own = {str(key): value for key, value in found.items() if key != "defaults"}
     defaults = found.get("defaults")
     result: dict[str, Any] = {}
-    for one in defaults if isinstance(defaults, list) else ():
-        chosen = one.items() if isinstance(one, Mapping) else [("", one)]
-        for group, choice in chosen:
-            part = own if choice == "_self_" else _of_group(run, folder, group, choice, depth)
-            if part is None:
-                return None
-            _merge(result, part)
+    for group, default in _groups(found):
+        choice = _chosen(run, group) or default if depth == 0 else default
+        part = own if choice == "_self_" else _of_group(run, folder, group, choice, depth)
+        if part is None:
+            return None
+        _merge(result, part)
     if not isinstance(defaults, list) or "_self_" not in defaults:
         _merge(result, own)
     return result
+
+
+def _with_suffix(path: str) -> str:
+    return path if path.endswith(_SUFFIXES) else f"{path}.yaml"
+
+
+def _groups(found: object) -> Iterator[tuple[str, object]]:
+    """The files that a file's ``defaults`` bring in, each with its group; empty without one."""
+    defaults = found.get("defaults") if isinstance(found, Mapping) else None
+    for one in defaults if isinstance(defaults, list) else ():
+        yield from one.items() if isinstance(one, Mapping) else [("", one)]
+
+
+def _chosen(run: Interpreter, group: str) -> str | None:
+    """The file of a group that the launch command chooses: ``model=large``."""
+    given = run.command_line.value(group, "str") if run.command_line is not None else None
+    return constant_text(given)
 
 
 def _of_group(

@@ -128,6 +128,29 @@ class Distiller:
 
 Distiller().fit()
 """
+COMPOSED = """
+import hydra
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+@hydra.main(version_base=None, config_path="conf", config_name="config")
+def main(cfg):
+    args = TrainingArguments("out", per_device_train_batch_size=cfg.rows)
+    Trainer(AutoModelForCausalLM.from_pretrained(cfg.model.name), args, train_dataset=d).train()
+
+main()
+"""
+BY_DEFAULT = """
+import json, pathlib, sys
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+def how(argv):
+    name = argv[1] if len(argv) > 1 else "how.json"
+    return json.loads((pathlib.Path(__file__).parent / name).read_text())
+
+cfg = how(sys.argv)
+model = AutoModelForCausalLM.from_pretrained(cfg["model"])
+Trainer(model, TrainingArguments(**cfg["training"]), train_dataset=d).train()
+"""
 
 
 def read(folder: Path, script: str, command: str = "") -> dict[str, Any]:
@@ -241,3 +264,32 @@ def test_a_helper_loads_the_student_and_its_teacher(tmp_path: Path) -> None:
     found = read(tmp_path, TAUGHT)
     assert found["model"] == "Qwen/Qwen3-0.6B"
     assert list(found["frozen_models"]) == ["Qwen/Qwen3-1.7B"]
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "rows"),
+    [
+        ("python train.py model=large rows=3\n", "Qwen/Qwen3-1.7B", 3),
+        ("python train.py\n", "gpt2", 1),
+        ("python train.py model=$SIZE\n", None, 1),
+    ],
+)
+def test_a_command_chooses_the_file_of_a_group(
+    tmp_path: Path, command: str, name: str | None, rows: int
+) -> None:
+    (tmp_path / "conf/model").mkdir(parents=True)
+    (tmp_path / "conf/config.yaml").write_text("defaults: [{model: small}, _self_]\nrows: 1\n")
+    (tmp_path / "conf/model/small.yaml").write_text("name: gpt2\n")
+    (tmp_path / "conf/model/large.yaml").write_text("name: Qwen/Qwen3-1.7B\n")
+    found = read(tmp_path, COMPOSED, command)
+    assert (found.get("model"), found["micro_batch"]) == (name, rows)
+
+
+@pytest.mark.parametrize("command", ["", "python train.py\n", "python train.py other.json\n"])
+def test_a_script_without_words_reads_its_own_file(tmp_path: Path, command: str) -> None:
+    for place, size in (("how.json", "0.6B"), ("other.json", "1.7B")):
+        training = {"output_dir": "out", "per_device_train_batch_size": 3}
+        how = {"model": f"Qwen/Qwen3-{size}", "training": training}
+        (tmp_path / place).write_text(json.dumps(how))
+    found = read(tmp_path, BY_DEFAULT, command)
+    assert found["model"] == f"Qwen/Qwen3-{'1.7B' if 'other' in command else '0.6B'}"
