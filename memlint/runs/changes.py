@@ -112,11 +112,13 @@ def add_option(call: Call, name: str, source: str) -> tuple[Edit, ...] | None:
 def configure(script: Script, trainer: Trainer, name: str, source: str) -> tuple[Edit, ...] | None:
     """Edits that give a trainer of TRL, which has no arguments, those that it makes itself, with
     ``name=source`` among them."""
-    config, model = script.api.config_of(trainer.kind), trainer.setting("model")
+    config, model = script.api.config_of(trainer.kind) or "", trainer.setting("model")
+    if script.api.accepts(config, name) is not True:
+        return None
     plain = trainer.args.given is False and trainer.subclass is None
     if not plain or trainer.has_unknown_keywords or model.is_overridable_default:
         return None
-    reference = reference_to(script, config, trainer.node) if config is not None else None
+    reference = reference_to(script, config, trainer.node)
     if reference is None or not isinstance(model.value, str):
         return None
     short = trainer.kind.rpartition(".")[2].removesuffix("Trainer")
