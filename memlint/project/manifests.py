@@ -293,6 +293,7 @@ _MANIFESTS: tuple[tuple[str, int, _Reader], ...] = (
     ("requirements*.txt", 2, _requirements),
     ("requirements*.lock", 2, _requirements),
     ("docs/requirements*.lock", 10, _requirements),
+    ("config*/requirements*.txt", 10, _requirements),
     ("*requirements.txt", 2, _requirements),
     (f"{REQUIREMENTS}/*.txt", 2, _requirements),
     ("constraints*.txt", 2, _requirements),

@@ -176,7 +176,7 @@ class Resolver:
         """Package -> specifier and file, of the manifests in ``folder``."""
         found: dict[str, tuple[str, str]] = {}
         names = list(self._names(folder))
-        for inner in {REQUIREMENTS, "docs"}.intersection(names):
+        for inner in {REQUIREMENTS, "docs", "config", "configs"}.intersection(names):
             paths = (f"{inner}/{name}" for name in self._names(os.path.join(folder, inner)))
             names += [one for one in paths if REQUIREMENTS in one]
         shells: dict[str, dict[str, str]] = {}

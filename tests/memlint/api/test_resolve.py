@@ -102,6 +102,7 @@ def project(tmp_path: Path) -> Path:
         ("requirements/base.txt", "torch\ntrl==0.17.0\n", "0.17.0"),
         ("requirements-dev.lock", "torch==2.6.0\ntrl==0.17.0\n", "0.17.0"),
         ("docs/requirements.train.lock", "torch==2.6.0\ntrl==0.17.0\n", "0.17.0"),
+        ("configs/requirements.txt", "torch==2.6.0\ntrl==0.17.0\n", "0.17.0"),
     ],
 )
 def test_files_tell_versions(project: Path, name: str, text: str, version: str) -> None:
@@ -111,6 +112,13 @@ def test_files_tell_versions(project: Path, name: str, text: str, version: str) 
     assert parse_version(resolved.version) == parse_version(version)
     assert resolved.source == str(project / name)
     assert not resolved.assumed
+
+
+def test_a_project_s_own_manifest_stands_above_one_in_configs(project: Path) -> None:
+    (project / "configs").mkdir()
+    (project / "configs/requirements.txt").write_text("trl==0.17.0\n")
+    (project / "Dockerfile").write_text("RUN pip install trl==0.12.2\n")
+    assert _version(project).version == "0.12.2"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
