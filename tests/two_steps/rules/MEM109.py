@@ -1,7 +1,5 @@
 # data: preference
 # fix: unsafe
-import sys
-
 import torch
 from datasets import load_dataset
 from transformers import AutoModelForCausalLM
@@ -13,7 +11,7 @@ args = DPOConfig(
     "out",
     per_device_train_batch_size=4,
     max_length=2048,
-    max_steps=2 + len(sys.argv),
+    max_steps=min(3, len(dataset)),
     logging_steps=1,
     bf16=False,
 )

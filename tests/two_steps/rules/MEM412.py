@@ -1,7 +1,5 @@
 # data: messages
 # fix: unsafe
-import sys
-
 from datasets import load_dataset
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -25,7 +23,7 @@ trainer = SFTTrainer(
         eval_steps=2,
         learning_rate=1e-2,
         bf16=False,
-        max_steps=3 + len(sys.argv),
+        max_steps=min(4, len(data["train"])),
         logging_steps=1,
     ),
     train_dataset=data["train"],

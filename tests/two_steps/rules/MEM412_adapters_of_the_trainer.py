@@ -1,12 +1,11 @@
 # data: preference
 # fix: unsafe
-import sys
-
 from datasets import load_dataset
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import DPOConfig, DPOTrainer
 
+data = load_dataset("argilla/dpo-mix-7k", split="train")
 model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-3.1-8B-Instruct")
 tokenizer = AutoTokenizer.from_pretrained("meta-llama/Llama-3.1-8B-Instruct")
 args = DPOConfig(
@@ -15,13 +14,13 @@ args = DPOConfig(
     gradient_accumulation_steps=2,
     learning_rate=1e-2,
     bf16=False,
-    max_steps=2 + len(sys.argv),
+    max_steps=min(3, len(data)),
     logging_steps=1,
 )
 trainer = DPOTrainer(
     model,
     args=args,
-    train_dataset=load_dataset("argilla/dpo-mix-7k", split="train"),
+    train_dataset=data,
     processing_class=tokenizer,
     peft_config=LoraConfig(r=8, lora_dropout=0.05, target_modules=["q_proj", "v_proj"]),
 )
