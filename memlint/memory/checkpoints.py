@@ -120,7 +120,7 @@ def find_architecture(
     hint = f"; near: {', '.join(names)}" if names else ""
     raise SettingsError(
         f"the shape of model {model!r} is not known{hint}: give its config.json "
-        "(--model-config PATH)"
+        '(--model-config PATH; in settings "model": {"config": {...}})'
     )
 
 

@@ -53,7 +53,8 @@ def _finding(
     finding: Rendered, others: Sequence[Rendered], lines: Sequence[str], detail: Detail
 ) -> Iterator[str]:
     level, code = text(finding.level), text(finding.code)
-    yield f'<details class="finding" data-level="{level}" data-code="{code}">'
+    told = f'data-level="{level}" data-code="{code}" data-places="{1 + len(others)}"'
+    yield f'<details class="finding" {told}>'
     kind = KINDS[finding.fix.applicability] if finding.fix is not None else ""
     yield (
         f'<summary><span class="level {level}">{level}</span> <b>{code}</b> '

@@ -56,7 +56,8 @@ def check_recipe_data(
         commands = [] if is_document(path) else commands_of(source)
         if not recipes and not commands:
             reason = why_passed_over(source, runs) if named else NO_RECIPE
-            return _passed_over(path, FileError(path, reason), named, runs)
+            said = FileError(path, reason.removeprefix("is "))
+            return _passed_over(path, said, named, runs)
     except (ReadError, DocumentError) as error:
         return _passed_over(path, error.diagnostic, named, runs)
     faults = Faults(path)

@@ -134,6 +134,16 @@ def test_a_page_has_findings_charts_steps_and_sliders() -> None:
     assert set(targets) <= set(ids)
 
 
+def test_places_of_one_finding_count_each() -> None:
+    made = 'TrainingArguments("out", evaluation_strategy="no")\n'
+    Path("twice.py").write_text(f"from transformers import TrainingArguments\n{made}{made}")
+    report("twice.py", "--target", "newest", "-o", "page.html")
+    page = Page("page.html")
+    cards = [keys for name, keys in page.elements if "finding" in (keys.get("class") or "")]
+    assert sum(int(keys.get("data-places") or 0) for keys in cards) == 2
+    assert "2 findings" in page.text
+
+
 def test_headings_skip_no_level() -> None:
     Path("train.py").write_text(SCRIPT)
     report("train.py", "-o", "page.html")

@@ -48,7 +48,7 @@ def test_a_folder_without_scripts_and_recipes_is_empty(
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a.yaml", "services: {}\n", "is not a training recipe"),
+        ("a.yaml", "services: {}\n", "not a training recipe"),
         ("a.json", "[]", "holds no mapping"),
         ("a.yaml", "a: [\n", "does not parse as YAML"),
         ("a.json", "{", "broken JSON"),
