@@ -1,9 +1,11 @@
 """Expressions in place: replace one, let a call call something else, rename an attribute."""
 
+from dataclasses import replace
+
 import libcst as cst
 
 from memlint.fix.draft import Draft
-from memlint.fix.keywords import line_indent, refuse_comments
+from memlint.fix.keywords import line_indent, opening, refuse_comments
 from memlint.fix.new_expressions import (
     binding,
     check_f_string,
@@ -100,6 +102,9 @@ def replace_callee(draft: Draft, edit: ReplaceCallee) -> None:
         raise FixError("there is no call at the place of the fix")
     span = tree.span(node.func)
     _replace(draft, node.func, span, edit.source, required(tree, node.func))
+    # What another fix adds is an argument of the callee that is there now: it waits.
+    claimed = Span(span.start, opening(tree, node).end + 1)
+    draft.claims[-1] = replace(draft.claims[-1], span=claimed, nests=True)
 
 
 def rename_attribute(draft: Draft, edit: RenameAttribute) -> None:

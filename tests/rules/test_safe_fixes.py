@@ -603,3 +603,22 @@ def test_a_tensor_is_kept_as_it_is_where_its_own_attributes_are_asked(
 def test_a_tensor_that_is_only_read_is_kept_without_its_graph(keep: str, read: str) -> None:
     text = KEPT.format(tag="loss.tag = step" if "total" in keep else "pass", keep=keep, read=read)
     assert "loss.detach()" in fixed(text, "MEM701", "MEM702")
+
+
+def test_states_in_8_bits_have_no_option_of_the_optimizer_that_they_replace() -> None:
+    """A second fix adds an option of torch's Adam, which bitsandbytes' refuses."""
+    text = """\
+import torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype=torch.float32).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for batch in loader:
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = model(**batch).loss
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+    assert {one.code for one in found(text, "MEM501", "MEM507")} == {"MEM501", "MEM507"}
+    assert "AdamW8bit(model.parameters())" in fixed(text, "MEM501", "MEM507", unsafe=True)
+    assert "AdamW(model.parameters(), fused=True)" in fixed(text, "MEM501", "MEM507")

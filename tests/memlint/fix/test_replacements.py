@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlint.source.edits import ReplaceCallee, ReplaceExpression
+from memlint.source.edits import ReplaceCallee, ReplaceExpression, SetKeyword
 from tests.examples import examples
 from tests.memlint.fix.places import apply_edits
 
@@ -98,6 +98,18 @@ def test_two_fixes_of_one_place_and_of_nested_places_take_turns() -> None:
         applied = apply_edits(text, fixes)
         assert (len(applied.applied), applied.refused) == (1, {})
         assert apply_edits(text, fixes[::-1]).text == applied.text
+
+
+def test_what_is_added_to_a_call_waits_where_its_callee_changes() -> None:
+    text = "x = f(a)\n"
+    one = call(text)
+    changed, added = (ReplaceCallee(one, "g"),), (SetKeyword(one, "k", "1"),)
+    for fixes in ([changed, added], [added, changed]):
+        applied = apply_edits(text, fixes)
+        assert (len(applied.applied), applied.refused) == (1, {})
+        assert applied.text in {"x = g(a)\n", "x = f(a, k=1)\n"}
+    assert fixed(text, *changed, *added) == "x = g(a, k=1)\n"
+    assert apply_edits(text, [changed, changed]).applied == (0, 1)
 
 
 # -- random expressions in random places -----------------------------------------------------------
