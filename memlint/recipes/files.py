@@ -52,6 +52,11 @@ def is_launch_file(path: str) -> bool:
     return kind_of(path) not in (None, "notebook", "python")
 
 
+def says_commands(name: str) -> bool:
+    """True if a file of this name, no script, may hold commands, or show them to people."""
+    return kind_of(name) not in (None, "python") or name.lower() == "readme.md"
+
+
 def may_launch(data: bytes) -> bool:
     """True if a file of commands may start a script of Python: most build or install something."""
     return _STARTED.search(data) is not None and _LAUNCHES.search(data) is not None

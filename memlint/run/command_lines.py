@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from memlint.engine.command_line import VARIABLE, Given
-from memlint.recipes.files import kind_of, may_launch
+from memlint.recipes.files import may_launch, says_commands
 from memlint.rule.findings import Finding, Fix
 from memlint.script.launcher import Launcher, joined
 from memlint.source import Place, Source, Span
@@ -105,9 +105,16 @@ class Launches:
             return None
         script = os.path.abspath(place)
         starting, is_sure = self._starting(script)
-        if not starting:
-            return CommandSettings(None, tuple(_watched(script)), joined([]))
-        return self._given(script, starting, parses=parses, is_sure=is_sure)
+        if starting:
+            return self._given(script, starting, parses=parses, is_sure=is_sure)
+        # A page shows what shards; the values of its examples are anybody's.
+        pages, _ = self._starting(script, pages=True)
+        if pages:
+            shown = self._given(script, pages, parses=False, is_sure=False)
+            launcher = shown.launcher._replace(expandable=None)
+            shards = launcher.engine and not launcher.unseen
+            return shown._replace(settings=None, launcher=launcher if shards else joined([]))
+        return CommandSettings(None, tuple(_watched(script)), joined([]))
 
     def each(self, place: str) -> Iterator[tuple[str, Command, CommandSettings]]:
         """Yield the commands that start the script at ``place``, with their files and settings."""
@@ -145,9 +152,13 @@ class Launches:
             launcher,
         )
 
-    def _starting(self, script: str) -> tuple[list[tuple[str, Command]], bool]:
-        """The commands that start a script, with their files, and whether no other may."""
-        nearby = [(file, one) for file in self._around(script) for one in self._of_file(file)]
+    def _starting(
+        self, script: str, *, pages: bool = False
+    ) -> tuple[list[tuple[str, Command]], bool]:
+        """The commands that start a script, or those of pages that people read, with their files,
+        and whether no other may."""
+        files = [file for file in self._around(script) if file.endswith(".md") is pages]
+        nearby = [(file, one) for file in files for one in self._of_file(file)]
         starting = [(file, one) for file, one in nearby if _may_start(one, file, script)]
         is_sure = all(one.target is not None and one.target.name is not None for _, one in nearby)
         return starting, is_sure
@@ -170,7 +181,7 @@ class Launches:
         except OSError:
             ordered = []
         inner = [each for each in ordered if each.name[:1] != "."]
-        named = [one for one in ordered if kind_of(one.name) not in (None, "python")]
+        named = [each for each in ordered if says_commands(each.name)]
         return (
             [one.path for one in named if os.path.isfile(one)],
             [each.path for each in inner if each.is_dir(follow_symlinks=False)],
@@ -180,7 +191,13 @@ class Launches:
     def _of_file(self, path: str) -> list[Command]:
         try:
             data = read_regular(path, MAX_BYTES)
-            return commands_of(read_source(path, data)) if may_launch(data) else []
+            if not may_launch(data):
+                return []
+            if path.endswith(".md"):
+                from memlint.run.runs import launches_in
+
+                return [one.command for one in launches_in(path) if one.command.starts_file]
+            return commands_of(read_source(path, data))
         except (OSError, ReadError):
             return []
 

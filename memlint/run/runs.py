@@ -21,10 +21,10 @@ from memlint.engine import project
 from memlint.engine.project import Modules
 from memlint.recipes.commands import document_of, kind_of_command, name_of, recipe_of
 from memlint.recipes.document import DocumentError, Entry, MappingNode
-from memlint.recipes.files import is_launch_file
+from memlint.recipes.files import is_launch_file, says_commands
 from memlint.recipes.keys import program_of
 from memlint.recipes.kinds import Kind, Reader, kind_for_launcher, reader_by_keys
-from memlint.recipes.launch import NOTEBOOK_STARTS, Command, commands_in, kind_of, read_commands
+from memlint.recipes.launch import NOTEBOOK_STARTS, Command, commands_in, read_commands
 from memlint.recipes.recipe import Recipe, read_recipe
 from memlint.run.launchers import Files, launcher_of
 from memlint.run.ownership import Launch, Readers, means, names_of_files
@@ -417,7 +417,7 @@ def _read(path: str) -> Source | None:
         return None
 
 
-def _launches_in(path: str) -> Iterator[Launch]:
+def launches_in(path: str) -> Iterator[Launch]:
     """The commands of a file, or those of each shell block of a page."""
     source = _read(path) or Source(path, "")
     if not path.endswith(".md"):
@@ -458,7 +458,7 @@ def _read_project(root: str, modules: Modules) -> Project:
             scripts.append(path)
         if path.endswith(".py"):
             continue
-        launches = tuple(_launches_in(path))
+        launches = tuple(launches_in(path))
         if launches:
             files.append(path)
         for launch in launches:
@@ -468,10 +468,6 @@ def _read_project(root: str, modules: Modules) -> Project:
     is_whole = len(folders) < _MAX_FOLDERS and len(scripts) < _MAX_SCRIPTS
     readers = Readers(root, scripts, modules, is_whole=is_whole)
     return Project(root, said, shown, tuple(files), readers, tuple(folders))
-
-
-def _says_commands(name: str) -> bool:
-    return kind_of(name) is not None or name.lower() == "readme.md"
 
 
 def _files(root: str, folders: list[str]) -> Iterator[str]:
@@ -499,7 +495,7 @@ def _files(root: str, folders: list[str]) -> Iterator[str]:
                 scripts += 1
                 if scripts <= _MAX_SCRIPTS and not entry.name.startswith(_TEST_FILES):
                     yield entry.path
-            elif _says_commands(entry.name):
+            elif says_commands(entry.name):
                 launching += 1
                 if launching <= _MAX_FILES:
                     yield entry.path

@@ -115,6 +115,28 @@ def test_stage_3_of_the_launcher_is_the_script_s(
 
 
 @pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("accelerate launch --config_file z3.yaml --num_processes 2 grpo.py", {"MEM602"}),
+        ("accelerate launch --config_file z3.yaml grpo.py\npython grpo.py", set()),
+        # It divides nothing, or its file is the reader's own.
+        ("torchrun --nproc_per_node 2 grpo.py", {"MEM501", "MEM504"}),
+        ("accelerate launch --config_file yours.yaml grpo.py", {"MEM501", "MEM504"}),
+    ],
+)
+def test_what_a_page_shows_divides_the_states(
+    here: Path, capsys: pytest.CaptureFixture[str], text: str, codes: set[str]
+) -> None:
+    (here / "README.md").write_text(f"# Training\n\n```bash\n{text}\n```\n")
+    lines = found(capsys, "MEM501", "MEM504", "MEM602")
+    assert {line.split()[1] for line in lines} == codes
+    # A file of commands is what is run.
+    (here / "run.sh").write_text("python grpo.py\n")
+    lines = found(capsys, "MEM501", "MEM504", "MEM602")
+    assert {line.split()[1] for line in lines} == {"MEM501", "MEM504"}
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "accelerate launch --config_file z2.yaml grpo.py",
