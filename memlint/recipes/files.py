@@ -78,9 +78,9 @@ _OPTIONS = (
     rb"|use_(?:peft|vllm|liger\w*)|[bf]f?p?16|beta|packing|padding_free|optim|lr_scheduler_type"
     rb"|report_to)\b"
 )
-# Programs whose commands are recipes of their own; words are apart by blanks or as JSON strings.
+# Programs whose commands are recipes of their own; words are apart as in a shell or in JSON.
 _PROGRAMS = (
-    rb"\b(?:tune[\s\"',]+run|llamafactory-cli|lmf|axolotl"
+    rb"(?:\b|\\n)(?:tune[\s\"',]+run|llamafactory-cli|lmf|axolotl"
     rb"|trl(?:[\s\"',]+|\.scripts\.)(?:sft|dpo|grpo|kto|orpo|cpo|reward|rloo))\b"
 )
 # All notebooks speak of Python, and most of a file of it.

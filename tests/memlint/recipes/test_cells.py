@@ -59,6 +59,12 @@ def test_a_command_is_found_where_it_stands(
     assert place is None or line == f"n.ipynb:{place} MEM401"
 
 
+def test_a_cell_may_be_one_text(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cell = {"cell_type": "code", "metadata": {}, "source": f"%%bash\n{TRL} --dtype float32"}
+    (here / "n.ipynb").write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4}))
+    assert found(capsys, "MEM401") == ["n.ipynb:1:2:86: MEM401"]
+
+
 @pytest.mark.parametrize(
     "cell",
     [
