@@ -416,7 +416,10 @@ class ConfigRun(ScriptRun):
         on = config is not None and config.has_option("vllm_mode")
         if config is None or not on or config.effective("use_vllm").value is not True:
             return None
-        here = config.effective("vllm_mode").value == "colocate"
+        mode, given = config.effective("vllm_mode"), config.keywords
+        # Options of a server, or of releases that serve by default, say that nobody asked for it.
+        serves = any(one.startswith("vllm_server") or not config.has_option(one) for one in given)
+        here = mode.value == "colocate" and not (serves and mode.given is False)
         return config.effective(name) if here else None
 
     def read_vllm_share(self) -> Field:
