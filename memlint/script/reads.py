@@ -18,6 +18,8 @@ from memlint.source.patterns import lazy_pattern
 
 # Of slices as they are written, without spaces: ``logits[:, -1]``, ``[:, :-1]``, ``[:, start:]``.
 _LAST = lazy_pattern(r"[^,\d][^,]*,-1:?(,.*)?")
+# What leaves a row its own.
+_PICKS = frozenset({"argmax", "multinomial", "softmax", "log_softmax", "float", "squeeze"})
 _SHIFTED = lazy_pattern(r"(:|\.\.\.),:-1(,:)?")
 _TAIL = lazy_pattern(r"(:|\.\.\.),(?P<start>[^:,A-Za-z_]*+[A-Za-z_][^:,]*+):[^,]*(,.*)?")
 
@@ -110,11 +112,21 @@ def _read_by_key(
 ) -> set[Positions]:
     written = "".join(script.text(key).split())
     if _LAST.fullmatch(written):
-        return {Positions.LAST}
+        # One row's are little.
+        return {Positions.ALL if _is_of_one_row(script, use) else Positions.LAST}
     if _SHIFTED.fullmatch(written):
         return _read_at(script, forward, use) or {Positions.ALL}
     some = _TAIL.fullmatch(written) and _beside(script, use, forward)
     return {Positions.SOME if some else Positions.ALL}
+
+
+def _is_of_one_row(script: Host, node: Expression) -> bool:
+    """True if one number is asked for of what is picked along a tensor's rows."""
+    for _, operation, use in script.uses_at(node):
+        short, made = operation.rpartition(".")[2], script.call_of(use) or use
+        if short == "item" or (short in _PICKS and _is_of_one_row(script, made)):
+            return True
+    return False
 
 
 def _asks(script: Host, size: Expression) -> bool:

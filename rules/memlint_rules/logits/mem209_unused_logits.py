@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from memlint.rule import Finding, Fix, Rule, Script, Skip, advise, edits, facts, fix, triggers
 
 _OPTIONS = ("logits_to_keep", "num_logits_to_keep", "past_key_values")
+# Words of families that got the option with all decoders.
+_LATE = ("gpt2", "gpt-neo", "gptneo", "gpt-j", "pythia", "falcon", "/opt-", "optfor", "bloom")
 _READ = {
     facts.Positions.LAST: "last one are read",
     facts.Positions.SOME: "completion are read: the prompt's are in vain",
@@ -19,13 +21,33 @@ def check(script: Script) -> Iterator[Finding]:
         read = facts.positions_read(script, forward)
         if read is facts.Positions.SOME and not forward.in_training_step:
             continue
-        if read in _READ:
+        if (
+            read in _READ
+            and not _is_refused(script, forward)
+            and not _is_tried(script, forward, option)
+        ):
             yield Finding(
                 script.span(forward.node.func),
                 f"the logits of all positions are computed, and those of the {_READ[read]}: 0.25 "
                 "GiB for each 1,024 tokens of a vocabulary of 128k in bf16",
                 _fix(script, forward, option, read),
             )
+
+
+def _is_refused(script: Script, forward: facts.Forward) -> bool:
+    """True if the model is of a family that does not take the option at the target."""
+    called = f"{forward.facts.loader} {forward.facts.checkpoint}".lower()
+    some = script.api.behaviour("logits-to-keep-models") == "some"
+    return some and any(word in called for word in _LATE)
+
+
+def _is_tried(script: Script, forward: facts.Forward, option: str) -> bool:
+    """True if the same pass is made with the option, which an older release may refuse."""
+    begin = script.text(forward.call.node)[:-1]
+    return any(
+        option in one.call.keywords and script.text(one.call.node).startswith(begin)
+        for one in script.forwards
+    )
 
 
 def _computes_all(forward: facts.Forward) -> bool:
