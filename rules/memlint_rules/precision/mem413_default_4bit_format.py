@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from memlint.rule import Call, Finding, Level, Rule, Script, Skip, edits, fix, triggers
 
 _TYPE, _NESTED = "bnb_4bit_quant_type", "bnb_4bit_use_double_quant"
+_CONFIG = "transformers.BitsAndBytesConfig"
 # Billions of parameters from which on the scales alone are worth a word; experts may have none.
 _LARGE = 20
 
@@ -20,7 +21,7 @@ def check(script: Script) -> Iterator[Finding]:
         if load.setting("quantization_config").given is False
         and script.api.accepts(load.name, "load_in_4bit") is not False
     ]
-    for call in (*script.calls_to("transformers.BitsAndBytesConfig"), *loads):
+    for call in (*script.calls_to(_CONFIG), *loads):
         four_bits = call.setting("load_in_4bit")
         # A recipe's program has defaults of its own for what the recipe leaves out.
         of_recipe = four_bits.from_launch and not script.source.data
@@ -32,8 +33,10 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _of_config(script: Script, call: Call, billions: float) -> Finding | None:
-    kind, nested = call.setting(_TYPE), call.setting(_NESTED)
-    if kind.given is False and not _throws_away(script):
+    nested, others = call.setting(_NESTED), script.calls_to(_CONFIG)
+    # Who chooses a format somewhere leaves the default as it is elsewhere.
+    chosen = any(one.setting(_TYPE).given is not False for one in (call, *others))
+    if not chosen and not _throws_away(script):
         changes = edits.set_option(script, call, _TYPE, '"nf4"')
         return Finding(
             script.span(call.node.func),
