@@ -59,12 +59,17 @@ def _has_few_gradients(script: Script, call: Call) -> bool:
     small = any(name.startswith(_SMALL) for *_, name in script.imports)
     if small or script.method_calls("register_post_accumulate_grad_hook"):
         return True
-    made, wrapped = call.argument(0), [script.text(one) for one in call.node.args[:1]]
+    wrapped = [script.text(one) for one in call.node.args[:1]]
+    made = [call.argument(0)]
+    if call.name == _KWARGS:
+        each = script.method_calls("prepare")
+        made = [one.argument(place) for one in each for place, _ in enumerate(one.node.args)]
     return any(script.text(module) in wrapped for module in script.frozen_modules) or any(
         one.root.cls or (one.type or "").startswith("torch.nn.")
         if isinstance(one, Object)
         else call.name == _DDP
-        for one in getattr(made, "options", (made,))
+        for value in made
+        for one in getattr(value, "options", (value,))
     )
 
 
