@@ -2,11 +2,11 @@
 for a stated number of tokens, or of weights."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from memlint.api.knowledge.sizes import billions
 from memlint.memory.checkpoints import find_config, with_head
 from memlint.memory.prices import Priced, Run, effect_of, guessed, read_run
 from memlint.memory.settings import parse_assumption, read_settings
@@ -22,7 +22,6 @@ _STAND_INS = {
     8: "meta-llama/Llama-3.1-8B",
     70: "meta-llama/Llama-3.1-70B",
 }
-_SIZE = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d{1,2})?)([bBmM])(?![a-zA-Z])")
 _MODEL = "meta-llama/Llama-3.1-8B"
 _TOKENS = 4096  # of fewer, a loss without logits may need more than one with them
 # Effects of so many bytes for each weight, in float32, and the phase.
@@ -70,10 +69,9 @@ def _by_stand_in(
     model = assumed.get("model") or values.get("model") or ""
     if not isinstance(model, str) or not (kind_of(trainer).tiled or values.get("head") == "lm"):
         return Priced(list(findings))
-    size = _SIZE.search(model)
-    unit = 1 if size is not None and size[2] in "bB" else 1e-3
-    billions = float(size[1]) * unit if size is not None else 8
-    name = _STAND_INS[min(_STAND_INS, key=lambda one: abs(math.log(one / max(billions, 0.01))))]
+    sizes = filter(None, map(billions, reversed(model.replace("\\", "/").split("/"))))
+    size = next(sizes, 8)
+    name = _STAND_INS[min(_STAND_INS, key=lambda one: abs(math.log(one / size)))]
     others = tuple(each for each in pricing.assumptions if not each.startswith("model="))
     run = read_run({**values, "model": name}, pricing._replace(assumptions=others))
     said = f"for a {name.rpartition('/')[2]} "

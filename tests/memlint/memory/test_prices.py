@@ -262,6 +262,9 @@ def test_an_assumed_model_prices_a_script_that_names_none(
     assert not any("Llama" in each["saving"]["at"] for each in found if each["saving"])
     found = checked(capsys, path, "--assume", "model=acme/rocket-70b")
     assert any("for a Llama-3.1-70B at" in each["saving"]["at"] for each in found if each["saving"])
+    # A folder of ModelScope's cache: half a billion.
+    found = checked(capsys, path, "--assume", "model=models/rocket2___5-0___5B")
+    assert any("for a Qwen3-0.6B at" in each["saving"]["at"] for each in found if each["saving"])
 
 
 def test_padding_is_priced_in_a_batch_of_usual_lengths() -> None:
