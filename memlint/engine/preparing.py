@@ -296,6 +296,11 @@ def _made_longer(function: ast.AST, node: ast.AST) -> Iterator[Cut]:
     match node:
         case ast.Call(args=[rows, *_]) if called_name(node) == "pad_sequence":
             yield Cut("evened out", rows, node)
+        # ``torch.full((length - len(ids),), pad)``
+        case ast.Call(args=[ast.Tuple(elts=[missing]) | (ast.BinOp() as missing), *_]) if (
+            called_name(node) in _ALLOCATING
+        ):
+            yield from _filled(function, node, missing)
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[_, *_]) as call) if (
             called_name(call) in _ALLOCATING and _OF_IDS.search(ast.unparse(call))
         ):
@@ -334,6 +339,9 @@ def _filled(function: ast.AST, node: ast.AST, missing: ast.expr) -> Iterator[Cut
             yield from _filled(function, node, at_least)
         case ast.BinOp(size, ast.Sub(), there) if _LENGTH.search(_spelled(function, there)):
             yield _up_to(function, node, size)
+        # ``length - len(ids) - 2``: less what marks the beginning and the end.
+        case ast.BinOp(most, ast.Sub(), ast.Constant()):
+            yield from _filled(function, node, most)
 
 
 def _up_to(function: ast.AST, node: ast.AST, size: ast.expr) -> Cut:

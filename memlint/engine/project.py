@@ -183,7 +183,7 @@ class Project:
         self._modules = modules or Modules()
         self.is_library = is_library
         self._is_both = is_both
-        self._trains = trains
+        self.trains = trains
         # The script itself, where others that import it are run for it.
         self.own: Module | None = None
         # Whether one script that leads here is run, whatever the file calls by itself.
@@ -350,7 +350,7 @@ class Project:
     def led_alone_by(self, path: str) -> "Project":
         """Return the files around the script where one of those that lead to it is run, and no
         other."""
-        alone = Project(self._path, self._modules, is_library=self.is_library, trains=self._trains,
+        alone = Project(self._path, self._modules, is_library=self.is_library, trains=self.trains,
                         is_both=self._is_both)  # fmt: skip
         alone.scripts_above, alone.is_led_alone = (path,), True
         return alone
@@ -361,7 +361,7 @@ class Project:
         nothing imports it, so that what is not in sight may run it."""
         if not self.is_library or self.scripts_above:
             return True
-        return self._trains and not self._importers.is_imported(self._path)
+        return self.trains and not self._importers.is_imported(self._path)
 
     def script(self, path: str) -> Module | None:
         """A script that leads to the file."""
@@ -514,7 +514,7 @@ def project_of(path: str, data: bytes, modules: Modules) -> Project | None:
         return Project(path, modules, is_library=True, trains=trains or _acts(data))
     if not (trains or _IS_BOTH in data or path.endswith(".ipynb")) or not _has(data, _IMPORTS):
         return None
-    return Project(path, modules, is_both=name.endswith(".py"))
+    return Project(path, modules, is_both=name.endswith(".py"), trains=trains)
 
 
 def _has(data: bytes, words: tuple[bytes, ...]) -> bool:

@@ -74,7 +74,7 @@ from memlint.script.spelled import (
     reads_of_self,
     texts_given_to,
 )
-from memlint.script.tokenization import Tokenization, makes_long_batches
+from memlint.script.tokenization import Tokenization, filled_lists_of, makes_long_batches
 from memlint.script.trained import (
     Trained,
     are_exclusive,

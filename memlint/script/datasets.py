@@ -12,7 +12,6 @@ from functools import cached_property
 
 from memlint.engine.definitions import methods_of
 from memlint.engine.growth import source_of
-from memlint.engine.imported import project_value
 from memlint.engine.nodes import Expression, Node, holder_of, is_comprehension
 from memlint.engine.preparing import cuts_of, speaks_of_lengths
 from memlint.engine.project import is_elsewhere
@@ -42,6 +41,7 @@ from memlint.script.lengths import (
     effects_of,
     is_named_for_blocks,
     kept_tokens,
+    of_project,
     padding_effects,
 )
 from memlint.script.purpose import Purpose, purpose_of_loader, purposes_of_loader
@@ -120,10 +120,11 @@ class Dataset(Record):
 
     @property
     def makers(self) -> list[Node]:
-        """The calls that make it, from its load on."""
+        """The calls that make it, from its load on, and the lists that it is, or is made of."""
         chain, others = self._chain
         made = (getattr(one, "made_by", None) for one in (*others, *chain))
-        return [one.node for one in made if one is not None]
+        lists = [one.node for one in self._lists if one.node is not None]
+        return [*(one.node for one in made if one is not None), *lists]
 
     @property
     def _expression(self) -> Expression | None:
@@ -217,15 +218,21 @@ class Dataset(Record):
                     yield from script._invocations_in(method)
 
     @property
-    def fillings(self) -> Iterator[Invocation]:
-        """Yield the calls between which the lists were filled that it is, or is made of."""
+    def _lists(self) -> list[Sequence]:
+        """The lists that it is, or is made of."""
         made_by = [one.made_by for one in options(self.value) if isinstance(one, Object)]
         made_by += [one.made_by for one in self.rows]
         given = [value for one in made_by if one is not None for value in one.arguments]
-        for value in (self.value, *given):
-            for one in options(value):
-                if isinstance(one, Sequence) and one.node in self.script._run.filled:
-                    yield from self.script._invocations_between(*self.script._run.filled[one.node])
+        values = [one for value in (self.value, *given) for one in options(value)]
+        return [one for one in values if isinstance(one, Sequence)]
+
+    @property
+    def fillings(self) -> Iterator[Invocation]:
+        """Yield the calls between which its lists were filled."""
+        filled = self.script._run.filled
+        for one in self._lists:
+            if one.node in filled:
+                yield from self.script._invocations_between(*filled[one.node])
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -361,8 +368,7 @@ def _collators(script: Host, collator: Value) -> Iterator[Value]:
     """What may collate: what a ``partial`` is of, and what another file defines."""
     for value in options(collator):
         one = value.callee if isinstance(value, Partial) else value
-        there = project_value(script._run, one.name) if isinstance(one, Symbol) else None
-        yield there or one
+        yield of_project(script, one)
 
 
 def _collation(script: Host, collator: Value) -> Iterator[Preparation]:

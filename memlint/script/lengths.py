@@ -4,9 +4,19 @@ import ast
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
+from memlint.engine.imported import project_value
 from memlint.engine.nodes import Definition, Expression, Node, called_name, holder_of, last_name
 from memlint.engine.preparing import cuts_of, joins_and_cuts, kept_by_length
-from memlint.engine.values import Function, FunctionNode, Invocation, Provenance, options
+from memlint.engine.values import (
+    Class,
+    Function,
+    FunctionNode,
+    Invocation,
+    Provenance,
+    Symbol,
+    Value,
+    options,
+)
 from memlint.flow.evaluated import query
 from memlint.script.called import Call, Called
 from memlint.script.calls import Host
@@ -69,6 +79,7 @@ _KNOWN_PACKAGES = frozenset(
         *("datasets", "transformers", "torch", "numpy", "itertools", "functools", "copy", "math"),
         *("re", "json", "random", "collections", "os", "time", "logging", "string", "operator"),
         *("trl", "typing", "warnings", "pathlib", "hashlib", "sys", "ast", "textwrap", "PIL"),
+        *("tqdm",),
     }
 )
 # What such a function is called for.
@@ -125,17 +136,24 @@ def effects_of(
             functions[invocation.function] = None
         node = invocation.node
         # A function that calls nothing has no invocation of its own.
-        callees = options(script.value(node.func))
-        functions |= dict.fromkeys(one.node for one in callees if isinstance(one, Function))
+        callees = [of_project(script, one) for one in options(script.value(node.func))]
+        in_sight = [one for one in callees if isinstance(one, Function | Class)]
+        functions |= dict.fromkeys(one.node for one in in_sight if isinstance(one, Function))
         call = script.call_anywhere(node)
         if call is None:
             continue
         if is_tokenizer_call(call):
             yield from tokenizer_effects(call)
-        elif _is_out_of_sight(call, invocation):
+        elif len(in_sight) < len(callees) and _is_out_of_sight(call, invocation):
             yield Effect(Lengths.UNKNOWN, None, node, call)
     for one in functions:
         yield from _written_effects(script, one)
+
+
+def of_project(script: Host, value: Value) -> Value:
+    """A function or a class that another file of the project defines, or the value itself."""
+    there = project_value(script._run, value.name) if isinstance(value, Symbol) else None
+    return there or value
 
 
 def _is_out_of_sight(call: Call, invocation: Invocation) -> bool:
@@ -208,6 +226,15 @@ def _written_effects(script: Host, function: Node) -> Iterator[Effect]:
         turns.append(Effect(Lengths.CUT, None, function))
     # The last block that is written, else the first turn of a ``range``.
     yield from [*reversed(blocks), *turns][:1]
+
+
+def filled_up_in(script: Host, function: Node) -> Iterator[Effect]:
+    """Yield where a function fills rows up, but where it cuts blocks and fills the last."""
+    cuts = list(cuts_of(function))
+    if not any(one.how in ("block", "turn") for one in cuts):
+        for cut in cuts:
+            if cut.how == "filled up" and script.function(cut.node) is function:
+                yield Effect(Lengths.PADDED, _number(script, cut.size), cut.node)
 
 
 def is_named_for_blocks(definition: Node) -> bool:

@@ -28,10 +28,18 @@ from memlint.script.calls import Host, Trainer
 from memlint.script.datasets import Dataset, all_datasets_of, datasets_of, pads_to_longest
 from memlint.script.forward_passes import all_steps_of
 from memlint.script.guesses import is_held_out_name, may_be_held_out
-from memlint.script.lengths import FROM_TEXT, TOKENIZING_METHODS, Lengths, is_tokenizer_call
+from memlint.script.lengths import (
+    FROM_TEXT,
+    TOKENIZING_METHODS,
+    Effect,
+    Lengths,
+    filled_up_in,
+    is_tokenizer_call,
+)
 from memlint.script.loaded_models import model_facts
 from memlint.script.purpose import Purpose, purpose_of_loop
 from memlint.script.setups import feeds_training, trains
+from memlint.source.patterns import lazy_pattern
 from memlint.source.record import Record
 
 Purposes = set[Purpose]
@@ -39,6 +47,7 @@ Passes = frozenset[CallNode]
 _COLLATORS = frozenset({"collate_fn", "data_collator"})
 # What drops rows, or cuts them before they are tokenized.
 _CUTS = ("filter", "enable_truncation", "model_max_length", "truncate")
+_FILLS = lazy_pattern(r"\] \* |\* \[|full\(|zeros\(|pad\(")
 _SHORTENING = ("truncated", "cut into blocks", "filtered by length", "unknown")
 
 
@@ -229,8 +238,8 @@ def _rows_trained_on(script: Host) -> frozenset[CallNode]:
 
 @query
 def _makers_of_rows_trained_on(script: Host) -> frozenset[Node]:
-    """The calls that make training sets, in any file."""
-    data = (one for one in all_datasets_of(script) if one.purpose is Purpose.TRAINING)
+    """What makes training sets, in any file."""
+    data = (one for one in all_datasets_of(script) if one.is_trained_on)
     return frozenset(node for one in data for node in one.makers)
 
 
@@ -251,8 +260,11 @@ def _becomes_row(script: Host, node: Node) -> bool:
 
 
 def _is_made_of(script: Host, use: Usage) -> bool:
-    """True if a training set is made of what is used."""
-    return use.around in _makers_of_rows_trained_on(script)
+    """True if a training set is made of what is used, or it is put into one."""
+    makers = _makers_of_rows_trained_on(script)
+    holder = holder_of(use.call) if use.way is Way.GIVEN and use.name in _GROWS else None
+    lists = options(script.value(holder)) if holder is not None and makers else ()
+    return use.around in makers or any(getattr(one, "node", None) in makers for one in lists)
 
 
 def _holds_batch(use: Usage) -> bool:
@@ -274,7 +286,7 @@ def _is_forwarded(
     return any(use.way is Way.GIVEN and use.call in passes for use in uses)
 
 
-def _training_passes(script: Host, node: Expression, *, around: bool) -> Passes:
+def _training_passes(script: Host, node: Node, *, around: bool) -> Passes:
     """The calls of models that autograd may record, in the training steps ``around`` a place, or in
     the others."""
     call = script.call_anywhere(node)
@@ -432,7 +444,7 @@ def _trained_sets(script: Host, trainer: Trainer | None) -> list[Dataset]:
 
 # -- what rows are read for ------------------------------------------------------------------------
 
-_DEPTH = 5
+_DEPTH = 7
 _LISTS = ("List", "Tuple")
 # What rows are put into, and what makes a data set of them.
 _HOLDERS = (*_LISTS, "Dict", "ListComp", "GeneratorExp")
@@ -459,9 +471,19 @@ def purpose_of(script: Host, node: Expression) -> Purpose:
     return Purpose.UNKNOWN
 
 
-def are_trained_on(script: Host, node: Expression) -> bool:
+def are_trained_on(script: Host, node: Node) -> bool:
     """True if what an expression makes becomes rows to train on: items, or what is returned."""
     return Purpose.TRAINING in _uses(script, node, _training_passes(script, node, around=False))
+
+
+@query
+def filled_lists_of(script: Host) -> tuple[Effect, ...]:
+    """Where functions fill rows up by hand that become, through lists, what is trained on: the
+    first place of each function."""
+    written = [one for one in script.functions if _FILLS.search(script.text(one))]
+    written = written if trains(script) else []
+    found = [next(filled_up_in(script, one), None) for one in written]
+    return tuple(one for one in found if one is not None and are_trained_on(script, one.node))
 
 
 # -- uses of an expression -------------------------------------------------------------------------
@@ -485,8 +507,7 @@ def _uses(script: Host, node: Node, passes: Passes | None = None, depth: int = _
         return remade or _holds_rows(use) if holds else _has_rows(use)
 
     for use in uses_of(script, node, onward):
-        grows = use.way is Way.GIVEN and use.name in _GROWS
-        if holds and (grows or any(place.item for place in use.places)):
+        if holds and _goes_into_holder(use):
             for read in _reads_of_holder(script, use):
                 purposes |= _uses(script, read, passes, depth - 1)
         elif use.way is Way.GIVEN:
@@ -500,6 +521,13 @@ def _uses(script: Host, node: Node, passes: Passes | None = None, depth: int = _
     return purposes
 
 
+def _goes_into_holder(use: Usage) -> bool:
+    """True if a use adds something to a list or a row, or makes it one of the items."""
+    grows = use.way is Way.GIVEN and use.name in _GROWS
+    longer = use.way is Way.STORED and use.name == "Add"
+    return grows or longer or any(place.item for place in use.places)
+
+
 def _has_rows(use: Usage) -> bool:
     """True if what a use makes has the rows: ``rows.map(f).shuffle()["train"]``."""
     if use.way is Way.GIVEN:
@@ -508,11 +536,13 @@ def _has_rows(use: Usage) -> bool:
 
 
 def _holds_rows(use: Usage) -> bool:
-    """True if what a use makes has the rows, or is a data set or a collection of them."""
+    """True if what a use makes has the rows, more of them or longer, or is a data set or a
+    collection of them."""
     built = use.way is Way.GIVEN and use.name in _BUILDERS
     built = built or (use.way is Way.LOOPED and use.name == "ListComp")
     held = use.way is Way.HELD and use.name in _HOLDERS
-    return built or held or use.way is Way.READ or _has_rows(use)
+    longer = use.way is Way.COMPUTED and use.name == "Add"
+    return built or held or longer or use.way is Way.READ or _has_rows(use)
 
 
 def _reads_of_holder(script: Host, use: Usage) -> list[Expression]:
@@ -521,7 +551,8 @@ def _reads_of_holder(script: Host, use: Usage) -> list[Expression]:
         holder = holder_of(use.call)
         held = {} if holder is None else {script.text(holder): holder}
     else:
-        held = {one.name: one.node for one in use.places if one.item and one.holder is None}
+        kept = (one for one in use.places if one.item or use.name == "Add")
+        held = {one.name: one.node for one in kept if one.holder is None}
     reads = (
         read for name, at in held.items() for read in script.flow.uses(name, script.flow.scope(at))
     )

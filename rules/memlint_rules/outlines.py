@@ -7,10 +7,10 @@ import memlint.rule.triggers as words
 
 # A file must hold a word of each set of a rule.
 SETS: tuple[tuple[str, ...], ...] = (
-    words.ROWS,
-    (".backward(", "Config", "Trainer", "tokenizer("),
+    (*words.ROWS, "Dataset):"),
+    (".backward(", ".encode", "Config", "Dataset):", "Trainer", "tokenizer("),
     (*words.ROWS, "DataLoader(", "Dataset):"),
-    (".long", "] * (", "int64", "max_length", "pad_id", "pad_token"),
+    (".long", "] * ", "full((", "int64", "max_length", "pad_id", "pad_token"),
     words.LIBRARIES,
     ("SFTTrainer",),
     words.LOADERS,

@@ -84,7 +84,43 @@ READ = """
     def read(rows):
         return words(rows["text"], truncation=True, padding={how}, max_length=1024)
 """
+FILLS = """
+    def level(ids, most, pad=0):
+        return ids[:most] + [pad] * (most - len(ids))
+    def prepare(texts, tokenizer, most):
+        rows = []
+        for text in texts:
+            ids = level(tokenizer(text)["input_ids"], most)
+            rows.append({"input_ids": ids, "labels": ids})
+        return rows
+"""
+PARTS = """
+    from datasets import DatasetDict, load_dataset
+    from transformers import AutoTokenizer
+    def mapped(rows, words):
+        def encode(batch):
+            return words(batch["text"], padding="max_length", truncation=True)
+        return rows.map(encode, batched=True, remove_columns=["text"])
+    def learned(name):
+        parts = load_dataset(name)["train"].train_test_split(test_size=0.2)
+        words = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+        return mapped(DatasetDict({"train": parts["train"]}), words), words
+    if __name__ == "__main__":
+        learned("my/texts")
+"""
 FOUND = {
+    "a list that functions fill up": {
+        "rows.py": FILLS,
+        "go.py": LOOP.format(imported="prepare", made="prepare(open('a'), words, 512)"),
+    },
+    "a list that functions fill up, for a trainer": {
+        "rows.py": FILLS,
+        "go.py": TRAINER.format(imported="prepare", made="prepare(open('a'), words, 512)"),
+    },
+    "a file that also runs by itself": {
+        "rows.py": PARTS,
+        "go.py": TRAINER.format(imported="learned", made="learned('my/texts')[0]['train']"),
+    },
     "filled by hand, where only a data set is defined": {
         "rows.py": BY_HAND,
         "go.py": TRAINER.format(imported="Talks", made="Talks(open('a'), words, 768)"),
@@ -115,6 +151,16 @@ FOUND = {
     },
 }
 LEFT = {
+    "a file that also runs by itself, whose rows only evaluate": {
+        "rows.py": PARTS,
+        "go.py": TRAINER.format(imported="learned", made="open('a')")
+        + "    Trainer(net, eval_dataset=learned('b')[0]['train']).evaluate()\n",
+    },
+    "a list that functions fill up, and that is left": {
+        "rows.py": FILLS,
+        "go.py": LOOP.format(imported="prepare", made="open('a')")
+        + "    print(prepare(open('a'), words, 512))\n",
+    },
     "nothing trains on it": {**FOUND["filled by hand for a loop"], "go.py": "import rows"},
     "a list that is as long as its text": {
         "rows.py": MADE.format(how="False").replace("{{", "{").replace("}}", "}"),
@@ -317,3 +363,61 @@ def test_rows_that_are_kept_in_a_file(body: str, read: str, told: set[str], tmp_
     rows = KEPT.format(body=body.format(read=read))
     loop = LOOP.format(imported="fetch", made="fetch(words, 'rows.pt')")
     assert padded(tmp_path, {"rows.py": rows, "go.py": loop}) == told
+
+
+ENDLESS = {
+    "in the constructor": """
+    from torch.utils.data import Dataset
+    from wording import ask
+    class Talks(Dataset):
+        def __init__(self, rows, words):
+            self.rows = []
+            for row in rows:
+                self.rows.append(words.encode(ask(row){cut}))
+        def __getitem__(self, place):
+            return self.rows[place]
+    """,
+    "in the items": """
+    from torch.utils.data import Dataset
+    from wording import ask
+    class Talks(Dataset):
+        def __init__(self, rows, words):
+            self.rows, self.words = rows, words
+        def __getitem__(self, place):
+            ids = self.words.encode(ask(self.rows[place]){cut})
+            return {{"input_ids": ids}}
+    """,
+    "in the stream": """
+    from torch.utils.data import IterableDataset
+    from wording import ask
+    class Talks(IterableDataset):
+        def __init__(self, rows, words):
+            self.rows, self.words = rows, words
+        def __iter__(self):
+            for row in self.rows:
+                yield {{"input_ids": self.words(ask(row){cut})["input_ids"]}}
+    """,
+}
+ASKS = """
+    from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
+    from transformers import DataCollatorForLanguageModeling
+    from rows import Talks
+    words = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+    net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+    options = TrainingArguments("out", per_device_train_batch_size=4)
+    pads = DataCollatorForLanguageModeling(words, mlm=False)
+    Trainer(net, options, train_dataset=Talks(open("a"), words), data_collator=pads).train()
+"""
+WORDING = """
+    def ask(row):
+        return "Question: " + row
+"""
+
+
+@pytest.mark.parametrize("where", ENDLESS)
+def test_items_of_any_length_whose_text_a_third_file_writes(where: str, tmp_path: Path) -> None:
+    for cut in ("", ", truncation=True, max_length=512"):
+        files = {"rows.py": ENDLESS[where].format(cut=cut), "wording.py": WORDING, "go.py": ASKS}
+        told = reported(tmp_path, {"pyproject.toml": "", **files}, load(["MEM101", "MEM104"]))
+        assert codes(told["go.py"]) == {"MEM104"}
+        assert codes(told["rows.py"]) == (set() if cut else {"MEM101"})

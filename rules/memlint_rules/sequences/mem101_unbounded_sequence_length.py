@@ -65,6 +65,9 @@ RULE = Rule(
     summary="training examples are not truncated",
     check=check,
     of_run=of_run,
-    triggers=(triggers.ROWS, frozenset({"Config", "Trainer", ".backward(", "tokenizer("})),
+    triggers=(
+        (*triggers.ROWS, "Dataset):"),
+        frozenset({"Config", "Trainer", ".backward(", "tokenizer(", ".encode", "Dataset):"}),
+    ),
     skips=(Skip.VISION, Skip.DIFFUSION),
 )

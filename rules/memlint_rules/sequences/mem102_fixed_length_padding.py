@@ -50,7 +50,7 @@ def check(script: Script) -> Iterator[Finding]:
         elif one.prepares_training and not own:
             together = tuple(each.call for each in padded if each.function is one.function)
             yield _in_preparation(script, one, together)
-    yield from _by_hand(script)
+    yield from _by_hand(script, own)
 
 
 def _tokenizes(script: Script, trainer: Trainer) -> bool:
@@ -95,7 +95,7 @@ def _in_preparation(script: Script, one: facts.Tokenization, together: tuple[Cal
     return Finding(_place(script, one.call), message, made, level)
 
 
-def _by_hand(script: Script) -> Iterator[Finding]:
+def _by_hand(script: Script, own: bool) -> Iterator[Finding]:
     """``ids += [pad] * (limit - len(ids))`` in what makes the rows."""
     made = advise("Leave rows as long as they are, and fill them up where batches are made")
     fillers = {
@@ -105,6 +105,8 @@ def _by_hand(script: Script) -> Iterator[Finding]:
         if one.trainer is None or not _tokenizes(script, one.trainer)
         for filler in one.fillers
     }
+    if not own:
+        fillers = {one.node: one.tokens for one in facts.filled_lists_of(script)} | fillers
     for node, tokens in fillers.items():
         length = "one fixed length" if tokens is None else f"{tokens} tokens"
         message = f"fills every example up to {length}, not to the longest of its batch"
@@ -128,7 +130,7 @@ RULE = Rule(
     check=check,
     triggers=(
         (*triggers.ROWS, "DataLoader(", "Dataset):"),
-        frozenset({"max_length", "pad_token", "pad_id", "] * (", ".long", "int64"}),
+        frozenset({"max_length", "pad_token", "pad_id", "] * ", "full((", ".long", "int64"}),
     ),
     skips=(Skip.OFF_CUDA, Skip.DIFFUSION, Skip.VISION),
     effect={"padding": "longest"},
