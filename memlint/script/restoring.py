@@ -50,7 +50,9 @@ _AVERAGES = lazy_pattern(r"(?i)ema|average|avg|shadow|swa|replay|buffer")
 _WORDS = lazy_pattern(
     r"epoch|step|iter|config|cfg|hparam|args|seed|rng|version|name|vocab|loader|sampler"
 )
-_NUMBERS = lazy_pattern(r"loss|best|acc|score|metric|history|token|count|part|time|lr$")
+_NUMBERS = lazy_pattern(
+    r"loss|best|acc|score|metric|history|token|count|part|time|rate|bleu|rouge|perpl|lr$"
+)
 _LOOKS = SHOWS | {"sorted", "range", "int", "float", "bool", "str"}
 _MEASURED = ("shape", "dtype", "ndim")
 
@@ -105,7 +107,20 @@ def _of_use(script: Host, use: Usage) -> set[Fate]:
         return _of_item(script, use.around, use.by)
     if use.way in (Way.STORED, Way.LOOPED) and use.places:
         return _of_places(script, use)
+    if use.way is Way.RETURNED and use.name == "Return":
+        return _of_calls(script, use.around)
     return {Fate.LOOKED_AT if _is_look(use) else Fate.UNKNOWN}
+
+
+def _of_calls(script: Host, returned: Node) -> set[Fate]:
+    """What becomes of what a function returns, where nothing but plain calls of it is in sight."""
+    function = script.function(returned)
+    calls = script.calls_named(function.name) if function is not None else []
+    plain = function is not None and len(script.mentions(function.name)) == len(calls)
+    inner = any(script.function(call) is function for call in calls)
+    if not plain or inner or not calls:
+        return {Fate.UNKNOWN}
+    return {fate for call in calls for fate in _fates(script, call)}
 
 
 def _is_look(use: Usage) -> bool:
