@@ -339,6 +339,8 @@ class LoopRun(StepRun):
             return Change(changed, f"{message}, where nothing is trained on `past_key_values`")
         written = f'{{}}.{method}({keyword}={{{{"use_reentrant": False}}}})'
         doubted = any(load.loads_own_code for load in facts.loads)
+        if not facts.can_checkpoint:
+            message, doubted = f"{message}, if the model's class supports it", True
         twice = runs_hooks_twice(script)
         message, doubted = message + twice, doubted or bool(twice)
         if not self.model.in_training_mode:
@@ -436,7 +438,7 @@ class LoopRun(StepRun):
 
 
 class EncoderRun(ScriptRun):
-    """An encoder that a loop trains: only the precision of its passes is read."""
+    """An encoder that a loop trains: the precision of its passes and what they keep is read."""
 
     def __init__(self, script: Script, model: LoopModel) -> None:
         self.script = script
@@ -449,6 +451,16 @@ class EncoderRun(ScriptRun):
     def write_compute_dtype(self, value: str) -> Change:
         """As for a language model."""
         return self._run.write_compute_dtype(value)
+
+    def read_checkpointing(self) -> Field:
+        """As for a language model, where it has a head and nothing freezes its layers."""
+        frozen = self.script.sets("requires_grad", "requires_grad_")
+        whole = self._run.model.facts.is_encoder and not frozen
+        return self._run.read_checkpointing() if whole else Field()
+
+    def write_checkpointing(self, value: str) -> Change:
+        """As for a language model."""
+        return self._run.write_checkpointing(value)
 
 
 def in_full_precision(script: Script, model: CallNode) -> Field:

@@ -50,7 +50,7 @@ class TrainerRun(TrainerWithLoss):
     def read_checkpointing(self) -> Field:
         """Of the configuration, where no call decides beside it."""
         config = self.config
-        if config is None:
+        if config is None or not all(map(self._trains_layers, self.trainers)):
             return Field()
         setting, _ = _switch(config)
         on = config.checkpointing
@@ -68,6 +68,11 @@ class TrainerRun(TrainerWithLoss):
             said += ", and the k-bit preparation does not turn it on here"
         pending = not setting.given and self._waits_for_its_class(config)
         return Field(value, place, said, pending)
+
+    def _trains_layers(self, trainer: Trainer) -> bool:
+        """True if it definitely trains a language model, or a whole encoder with a head."""
+        model, frozen = trainer.model, self.script.sets("requires_grad", "requires_grad_")
+        return trainer.trains_language_model or (model.is_encoder and not (model.is_toy or frozen))
 
     def read_reentrant(self) -> Field:
         """Of checkpointing that the configuration turns on."""
@@ -130,14 +135,19 @@ class TrainerRun(TrainerWithLoss):
             name = next(filter(config.has_option, ARGUMENTS), ARGUMENTS[-1])
             edits = together(edits, set_option(self.script, config, name, _NON_REENTRANT))
             message += f" and `{name}={_NON_REENTRANT}`: no gradient passes a frozen input"
+        doubt = self._doubt_of_class()
+        doubt += runs_hooks_twice(self.script)
+        changed, message = {"checkpointing": value}, message + doubt
+        return Change(changed, message, None if decided else edits, bool(doubt))
+
+    def _doubt_of_class(self) -> str:
+        """Whether a model's class can checkpoint: classes of other packages raise a ValueError by
+        default. Empty for models that are out of sight."""
         known = [one for one in self.trainers if one.model.by_name or one.model.loads]
-        # Classes of other packages raise a ValueError by default.
-        doubted = any(trainer.trains_own_code for trainer in known)
-        if doubted:
-            message += ", if the model's class supports it: its code is not transformers' own"
-        twice = runs_hooks_twice(self.script)
-        message, doubted = message + twice, doubted or bool(twice)
-        return Change({"checkpointing": value}, message, None if decided else edits, doubted)
+        if any(trainer.trains_own_code for trainer in known):
+            return ", if the model's class supports it: its code is not transformers' own"
+        sure = all(trainer.model.can_checkpoint for trainer in known)
+        return "" if sure else ", if the model's class supports it"
 
     # -- the optimizer ---------------------------------------------------------------------------
 

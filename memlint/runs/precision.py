@@ -71,7 +71,8 @@ def read_load(script: Script, load: Call, *, frozen: bool) -> Field:
     frozen: its weights are only read. Without bf16 losses are scaled, which wants float32 weights;
     what shards them computes in its own dtype, and keeps float32 to step.
     """
-    if not script.loads_language_model(load) or script.is_quantized(load) is not False:
+    layers = script.model_facts(script.value(load.node)).is_stack_of_layers
+    if not layers or script.is_quantized(load) is not False:
         return Field()
     if not frozen and (may_lack_bf16(script) or script.is_sharded):
         return Field()
@@ -98,7 +99,9 @@ def write_load(script: Script, load: Call, value: str, *, frozen: bool) -> Chang
     dtype = f"torch.{changed['weights_dtype']}"
     several = len(script.model_loads) > 1
     message = f"Set `{option}={dtype}`{', for what it is compared with too' if several else ''}"
-    unsafe = lacking or not frozen or is_decided(script, load)
+    # A head of classes is trained beside adapters.
+    headed = not script.loads_language_model(load)
+    unsafe = lacking or not frozen or headed or is_decided(script, load)
     return Change(changed, message, load_in(script, load, dtype), unsafe)
 
 

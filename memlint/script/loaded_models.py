@@ -73,8 +73,10 @@ class ModelFacts(NamedTuple):
 
     @property
     def is_decoder(self) -> bool:
-        """True if its checkpoint is of a family of decoders that is known."""
-        return self.family.has("has_sdpa")
+        """True if its checkpoint, or the class that loads it, is of a family of decoders that is
+        known: ``GPT2ForSequenceClassification``."""
+        by_class = bool(self.loads) and all(map(_is_of_decoder, self.loads))
+        return by_class or self.family.has("has_sdpa")
 
     @property
     def keeps_documents_apart(self) -> bool:
@@ -94,6 +96,17 @@ class ModelFacts(NamedTuple):
         return self.loads_language_model or (bool(self.loads) and self.is_decoder)
 
     @property
+    def is_encoder(self) -> bool:
+        """True if the calls that load it are in sight, and all load an encoder with a head."""
+        return bool(self.loads) and all(map(is_encoder, self.loads))
+
+    @property
+    def can_checkpoint(self) -> bool:
+        """True if its class, where transformers has it, certainly can checkpoint its layers."""
+        by_name = self.by_name or not self.is_encoder or self.is_stack_of_layers
+        return by_name or self.family.has("checkpoints")
+
+    @property
     def causal_lm(self) -> bool | None:
         """True if it is a causal language model; None where the loader does not say."""
         answers = {_is_causal_lm(_loader(load)) for load in self.loads}
@@ -107,6 +120,9 @@ class ModelFacts(NamedTuple):
         return self.causal_lm is True or seeing
 
 
+_ENCODERS = lazy_pattern(
+    r"For(SequenceClassification|TokenClassification|QuestionAnswering|MultipleChoice|MaskedLM)\b"
+)
 LANGUAGE_MODELS = (
     *("CausalLM", "LMHead", "Seq2SeqLM", "ConditionalGeneration", "DoubleHeads"),
     *("ImageTextToText", "Vision2Seq", "SpeechSeq2Seq"),
@@ -125,6 +141,17 @@ def is_language_model(load: Call) -> bool:
         return True
     name = _checkpoint(load) if "MaskedLM" in load.name else None
     return isinstance(name, str) and family(name.lower()).has("has_sdpa")
+
+
+def is_encoder(load: Call) -> bool:
+    """True if a call loads an encoder of text with a head for classes, spans or masked words."""
+    return _ENCODERS.search(load.name) is not None
+
+
+def _is_of_decoder(load: Call) -> bool:
+    """True if a class of transformers that loads a model is one of a family of decoders."""
+    is_class = load.name.startswith("transformers.") and _loader(load)[:1].isupper()
+    return is_class and family(_loader(load).lower()).has("has_sdpa")
 
 
 def _loader(load: Call) -> str:

@@ -86,9 +86,10 @@ def loop_models_of(script: Host) -> tuple[LoopModel, ...]:
 
 @query
 def loop_encoders_of(script: Host) -> tuple[LoopModel, ...]:
-    """The encoders that the script's own loops train, whose checkpoints hold float32."""
+    """The encoders that the script's own loops train: with a head, or stored in float32."""
     found = (one for one in _trained_passes(script) if not one.facts.is_stack_of_layers)
-    return _joined(one for one in found if one.facts.family.has("stored_float32"))
+    stored = "stored_float32"
+    return _joined(one for one in found if one.facts.is_encoder or one.facts.family.has(stored))
 
 
 def _joined(models: Iterable[LoopModel]) -> tuple[LoopModel, ...]:

@@ -6,7 +6,13 @@ from memlint.script.call_settings import MISSING, UNSURE, Setting
 from memlint.script.called import Call
 from memlint.script.calls import Host, Trainer
 from memlint.script.forward_passes import all_forwards_of
-from memlint.script.loaded_models import ModelFacts, calls_on, is_language_model, is_quantized
+from memlint.script.loaded_models import (
+    ModelFacts,
+    calls_on,
+    is_encoder,
+    is_language_model,
+    is_quantized,
+)
 from memlint.script.setups import all_trainers_of, all_training_of
 
 # The option that says in which precision weights are loaded, newest name first.
@@ -126,7 +132,8 @@ def holds_float32(script: Host, model: ModelFacts) -> bool:
 def _loads_float32(script: Host, load: Call, stored: bool, widened: bool) -> bool:
     """True if a call loads float32 weights. stored: they are stored so; widened: they are made
     so."""
-    if is_quantized(load) is not False or not (stored or is_language_model(load)):
+    layers = stored or is_language_model(load) or is_encoder(load)
+    if is_quantized(load) is not False or not layers:
         return False
     if widened:
         return True

@@ -53,7 +53,11 @@ _WHOLE = (
     (r"^(openai-community/)?gpt2|^(distilbert/)?distilgpt2|^eleutherai/gpt-neo-", "stored_float32"),
     (r"^t5-|^google-t5/|^google/(flan-t5|mt5|pegasus)|^salesforce/codet5-", "stored_float32"),
     (r"^facebook/bart|^sshleifer/distilbart|^roberta-(base|large)", "stored_float32"),
-    (r"^(google-bert/)?bert-(base|large)-|^google-bert/bert-", "stored_float32"),
+    (r"^(google-bert/)?bert-(base|large)-|^google-bert/bert-|^hfl/chinese-", "stored_float32"),
+    (r"^(facebookai/)?xlm-roberta-(base|large)$|^(almanach/)?camembert-", "stored_float32"),
+    (r"^allenai/(scibert|longformer)|^microsoft/(graph)?codebert-base$", "stored_float32"),
+    # Encoders whose layers every release can run again for backward.
+    (r"(?<![a-z])(xlm-)?(bert|roberta|deberta|electra)(?![a-z])", "checkpoints"),
     (r"^(distilbert/)?distilbert-base-|^facebookai/roberta-", "stored_float32"),
     # Made for tests: a few megabytes, whatever is done to them.
     (r"internal-testing/|tiny-random|tiny-gpt2", "is_toy"),

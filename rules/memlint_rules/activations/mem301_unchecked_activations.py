@@ -28,12 +28,11 @@ def check(run: TrainingRun) -> Iterator[Finding]:
     checkpointing = run.checkpointing
     if not checkpointing.is_value("none") or checkpointing.pending:
         return
-    if run.trains_language_model:
-        yield Finding(
-            checkpointing.span,
-            f"{checkpointing.said}: the activations of all layers are kept until backward",
-            by_change(run.set(checkpointing="full")),
-        )
+    yield Finding(
+        checkpointing.span,
+        f"{checkpointing.said}: the activations of all layers are kept until backward",
+        by_change(run.set(checkpointing="full")),
+    )
 
 
 RULE = Rule(
