@@ -105,7 +105,7 @@ def _by_hand(script: Script, own: bool) -> Iterator[Finding]:
         if one.trainer is None or not _tokenizes(script, one.trainer)
         for filler in one.fillers
     }
-    if not own:
+    if not own and script.on_gpu:
         fillers = {one.node: one.tokens for one in facts.filled_lists_of(script)} | fillers
     for node, tokens in fillers.items():
         length = "one fixed length" if tokens is None else f"{tokens} tokens"
