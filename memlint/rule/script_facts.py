@@ -9,6 +9,7 @@ from memlint.engine.values import Function
 from memlint.flow.reach import Reach
 from memlint.runs.batches import tokens_of_pass
 from memlint.runs.loadings import loading_of
+from memlint.runs.padding_cuts import cuts_padding
 from memlint.script.datasets import Dataset, all_datasets_of, may_shorten_rows, pads_to_longest
 from memlint.script.encodings import taken_for_ids
 from memlint.script.evaluation import Evaluation, evaluations_of

@@ -26,13 +26,17 @@ from memlint_rules.sequences.padding import (
 )
 
 _FIXED = "max_length"
+_CUT = "Cut off the columns that are padding in the whole batch"
 # Labels of a few tokens (answers, classes) cost nothing, padded or not.
 _WORTH_IT = 32
 
 
 def check(script: Script) -> Iterator[Finding]:
-    if facts.compiles_one_shape(script):
-        return
+    if not (facts.compiles_one_shape(script) or facts.cuts_padding(script)):
+        yield from _found(script)
+
+
+def _found(script: Script) -> Iterator[Finding]:
     for collator in script.calls_to(*PADDING_COLLATORS):
         if collator.setting("padding").is_value(_FIXED) and script.trains:
             yield _in_collator(script, collator)
@@ -92,12 +96,16 @@ def _in_preparation(script: Script, one: facts.Tokenization, together: tuple[Cal
     made = advise(padding_advice(script, one))
     if changes is not None:
         made = fix("Leave padding to the collator", changes, unsafe=True)
+    elif (cut := edits.cut_padding(script, one)) is not None:
+        made = fix(_CUT, cut, unsafe=True)
     return Finding(_place(script, one.call), message, made, level)
 
 
 def _by_hand(script: Script, own: bool) -> Iterator[Finding]:
     """``ids += [pad] * (limit - len(ids))`` in what makes the rows."""
     made = advise("Leave rows as long as they are, and fill them up where batches are made")
+    if (cut := edits.cut_padding(script)) is not None:
+        made = fix(_CUT, cut, unsafe=True)
     fillers = {
         filler.node: filler.tokens
         for one in facts.all_datasets_of(script)

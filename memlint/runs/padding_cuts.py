@@ -1,0 +1,231 @@
+"""How a training step leaves out the padding that all rows of its batch share: it cuts those
+columns off before the model gets them.
+
+Rows of one length stay so wherever they are made, stacked and kept. Cut is what a pass gets beside
+its attention mask, and what the loss compares with its logits, in one of three forms: a batch that
+is unpacked (``**batch``), names, or items (``batch["input_ids"]``, ``ids[step]``).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+from memlint.engine.nodes import (
+    Expression,
+    ItemNode,
+    NameNode,
+    Node,
+    Statement,
+    WithNode,
+    call_itself,
+    called_name,
+    holder_of,
+    literal_of,
+    walk,
+)
+from memlint.engine.usage import Usage, Way
+from memlint.flow.following import uses_of
+from memlint.runs.changes import together
+from memlint.script.forward_passes import Forward, Step
+from memlint.script.model import Script
+from memlint.script.tokenization import Tokenization
+from memlint.source.edits import Edit, InsertStatement, ReplaceExpression
+
+N = TypeVar("N", bound=Node)
+_MASK = "attention_mask"
+# What a pass gets that has a column for each token, by its name or its place.
+_OF_TOKENS = {"input_ids": 0, _MASK: 1, "token_type_ids": None, "position_ids": None}
+_ONE_LABEL_A_TOKEN = ("MaskedLM", "TokenClassification")
+_OTHER_LABELS = ("Seq2SeqLM", "ConditionalGeneration", "SequenceClassification")
+_MOVES = ("to", "cuda", "long")
+
+
+def cut_padding(script: Script, made: Tokenization | None = None) -> tuple[Edit, ...] | None:
+    """Edits by which the steps of loops cut off what is padding in all rows of their batches; None
+    where something that is not cut may meet what is. made: what pads the rows, where it is known.
+    """
+    steps = script.steps
+    if script.all_trainers or any(map(script.binds, ("kept", "cut"))) or not steps:
+        return None
+    masked = script.is_named(_MASK) or (made is not None and _hands_all_on(script, made))
+    return together(*(_in_step(script, step, masked) for step in steps))
+
+
+def cuts_padding(script: Script) -> bool:
+    """True if every step of a loop asks which columns have any token: it cuts the others off."""
+    calls = script.method_calls("any")
+    asked = [one.node for one in calls if one.keyword_node("dim") and one.setting("dim").value == 0]
+    loops = {loop for one in asked for loop in script.flow.loops_around(one)}
+    return bool(script.steps) and all(step.node in loops for step in script.steps)
+
+
+def _hands_all_on(script: Script, made: Tokenization) -> bool:
+    """True if rows are all that the tokenizer makes, the mask of padding with it."""
+    ways = {(use.way, use.name == "items") for use in uses_of(script, made.call.node)}
+    whole = any(way in (Way.RETURNED, Way.GIVEN_BACK) or items for way, items in ways)
+    return whole and not script.is_named("columns", "select_columns", "return_attention_mask")
+
+
+def _in_step(script: Script, step: Step, masked: bool) -> tuple[Edit, ...] | None:
+    passes = step.all_forwards
+    loads = [load.name for one in passes for load in one.facts.loads]
+    labelled = not _are_named(loads, _OTHER_LABELS)
+    causal = {one.facts.causal_lm for one in passes} == {True}
+    names = {**_OF_TOKENS, "labels": None} if labelled else _OF_TOKENS
+    if labelled and not (causal or _are_named(loads, _ONE_LABEL_A_TOKEN)):
+        return None
+    if not all(_is_plain(step, one, names) for one in passes):
+        return None
+    if all(_unpacked(script, one) for one in passes):
+        segments = not causal and not _are_named(loads, ("Seq2SeqLM",))
+        wanted = ["input_ids", _MASK, *["labels"] * labelled, *["token_type_ids"] * segments]
+        return _of_batch(script, step, passes, wanted) if masked else None
+    return _of_parts(script, step, [_given(one, names) for one in passes], labelled)
+
+
+def _are_named(loads: list[str], parts: tuple[str, ...]) -> bool:
+    return loads != [] and all(any(part in name for part in parts) for name in loads)
+
+
+def _is_plain(step: Step, forward: Forward, names: dict[str, int | None]) -> bool:
+    """True if each turn of a loop over rows runs a pass, here, that gets nothing else that may have
+    a column for each token."""
+    call = forward.node
+    more = [one for one in call.keywords if one.arg and one.arg not in names]
+    return (
+        hasattr(step.node, "target")
+        and not forward.elsewhere
+        and step.script.flow.is_run_each_turn(step.node, call)
+        and len(call.args) <= 2
+        and all(literal_of(one.value) is not None or one.arg == "labels" for one in more)
+    )
+
+
+# -- a batch that is unpacked ----------------------------------------------------------------------
+
+
+def _unpacked(script: Script, forward: Forward) -> str:
+    """``batch`` of ``model(**batch)``; nothing where tokens come from elsewhere, too."""
+    named = [script.text(one.value) for one in forward.node.keywords if one.arg is None]
+    given = map(script.text, _given(forward, {**_OF_TOKENS, "labels": None}).values())
+    alone = len(named) == 1 and named[0].isidentifier() and not forward.node.args
+    return named[0] if alone and all(one.startswith(f"{named[0]}[") for one in given) else ""
+
+
+def _of_batch(
+    script: Script, step: Step, passes: tuple[Forward, ...], wanted: list[str]
+) -> tuple[Edit, ...] | None:
+    batch, first = _unpacked(script, passes[0]), passes[0].node
+    uses = [(one, script.use(one)) for one in _nodes(step, NameNode) if one.id == batch]
+    taken = [one for one, use in uses if use.way is Way.ITEM or use.name in ("pop", "get")]
+    if {_unpacked(script, one) for one in passes} != {batch} or any(
+        script.is_before(one, first) for one in taken
+    ):
+        return None
+    names = ", ".join(f'"{name}"' for name in wanted)
+    cut = f"cut = {{name: {batch}[name][:, kept] for name in ({names}) if name in {batch}}}"
+    source = f'{_kept(f"""{batch}["{_MASK}"]""")}\n{cut}\n{batch}.update(cut)'
+    return _insert(script, script.statement(first), source)
+
+
+# -- names and items -------------------------------------------------------------------------------
+
+
+def _given(forward: Forward, names: dict[str, int | None]) -> dict[str, Expression]:
+    """What a pass gets that has a column for each token, before it is moved to the GPU."""
+    found, arguments = {}, forward.node.args
+    keywords = {one.arg: one.value for one in forward.node.keywords}
+    for name, position in names.items():
+        placed = arguments[position : position + 1] if position is not None else []
+        given: Expression | None = keywords.get(name, placed[0] if placed else None)
+        while (moved := call_itself(given)) is not None and called_name(moved) in _MOVES:
+            given = holder_of(moved)
+        if given is not None:
+            found[name] = given
+    return found
+
+
+def _of_parts(
+    script: Script, step: Step, parts: list[dict[str, Expression]], labelled: bool
+) -> tuple[Edit, ...] | None:
+    given = [one for each in parts for one in each.values()]
+    if not all(_MASK in each for each in parts):
+        return None
+    cut, kept = dict.fromkeys(map(script.text, given)), _kept(script.text(parts[0][_MASK]))
+    before = script.statement(min(given, key=lambda one: script.span(one).start))
+    if all(isinstance(one, NameNode) for one in given):
+        more = _more_names(script, step, before, cut, labelled)
+        if more is None or not all(
+            script.flow.is_bound_each_turn(step.node, name, before) for name in cut
+        ):
+            return None
+        cut.update(dict.fromkeys(more))
+        parts_cut = ", ".join(f"{name}[:, kept]" for name in cut)
+        return _insert(script, before, f"{kept}\n{', '.join(cut)} = {parts_cut}")
+    items = [one for one in given if isinstance(one, ItemNode)]
+    return _of_items(script, step, items, labelled, kept) if len(items) == len(given) else None
+
+
+def _more_names(
+    script: Script, step: Step, before: Statement, cut: dict[str, None], labelled: bool
+) -> list[str] | None:
+    """The names of labels that the loss makes one row of; None where something else that a turn
+    makes of its batch is read from ``before`` on."""
+    head = {*re.findall(r"\w+", script.text(getattr(step.node, "target", before)))}
+    parts, start, found = set(head), script.span(before).start, []
+    for node in _nodes(step, Statement):
+        if script.is_simple(node) and script.span(node).start < start:
+            written, _, made = script.text(node).partition("=")
+            if made and not parts.isdisjoint(re.findall(r"\w+", made)):
+                parts |= {*re.findall(r"\w+", written)}
+    for one in _nodes(step, NameNode):
+        if one.id in parts.difference(cut) and script.span(one).start >= start:
+            use = script.use(one)
+            if labelled and _flattens(script, use):
+                found.append(one.id)
+            elif one.id not in head or use.way in (Way.ITEM, Way.KEY):
+                return None
+    return found
+
+
+def _of_items(
+    script: Script, step: Step, given: list[ItemNode], labelled: bool, kept: str
+) -> tuple[Edit, ...] | None:
+    """``batch["input_ids"][:, kept]``, or ``ids[step][:, kept]``, wherever a step reads them."""
+    cut, holders = set(map(script.text, given)), {script.text(one.value) for one in given}
+    places = {script.text(one.slice) for one in given if isinstance(one.slice, NameNode)}
+    edits, found = [], []
+    for one in sorted(_nodes(step, ItemNode), key=lambda one: script.span(one).start):
+        text, use = script.text(one), script.use(one)
+        if script.text(one.value) in holders or script.text(one.slice) in places:
+            if use.is_written or not (text in cut or (labelled and _flattens(script, use))):
+                return None
+            edits.append(ReplaceExpression(script.span(one), f"{text}[:, kept]"))
+            found.append(one)
+    return together(_insert(script, script.statement(found[0]), kept), tuple(edits))
+
+
+def _flattens(script: Script, use: Usage) -> bool:
+    """True for ``labels.view(-1)``, moved first or not: they are as many as the logits' rows."""
+    if use.way is Way.METHOD and use.name in _MOVES:
+        use = script.use(use.around)
+    return use.way is Way.METHOD and use.name in ("view", "reshape", "flatten")
+
+
+def _kept(mask: str) -> str:
+    return f"kept = {mask}.bool().any(dim=0)"
+
+
+def _insert(script: Script, before: Statement, source: str) -> tuple[Edit, ...] | None:
+    """New statements before one that is no head of a block, or before the ``with`` it begins."""
+    if not script.is_simple(before):
+        return None
+    around = script.parent(before)
+    while isinstance(around, WithNode) and around.body[0] is before:
+        before, around = around, script.parent(around)
+    return (InsertStatement(script.span(before), source),)
+
+
+def _nodes(step: Step, kind: type[N]) -> list[N]:
+    return [node for node in walk([step.node]) if isinstance(node, kind)]
