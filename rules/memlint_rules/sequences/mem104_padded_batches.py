@@ -16,7 +16,7 @@ from memlint.rule import (
     triggers,
 )
 from memlint_rules.sequences.loaders import padded_by_hand
-from memlint_rules.sequences.padding import share_of_padding
+from memlint_rules.sequences.padding import share_of_padding, sorted_rows
 
 _CALL = "memlint_runtime.train_without_padding"
 _LANGUAGE_MODELING = "transformers.DataCollatorForLanguageModeling"
@@ -75,6 +75,10 @@ def _in_collator(script: Script, trainer: Trainer) -> Iterator[Finding]:
         if made.edits:
             # It takes every padding token out of the labels, end tokens used as such, too.
             made = made.as_unsafe()
+    if not made.edits and trainer.config and script.api.behaviour("runtime") != "tested":
+        # Libraries older than the runtime wants can sort rows, at least.
+        less = sorted_rows(script, trainer.config)
+        made = less if less is not None and less.edits else made
     yield from _finding(script, trainer, call, made)
 
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from memlint.rule import Finding, Level, Rule, Script, Skip, Trainer, edits, fix, triggers
-from memlint_rules.sequences.padding import share_of_padding
+from memlint.rule import Finding, Level, Rule, Script, Skip, Trainer, triggers
+from memlint_rules.sequences.padding import share_of_padding, sorted_rows
 
-_NEW, _OLD = "train_sampling_strategy", "group_by_length"
 # Rows below are short together; a batch below has little to sort.
 _LONG, _ROWS = 1024, 8
 
@@ -21,14 +20,10 @@ def check(script: Script) -> Iterator[Finding]:
         rows = setting.value
         if type(rows) is not int or rows < _ROWS or setting.is_overridable_default:
             continue
-        if any(config.setting(name).given is not False for name in (_NEW, _OLD)):
-            continue
-        new = config.has_option(_NEW)
-        name, source = (_NEW, '"group_by_length"') if new else (_OLD, "True")
-        changes = edits.set_option(script, config, name, source)
-        message = f"each batch of {rows} mixes short and long rows: {share_of_padding(rows)}"
-        made = fix(f"Set `{name}={source}`", changes, unsafe=True)
-        yield Finding(script.span(config.node.func), message, made)
+        made = sorted_rows(script, config)
+        if made is not None:
+            message = f"each batch of {rows} mixes short and long rows: {share_of_padding(rows)}"
+            yield Finding(script.span(config.node.func), message, made)
 
 
 def _cuts_long_rows(script: Script) -> bool:

@@ -6,7 +6,19 @@ without one. Which collator may take over depends on the labels and on the one t
 
 import ast
 
-from memlint.rule import Call, Object, Script, Setting, Symbol, Trainer, edits, facts, is_elsewhere
+from memlint.rule import (
+    Call,
+    Fix,
+    Object,
+    Script,
+    Setting,
+    Symbol,
+    Trainer,
+    edits,
+    facts,
+    fix,
+    is_elsewhere,
+)
 
 _PADS_INPUTS = "transformers.DataCollatorWithPadding"
 _PADS_LABELS = "transformers.DataCollatorForSeq2Seq"
@@ -45,6 +57,16 @@ def share_of_padding(rows: int, *, pairs: bool = False) -> str:
 def _fraction(rows: int) -> str:
     share = 1 - 1 / sum(1 / row for row in range(1, min(rows, _MANY) + 1))
     return next((words for most, words in _FRACTIONS if share < most), "nine tenths")
+
+
+def sorted_rows(script: Script, config: Call) -> Fix | None:
+    """Rows of like length in one batch, by an option of every version; None where it is given."""
+    new, old = "train_sampling_strategy", "group_by_length"
+    if any(config.setting(name).given is not False for name in (new, old)):
+        return None
+    name, source = (new, f'"{old}"') if config.has_option(new) else (old, "True")
+    changes = edits.set_option(script, config, name, source)
+    return fix(f"Set `{name}={source}`", changes, unsafe=True)
 
 
 # -- leaving padding to the collator ---------------------------------------------------------------
