@@ -9,6 +9,7 @@ is unpacked (``**batch``), names, or items (``batch["input_ids"]``, ``ids[step]`
 from __future__ import annotations
 
 import re
+import textwrap
 from typing import TypeVar
 
 from memlint.engine.nodes import (
@@ -27,13 +28,16 @@ from memlint.engine.nodes import (
 from memlint.engine.usage import Usage, Way
 from memlint.flow.following import uses_of
 from memlint.runs.changes import together
+from memlint.runs.references import reference_to
+from memlint.script.calls import Trainer
 from memlint.script.forward_passes import Forward, Step
 from memlint.script.model import Script
 from memlint.script.tokenization import Tokenization
-from memlint.source.edits import Edit, InsertStatement, ReplaceExpression
+from memlint.source.edits import Edit, InsertStatement, ReplaceExpression, SetKeyword
 
 N = TypeVar("N", bound=Node)
 _MASK = "attention_mask"
+_COLLATOR = "cut_padding"
 # What a pass gets that has a column for each token, by its name or its place.
 _OF_TOKENS = {"input_ids": 0, _MASK: 1, "token_type_ids": None, "position_ids": None}
 _ONE_LABEL_A_TOKEN = ("MaskedLM", "TokenClassification")
@@ -41,21 +45,37 @@ _OTHER_LABELS = ("Seq2SeqLM", "ConditionalGeneration", "SequenceClassification")
 _MOVES = ("to", "cuda", "long")
 
 
-def cut_padding(script: Script, made: Tokenization | None = None) -> tuple[Edit, ...] | None:
-    """Edits by which the steps of loops cut off what is padding in all rows of their batches; None
-    where something that is not cut may meet what is. made: what pads the rows, where it is known.
+def cut_padding(
+    script: Script, made: Tokenization | None = None, *, several: bool = False
+) -> tuple[Edit, ...] | None:
+    """Edits by which the steps of loops, or a trainer's collator, cut off what is padding in all
+    rows of their batches; None where something that is not cut may meet what is.
+
+    made: what pads the rows, where it is known. several: whether others pad them too, so that
+    labels may have tokens where inputs have none.
     """
-    steps = script.steps
-    if script.all_trainers or any(map(script.binds, ("kept", "cut"))) or not steps:
+    loads = [one.name for one in script.model_loads]
+    if several and not _are_named(loads, _OTHER_LABELS):
         return None
+    steps, trainers = script.steps, script.all_trainers
     masked = script.is_named(_MASK) or (made is not None and _hands_all_on(script, made))
-    return together(*(_in_step(script, step, masked) for step in steps))
+    if len(trainers) + len(steps) == 0 or any(map(script.binds, ("kept", "cut", _COLLATOR))):
+        return None
+    if not trainers:
+        return together(*(_in_step(script, step, masked) for step in steps))
+    alone = len(trainers) == 1 and not steps and trainers == script.trainers
+    return _in_collator(script, trainers[0]) if alone and masked else None
 
 
 def cuts_padding(script: Script) -> bool:
-    """True if every step of a loop asks which columns have any token: it cuts the others off."""
+    """True if every step of a loop, or a trainer's collator, asks which columns have any token: it
+    cuts the others off."""
     calls = script.method_calls("any")
     asked = [one.node for one in calls if one.keyword_node("dim") and one.setting("dim").value == 0]
+    if script.trainers:
+        names = {getattr(script.function(one), "name", None) for one in asked}
+        given = [one.keyword_node("data_collator") for one in script.trainers]
+        return all(one is not None and script.text(one.value) in names for one in given)
     loops = {loop for one in asked for loop in script.flow.loops_around(one)}
     return bool(script.steps) and all(step.node in loops for step in script.steps)
 
@@ -67,21 +87,47 @@ def _hands_all_on(script: Script, made: Tokenization) -> bool:
     return whole and not script.is_named("columns", "select_columns", "return_attention_mask")
 
 
+def _in_collator(script: Script, trainer: Trainer) -> tuple[Edit, ...] | None:
+    """A collator around the one that a trainer has."""
+    given, statement = trainer.keyword_node("data_collator"), script.statement(trainer.node)
+    plain = reference_to(script, "transformers.default_data_collator", trainer.node)
+    wanted = _wanted(trainer.model.causal_lm, [one.name for one in trainer.model.loads])
+    own = trainer.subclass is not None or trainer.has_unknown_keywords or wanted is None
+    chosen = trainer.setting("data_collator")
+    unseen = chosen.is_none or (given is None and chosen.given is not False)
+    if own or unseen or plain is None or not trainer.kind.startswith("transformers."):
+        return None
+    inner = script.text(given.value) if given is not None else plain.text
+    source = (
+        f"def {_COLLATOR}(rows, collate={inner}):\n    batch = collate(rows)\n"
+        + textwrap.indent(_cut("batch", wanted or []), "    ")
+        + "\n    return batch\n"
+    )
+    insert = _insert(script, statement, source)
+    more = plain.edits if inner == plain.text else ()
+    return insert and (*insert, SetKeyword(trainer.span, "data_collator", _COLLATOR), *more)
+
+
 def _in_step(script: Script, step: Step, masked: bool) -> tuple[Edit, ...] | None:
     passes = step.all_forwards
     loads = [load.name for one in passes for load in one.facts.loads]
-    labelled = not _are_named(loads, _OTHER_LABELS)
-    causal = {one.facts.causal_lm for one in passes} == {True}
+    wanted = _wanted({one.facts.causal_lm for one in passes} == {True}, loads)
+    labelled = wanted is not None and "labels" in wanted
     names = {**_OF_TOKENS, "labels": None} if labelled else _OF_TOKENS
-    if labelled and not (causal or _are_named(loads, _ONE_LABEL_A_TOKEN)):
-        return None
-    if not all(_is_plain(step, one, names) for one in passes):
+    if wanted is None or not passes or not all(_is_plain(step, one, names) for one in passes):
         return None
     if all(_unpacked(script, one) for one in passes):
-        segments = not causal and not _are_named(loads, ("Seq2SeqLM",))
-        wanted = ["input_ids", _MASK, *["labels"] * labelled, *["token_type_ids"] * segments]
         return _of_batch(script, step, passes, wanted) if masked else None
     return _of_parts(script, step, [_given(one, names) for one in passes], labelled)
+
+
+def _wanted(causal: bool | None, loads: list[str]) -> list[str] | None:
+    """What has a column for each token in a batch of models; None where that is not known."""
+    labelled = not _are_named(loads, _OTHER_LABELS)
+    if labelled and not (causal or _are_named(loads, _ONE_LABEL_A_TOKEN)):
+        return None
+    segments = not causal and not _are_named(loads, ("Seq2SeqLM",))
+    return ["input_ids", _MASK, *["labels"] * labelled, *["token_type_ids"] * segments]
 
 
 def _are_named(loads: list[str], parts: tuple[str, ...]) -> bool:
@@ -123,10 +169,13 @@ def _of_batch(
         script.is_before(one, first) for one in taken
     ):
         return None
+    return _insert(script, script.statement(first), _cut(batch, wanted))
+
+
+def _cut(batch: str, wanted: list[str]) -> str:
     names = ", ".join(f'"{name}"' for name in wanted)
     cut = f"cut = {{name: {batch}[name][:, kept] for name in ({names}) if name in {batch}}}"
-    source = f'{_kept(f"""{batch}["{_MASK}"]""")}\n{cut}\n{batch}.update(cut)'
-    return _insert(script, script.statement(first), source)
+    return f'{_kept(f"""{batch}["{_MASK}"]""")}\n{cut}\n{batch}.update(cut)'
 
 
 # -- names and items -------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ model = {loader}.from_pretrained("bert-base-uncased")
 def tokenize(batch):
     made = tokenizer(batch["text"], padding="max_length", max_length=512, return_tensors="pt")
     made["labels"] = batch["labels"]
-    return made
+    return dict(made)
 Trainer(model, TrainingArguments("out"), train_dataset=dataset.map(tokenize, batched=True))
 """
 

@@ -96,7 +96,7 @@ def _in_preparation(script: Script, one: facts.Tokenization, together: tuple[Cal
     made = advise(padding_advice(script, one))
     if changes is not None:
         made = fix("Leave padding to the collator", changes, unsafe=True)
-    elif (cut := edits.cut_padding(script, one)) is not None:
+    elif (cut := edits.cut_padding(script, one, several=len(together) > 1)) is not None:
         made = fix(_CUT, cut, unsafe=True)
     return Finding(_place(script, one.call), message, made, level)
 

@@ -19,4 +19,11 @@ def tokenize(batch):
 
 rows = rows.map(tokenize, batched=True)
 args = TrainingArguments("out", per_device_train_batch_size=8)
-Trainer(model, args, train_dataset=rows, data_collator=DataCollatorForSeq2Seq(tokenizer, padding="longest")).train()
+def cut_padding(rows, collate=DataCollatorForSeq2Seq(tokenizer, padding="max_length")):
+    batch = collate(rows)
+    kept = batch["attention_mask"].bool().any(dim=0)
+    cut = {name: batch[name][:, kept] for name in ("input_ids", "attention_mask", "token_type_ids") if name in batch}
+    batch.update(cut)
+    return batch
+
+Trainer(model, args, train_dataset=rows, data_collator=cut_padding).train()
