@@ -153,7 +153,7 @@ def _is_plain(step: Step, forward: Forward, names: dict[str, int | None]) -> boo
 
 def _unpacked(script: Script, forward: Forward) -> str:
     """``batch`` of ``model(**batch)``; nothing where tokens come from elsewhere, too."""
-    named = [script.text(one.value) for one in forward.node.keywords if one.arg is None]
+    named = [script.text(_unmoved(o.value)) for o in forward.node.keywords if o.arg is None]
     given = map(script.text, _given(forward, {**_OF_TOKENS, "labels": None}).values())
     alone = len(named) == 1 and named[0].isidentifier() and not forward.node.args
     return named[0] if alone and all(one.startswith(f"{named[0]}[") for one in given) else ""
@@ -188,11 +188,16 @@ def _given(forward: Forward, names: dict[str, int | None]) -> dict[str, Expressi
     for name, position in names.items():
         placed = arguments[position : position + 1] if position is not None else []
         given: Expression | None = keywords.get(name, placed[0] if placed else None)
-        while (moved := call_itself(given)) is not None and called_name(moved) in _MOVES:
-            given = holder_of(moved)
         if given is not None:
-            found[name] = given
+            found[name] = _unmoved(given)
     return found
+
+
+def _unmoved(given: Expression) -> Expression:
+    """``ids`` of ``ids.to(device)``."""
+    moved = call_itself(given)
+    held = holder_of(given) if moved is not None and called_name(moved) in _MOVES else None
+    return given if held is None else _unmoved(held)
 
 
 def _of_parts(

@@ -17,7 +17,6 @@ from memlint.rule import (
     edits,
     facts,
     fix,
-    is_elsewhere,
 )
 
 _PADS_INPUTS = "transformers.DataCollatorWithPadding"
@@ -34,8 +33,6 @@ _FRACTIONS = (
     (0.80, "three quarters"),
     (0.88, "four fifths"),
 )
-# Methods that leave a data set some of its columns.
-_LEAVES = {"remove_columns", "select_columns"}
 _NO_PADDING = ("transformers.default_data_collator", "transformers.DefaultDataCollator")
 
 
@@ -83,45 +80,21 @@ def leave_padding_to_collator(
         return None
     if any(one.has_unknown_keywords for one in together) or not tokenization.makes_lists:
         return None
-    readers = _readers(script, tokenization)
-    parts = [
-        _in_trainer(script, one, tokenization)
-        if isinstance(one, Trainer)
-        else _in_loader(script, one, tokenization)
-        for one in readers
-    ]
-    if None in parts or not readers:
+    trainers = script.trainers
+    parts = [_in_trainer(script, one, tokenization) for one in trainers]
+    if None in parts or not trainers or _is_read_elsewhere(script, tokenization):
         return None
     changes: list[edits.Edit] = [edits.RemoveKeyword(one.span, "padding") for one in together]
     changes += (edit for part in parts for edit in part or ())
     return tuple(dict.fromkeys(changes))
 
 
-def _readers(script: Script, tokenization: facts.Tokenization) -> list[Call]:
-    """What reads the rows that are tokenized: trainers, or loaders of loops; none where others may
-    read them as well."""
-    trainers, loaders = script.trainers, _loaders_of(script, tokenization)
-    if not trainers:
-        return [] if script.all_trainers else loaders or []
-    mixed = script.loops or loaders != [] or trainers != script.all_trainers
-    return [] if mixed else [*trainers]
-
-
-def _loaders_of(script: Script, tokenization: facts.Tokenization) -> list[Call] | None:
-    """The data loaders that read what is tokenized; None where one may get other columns, such as
-    texts, which no collator makes tensors of."""
-    found = []
-    for data in facts.all_datasets_of(script):
-        calls = [one.call.node for one in data.effects if one.call]
-        if data.loader is None or tokenization.call.node not in calls:
-            continue
-        keywords = [rows.made_by.keywords for rows in data.rows if rows.made_by is not None]
-        left = any("remove_columns" in given for given in keywords)
-        left = left or any(rows.operation in _LEAVES for rows in data.rows)
-        if is_elsewhere(data.loader.node) or not left:
-            return None
-        found.append(data.loader)
-    return found
+def _is_read_elsewhere(script: Script, tokenization: facts.Tokenization) -> bool:
+    """True if others than the trainers here may read the rows: a loop, or a loader."""
+    loaded = [one for one in facts.all_datasets_of(script) if one.loader is not None]
+    calls = [each.call.node for one in loaded for each in one.effects if each.call]
+    mixed = script.loops or tokenization.call.node in calls
+    return bool(mixed) or script.trainers != script.all_trainers
 
 
 def padding_advice(script: Script, tokenization: facts.Tokenization) -> str:
@@ -169,22 +142,6 @@ def _in_trainer(
     return _beside_other(script, trainer, tokenization, collator)
 
 
-def _in_loader(
-    script: Script, loader: Call, tokenization: facts.Tokenization
-) -> tuple[edits.Edit, ...] | None:
-    given, labels = loader.setting("collate_fn"), tokenization.labels
-    collator = _collator(script, given)
-    if labels == "others" or _pads_to_fixed_length(given):
-        return None
-    if given.given is False or collator in _NO_PADDING:
-        wanted = _PADS_LABELS if labels else _PADS_INPUTS
-        return _bring(script, loader, "collate_fn", tokenization, wanted)
-    if collator == _MAKES_LABELS and labels:
-        return _beside_made_labels(script, tokenization, given)
-    pads = collator in (_PADS_LABELS, *(() if labels else (_PADS_INPUTS, _MAKES_LABELS)))
-    return () if pads else None
-
-
 def _without_labels(script: Script, tokenization: facts.Tokenization) -> tuple[edits.Edit, ...]:
     """The rows without labels that a collator makes itself, whatever they hold."""
     return tuple(edits.RemoveStatement(script.span(node)) for node in tokenization.label_statements)
@@ -219,7 +176,7 @@ def _beside_other(
     if given.given is False or collator in _NO_PADDING:
         wanted = _PADS_LABELS if language else _PADS_INPUTS if scores else None
         if wanted:
-            return _bring(script, trainer, "data_collator", tokenization, wanted)
+            return _bring(script, trainer, tokenization, wanted)
     return None
 
 
@@ -251,14 +208,15 @@ def _exchange(script: Script, made: Call) -> tuple[edits.Edit, ...] | None:
 
 
 def _bring(
-    script: Script, reader: Call, keyword: str, tokenization: facts.Tokenization, collator: str
+    script: Script, reader: Call, tokenization: facts.Tokenization, collator: str
 ) -> tuple[edits.Edit, ...] | None:
     tokenizer = _tokenizer_text(script, reader) or _shared_name(script, reader, tokenization)
     reference = edits.reference_to(script, collator, reader.node)
     if tokenizer is None or reference is None:
         return None
     source = f"{reference.text}({tokenizer})"
-    return (edits.SetKeyword(reader.span, keyword, source), *reference.edits)
+    unused = edits.without_import(script, _collator(script, reader.setting("data_collator")))
+    return (edits.SetKeyword(reader.span, "data_collator", source), *reference.edits, *unused)
 
 
 def _tokenizer_text(script: Script, reader: Call) -> str | None:
@@ -270,7 +228,7 @@ def _tokenizer_text(script: Script, reader: Call) -> str | None:
 
 
 def _shared_name(script: Script, reader: Call, tokenization: facts.Tokenization) -> str | None:
-    """The tokenizer's name, where it means the same at the trainer or the loader."""
+    """The tokenizer's name, where it means the same at the trainer."""
     func = tokenization.call.node.func
     function = tokenization.function
     if not isinstance(func, ast.Name) or function is None or tokenization.tokenizer_is_parameter:

@@ -6,7 +6,6 @@ from transformers import (
     DataCollatorWithPadding,
     Trainer,
     TrainingArguments,
-    default_data_collator,
 )
 
 tokenizer = AutoTokenizer.from_pretrained("bert-base-uncased")
