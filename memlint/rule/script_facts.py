@@ -83,5 +83,6 @@ from memlint.script.trained import (
     last_training,
     lets_go_between,
     makes_each_turn,
+    names_let_go_at,
     step_bodies,
 )

@@ -3,7 +3,7 @@
 import ast
 
 from memlint.engine.forwards import Certainty
-from memlint.engine.nodes import Node
+from memlint.engine.nodes import Node, Statement
 from memlint.engine.project import are_of_one_file, is_elsewhere
 from memlint.engine.usage import Way
 from memlint.engine.values import Invocation, Object, merge
@@ -245,6 +245,33 @@ def lets_go_between(script: Host, first: ast.AST, last: ast.AST) -> bool:
     return any(
         start <= call.span.start < end and script.text(call.node.func) in cleaners
         for call in script.calls
+    )
+
+
+def names_let_go_at(script: Host, one: Trained, at: Statement) -> list[str]:
+    """The names of a trainer and its model, which nothing reads from a statement on; none where
+    something may, or where they are kept otherwise."""
+    made = [each.node for each in one.facts.objects if each.node is not None]
+    made = [one.trainer.node, *made] if one.trainer is not None else []
+    around, names = set(script.ancestors(at)), []
+    for node in made:
+        places = script.use(node).places
+        named = len(places) == 1 and places[0].is_whole and places[0].holder is None
+        if not named or script.parent(script.statement(node)) not in around:
+            return []
+        names.append(places[0].name)
+    once = not script.flow.loops_around(at)
+    done = once and all(_is_done_with(script, name, at) for name in names)
+    return list(dict.fromkeys(names)) if done else []
+
+
+def _is_done_with(script: Host, name: str, at: Statement) -> bool:
+    """True if whatever reads a name from a statement on reads what is bound to it there."""
+    flow, start = script.flow, script.span(at).start
+    uses = flow.uses(name, flow.scope(at))
+    later = (flow.definitions(one) for one in uses if script.span(one).start >= start)
+    return all(flow.scope(one) is flow.scope(at) for one in uses) and all(
+        bound and all(script.span(each).start >= start for each in bound) for bound in later
     )
 
 

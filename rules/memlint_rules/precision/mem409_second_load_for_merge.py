@@ -38,12 +38,13 @@ def check(script: Script) -> Iterator[Finding]:
             script.span(load.node.func),
             "the model is loaded on the GPU again while the trained one, its gradients and its "
             "optimizer are still there",
-            _fix(script, load),
+            _fix(script, one, load),
         )
 
 
-def _fix(script: Script, load: Call) -> Fix:
-    """The second load on the CPU, where it is loaded to be merged, and the load says where."""
+def _fix(script: Script, one: facts.Trained, load: Call) -> Fix:
+    """The second load on the CPU, where it is loaded to be merged, and the load says where; else
+    after what training holds is gone, where nothing reads that again."""
     effect = {"second_load": _format(script, load)}
     made = script.model_facts(script.value(load.node))
     moved = script.calls_on(made, "cuda", "to", "generate")
@@ -51,6 +52,13 @@ def _fix(script: Script, load: Call) -> Fix:
     if placed and script.calls_on(made, "merge_and_unload") and not moved:
         changes = edits.set_option(script, load, "device_map", '"cpu"')
         return fix('Merge on the CPU: `device_map="cpu"`', changes, unsafe=True, effect=effect)
+    at = script.statement(load.node)
+    names = ", ".join(facts.names_let_go_at(script, one, at))
+    changes = edits.call_beside(script, "gc.collect", "", at) if names else None
+    if changes is not None:
+        changes = (edits.InsertStatement(script.span(at), f"del {names}"), *changes)
+        message = f"`del {names}` before the model is loaded again"
+        return fix(message, changes, unsafe=True, effect=effect)
     return advise(
         "Use the trained model (`merge_and_unload()`), or delete trainer, model and "
         'optimizer first, or load on the CPU: `device_map="cpu"`',
