@@ -58,7 +58,7 @@ def cut_padding(
     if several and not _are_named(loads, _OTHER_LABELS):
         return None
     steps, trainers = script.steps, script.all_trainers
-    masked = script.is_named(_MASK) or (made is not None and _hands_all_on(script, made))
+    masked = _makes_mask(script, made)
     if len(trainers) + len(steps) == 0 or any(map(script.binds, ("kept", "cut", _COLLATOR))):
         return None
     if not trainers:
@@ -80,11 +80,17 @@ def cuts_padding(script: Script) -> bool:
     return bool(script.steps) and all(step.node in loops for step in script.steps)
 
 
-def _hands_all_on(script: Script, made: Tokenization) -> bool:
-    """True if rows are all that the tokenizer makes, the mask of padding with it."""
+def _makes_mask(script: Script, made: Tokenization | None) -> bool:
+    """True if rows have the mask of padding: what makes them, or its class, speaks of it, or hands
+    on all that the tokenizer makes."""
+    if made is None or made.function is None:
+        return script.is_named(_MASK)
+    around = script.class_of(made.function) or made.function
     ways = {(use.way, use.name == "items") for use in uses_of(script, made.call.node)}
     whole = any(way in (Way.RETURNED, Way.GIVEN_BACK) or items for way, items in ways)
-    return whole and not script.is_named("columns", "select_columns", "return_attention_mask")
+    chosen = script.is_named("columns", "select_columns", "return_attention_mask")
+    whole = whole and (not chosen or script.is_named(_MASK))
+    return whole or _MASK in script.text(around)
 
 
 def _in_collator(script: Script, trainer: Trainer) -> tuple[Edit, ...] | None:
