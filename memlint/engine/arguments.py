@@ -163,9 +163,19 @@ def _instance(run: Interpreter, function: Function) -> Value | None:
     if bound is None:
         bound = run.selves[owner.node] = run.new_object(type=library_base(owner), cls=owner)
         bound.open = True
+        _begin(run, owner, bound)
     if function.bound is None and isinstance(bound, Object):
         bound = _any_of(run, owner, bound)
     return owner if _has_decorator(function.node, "classmethod") else bound
+
+
+def _begin(run: Interpreter, owner: Class, made: Object) -> None:
+    """Give what nobody made the attributes that the constructor of a base of its class sets."""
+    init = run.class_binding(owner, "__init__")
+    base = init.value.owner if init and isinstance(init.value, Function) else None
+    like = run.selves.get(base.node, made) if base is not None else made
+    for name, binding in run.bindings(like).items() if like.made_by is None else ():
+        run.set_binding(made, name, binding)
 
 
 def _any_of(run: Interpreter, owner: Class, last: Object) -> Object:

@@ -7,6 +7,7 @@ from textwrap import dedent
 
 import pytest
 
+from tests.rules.fixing import found
 from tests.rules.test_scripts_above import codes, reported
 
 COACH = """
@@ -221,3 +222,29 @@ def test_meters_that_keep_no_graph(body: str, call: str, tmp_path: Path) -> None
     meter = dedent(METER.format(name="Mean", method="update", body=body))
     script = dedent(LOOP.format(imports="", kept="mean", made="Mean()", call=call))
     assert "MEM701" not in codes(reported(tmp_path, {"go.py": meter + script})["go.py"])
+
+
+@pytest.mark.parametrize("above", ["Coach", "Between"])
+def test_a_class_that_nobody_makes_has_what_the_constructor_of_its_base_sets(above: str) -> None:
+    text = f"""\
+import torch
+from transformers import AutoModelForCausalLM
+class Coach:
+    def __init__(self, batches):
+        self.net = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
+        self.rule = torch.optim.AdamW(self.net.parameters())
+        self.batches = batches
+    def work(self):
+        self.net.train()
+        for batch in self.batches:
+            self.net(**batch).loss.backward()
+            self.rule.step()
+            self.rule.zero_grad()
+class Between(Coach):
+    pass
+class Speaks({above}):
+    def work(self):
+        super().work()
+        print("done")
+"""
+    assert {"MEM201", "MEM301"} <= {one.code for one in found(text, "MEM201", "MEM301")}
