@@ -1,3 +1,4 @@
+# tolerance: 1e-4 the logged entropy is a mean of the means of micro-batches, which are others
 # data: prompt
 from datasets import load_dataset
 from trl import GRPOConfig, GRPOTrainer
