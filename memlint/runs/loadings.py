@@ -6,9 +6,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from memlint.api.knowledge.model_types import type_of_class
+from memlint.api.knowledge.model_types import default_sizes, type_of_class
 from memlint.engine.constants import python_value
-from memlint.engine.values import Object
+from memlint.engine.values import Object, library_base
 from memlint.runs import plain_options as read
 from memlint.runs.plain_options import Options, Rows, by_rows, count_in, dtype_in, options_of
 from memlint.script.called import Call
@@ -61,19 +61,17 @@ _STREAMED: Mapping[Any, Options] = {
     "int8": {"bits": 8, "type": "int8"},
 }
 _UNSLOTH_BASE = {"bits": 4, "type": "nf4", "double_quant": True, "kbit_preparation": False}
-# The sizes that a configuration's class does not derive from others: its defaults are not known.
-_OF_ALL = frozenset({"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"})
-_SIZES: Mapping[str, frozenset[str]] = {
-    "gpt2": frozenset({"vocab_size", "n_embd", "n_layer", "n_head"}),
-    "gpt_neox": _OF_ALL | {"intermediate_size"},
-    "llama": _OF_ALL | {"intermediate_size"},
-    "mistral": _OF_ALL | {"intermediate_size", "num_key_value_heads"},
-    "qwen2": _OF_ALL | {"intermediate_size", "num_key_value_heads"},
-    "t5": frozenset({"vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads"}),
-}
 # Sizes that change what a model needs, as scripts give them beside a checkpoint's name.
-_SHAPE = frozenset({"head_dim", "n_inner", "num_experts", "num_local_experts"}).union(
-    {"moe_intermediate_size", "tie_word_embeddings", "num_decoder_layers"}, *_SIZES.values()
+_SHAPE = frozenset(
+    {
+        *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "head_dim"),
+        *("intermediate_size", "num_key_value_heads", "moe_intermediate_size", "num_experts"),
+        *("num_local_experts", "n_embd", "n_layer", "n_head", "n_inner", "tie_word_embeddings"),
+        *("d_model", "d_kv", "d_ff", "num_layers", "num_heads", "num_decoder_layers"),
+    }
+)
+_VOCABULARY = (
+    "its tokenizer counts the vocabulary: the default of the configuration's class is taken"
 )
 _RESHAPED = "the script gives its configuration more, which is not read: sizes may differ"
 # What the classes of transformers put on the last layer's states, by the end of their names.
@@ -86,6 +84,7 @@ _HEADS = {
 }
 FAKE_QUANTIZED = "QAT: a rounded copy of each layer's weights, beside them, is not counted"
 _ROUNDS = ("QATConfig", "QATQuantizer", "AwareTrainingConfig", "prepare_qat", "prepare_qat_pt2e")
+_LOST = (None, read.OPEN)
 _EITHER = "a switch that is not known decides whether it is quantized"
 _FIXED = ("Image", "Audio", "Speech", "Video")  # rows of one length, by the processor
 
@@ -150,7 +149,9 @@ def _named(
     given = python_value((config or load).argument(0))
     if config is not None and config.method == "for_model":
         return None, str(given)
-    kind = type_of_class(config.method) if config is not None else ""
+    cls = made.cls if made is not None else None
+    named = config.method if config is not None else ""
+    kind = type_of_class((library_base(cls) or "").rpartition(".")[2] if cls else named)
     return facts.name if isinstance(facts.name, str) else given, kind
 
 
@@ -163,10 +164,16 @@ def _resized(name: str, given: Options, *, is_open: bool) -> Options:
 
 
 def _built(kind: str, given: Options, *, is_open: bool) -> Options:
-    """A model by the sizes that a script gives to its configuration (``LlamaConfig(...)``)."""
+    """A model by the sizes that a script gives to its configuration (``LlamaConfig(...)``), and by
+    the defaults of its class for all others."""
+    defaults = default_sizes(kind)
     sizes = {key: one for key, one in given.items() if type(one) in (int, float, bool, str)}
-    is_whole = not is_open and kind in _SIZES and _SIZES[kind] <= set(sizes)
-    return {"model": {"config": {"model_type": kind, **sizes}}} if is_whole else {}
+    lost = {key for key in (_SHAPE | defaults.keys()) & given.keys() if sizes.get(key) in _LOST}
+    if is_open or not defaults or lost - {"vocab_size"}:
+        return {}
+    sizes = {key: one for key, one in sizes.items() if key not in lost}
+    notes = {"notes": {"model": _VOCABULARY}} if lost else {}
+    return {"model": {"config": {"model_type": kind, **defaults, **sizes}}, **notes}
 
 
 def _head(kind: str, options: Options) -> Options:

@@ -92,9 +92,22 @@ class ModelType(Record):
 
 
 @cache
-def _rows() -> dict[str, dict[str, Any]]:
+def _table() -> dict[str, Any]:
     path = os.path.join(os.path.dirname(__file__), "model_types.json")
-    return {row["name"]: row for row in json.loads(read_regular(path))["model_types"]}
+    table: dict[str, Any] = json.loads(read_regular(path))
+    return table
+
+
+@cache
+def _rows() -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for row in _table()["model_types"]}
+
+
+def default_sizes(name: str) -> Mapping[str, Any]:
+    """Return what the configuration's class of a ``model_type`` says of sizes where nobody does,
+    without what it derives from others; empty where that is not known."""
+    sizes: Mapping[str, Any] = _table()["defaults"].get(name, _NOTHING)
+    return sizes
 
 
 def is_listed(name: str) -> bool:

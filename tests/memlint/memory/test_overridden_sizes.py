@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memlint.api.knowledge.model_types import model_type
+from memlint.api.knowledge.model_types import _table, model_type
 from memlint.api.lookup import Api
 from memlint.api.target_versions import newest
 from memlint.memory import estimate
@@ -63,6 +63,39 @@ def test_sizes_that_nobody_can_read_are_said(given: str) -> None:
     read = settings(f"{HEAD}config = AutoConfig.from_pretrained({NAME}, {given}){BUILT}{TAIL}")
     (said,) = [one for one in estimate(read).assumptions if one.name == "model"]
     assert "sizes may differ" in said.reason
+
+
+@pytest.mark.parametrize(
+    ("config", "parameters"),
+    [
+        ("GPT2Config(n_layer=6)", 81_912_576),
+        ("GPT2Config(n_layer=6, vocab_size=len(tokenizer))", 81_912_576),
+        ("LlamaConfig(num_hidden_layers=10)", 2_285_981_696),
+        ("Small(num_hidden_layers=10)", 2_285_981_696),
+        ("AutoConfig.for_model('qwen2', num_hidden_layers=2)", 1_919_987_712),
+    ],
+)
+def test_sizes_that_a_script_leaves_out_are_those_of_the_class(
+    config: str, parameters: int
+) -> None:
+    own = "from transformers import GPT2Config\nclass Small(LlamaConfig):\n    pass\n"
+    read = settings(f"{HEAD}{own}config = {config}{BUILT}{TAIL}")
+    assert estimate(read).parameters == parameters
+
+
+@pytest.mark.parametrize(
+    "config", ["LlamaConfig(num_hidden_layers=depth())", "LlamaConfig(**more())"]
+)
+def test_a_size_that_nobody_can_read_is_no_default(config: str) -> None:
+    assert "model" not in settings(f"{HEAD}config = {config}{BUILT}{TAIL}")
+
+
+def test_defaults_are_those_of_the_library() -> None:
+    from transformers import CONFIG_MAPPING
+
+    for kind, sizes in _table()["defaults"].items():
+        made = CONFIG_MAPPING[kind]
+        assert {name: getattr(made, name) for name in sizes} == sizes, kind
 
 
 def test_an_option_that_is_no_size_leaves_the_name() -> None:
