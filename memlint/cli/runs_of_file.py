@@ -64,9 +64,11 @@ def configured(
 def require_model(run: Described, assumptions: tuple[str, ...]) -> None:
     """Raises: the model of a run is not known, and nobody names it."""
     if not ("model" in run.settings or any(text.startswith("model=") for text in assumptions)):
+        note = run.settings.get("notes", {}).get("model", "")
+        note = f" ({note})" if note else ""
         raise click.ClickException(
-            f"{run.place} does not say which model it trains: name one with --assume model=NAME (a"
-            " hub name or a path), or give its config.json with --model-config PATH"
+            f"{run.place} does not say which model it trains{note}: name one with --assume"
+            " model=NAME (a hub name or a path), or give its config.json with --model-config PATH"
         )
 
 

@@ -14,6 +14,15 @@ from memlint.memory.config_values import Config, ConfigError, number
 from memlint.memory.decoders import decoder, falcon
 from memlint.memory.encoders import BART_NAMES, encoder, encoder_layer, labels, seq2seq
 
+# What a configuration may say of a model of a script's own, and the share of its weights that may
+# stand beside its layers.
+_TRAITS = frozenset(
+    {
+        *("norm", "norm_bias", "gated", "fused_gate", "fused_qkv", "query_norm", "position_rows"),
+        *("rotary", "head_bias", "norms", "loss_dtype", "post_norm"),
+    }
+)
+_UNPLACED = 0.05
 _CLASSIFIERS = tuple(f"For{what}Classification" for what in ("Sequence", "Image", "Token"))
 
 
@@ -38,9 +47,21 @@ def read_config(config: Config) -> Architecture:
     quantization = config.get("quantization_config")
     if isinstance(quantization, Mapping):
         changes["quantization"] = str(quantization.get("quant_method", "bitsandbytes"))
-    return architecture._replace(
+    architecture = architecture._replace(
         dtype=_dtype(config), unknown=() if is_listed(name) else (name,), **changes
     )
+    return _counted(architecture, config.get("parameters"))
+
+
+def _counted(architecture: Architecture, parameters: object) -> Architecture:
+    """The model with as many parameters as were counted, where they were: what no row has a place
+    for stands beside its layers."""
+    if type(parameters) is not int:
+        return architecture
+    more = parameters - architecture.parameters
+    unknown = ("layers",) if abs(more) > _UNPLACED * parameters else architecture.unknown
+    other = architecture.other_parameters + more
+    return architecture._replace(other_parameters=other, unknown=unknown)
 
 
 def _refuse_states(config: Config, row: ModelType) -> None:
@@ -55,6 +76,9 @@ def _completed(config: Config, row: ModelType) -> tuple[Config, ModelType]:
     """The configuration by the names that families share, with what it leaves out."""
     config = {**row.config, **config}
     config |= {key: value for key, path in row.moved.items() if (value := _at(config, path))}
+    traits = config.get("traits")
+    if isinstance(traits, Mapping):
+        row = row._replace(**{name: one for name, one in traits.items() if name in _TRAITS})
     key, other = row.older
     if key not in config:
         return config, row

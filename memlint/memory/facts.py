@@ -137,9 +137,11 @@ def upcast(versions: Mapping[str, str], family: str, *, own: bool, pure: bool) -
     """How the causal loss upcasts: ``padded``, ``shifted``, ``model`` or ``none``.
 
     torchtune's own decoder hands its logits out in float32 (``unembed``)."""
+    own_loss = model_type(family).loss_dtype
+    if own_loss in ("none", "padded"):
+        return own_loss
     if own:
         return "none" if pure and "torchtune" not in versions else "padded"
-    own_loss = model_type(family).loss_dtype
     if own_loss == "own" or (own_loss and not reaches(versions, OWN_LOSS)):
         return "own"
     for library, least, name in UPCAST:

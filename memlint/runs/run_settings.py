@@ -27,6 +27,7 @@ from memlint.runs.loadings import (
     rounded_copies,
 )
 from memlint.runs.optimizer_names import optimizer_of_loop, optimizer_of_trainer
+from memlint.runs.own_models import own_facts, own_model
 from memlint.runs.plain_options import (
     Either,
     Options,
@@ -127,6 +128,11 @@ def settings_of_loop(script: Script) -> Options:
     facts = model_facts(script, script.value(load.node) if load is not None else ABSENT)
     for one in script.loop_models:
         facts = one.facts if load is not None and one.load.node is load.node else facts
+    loading = loading_of(script, facts)
+    own = own_facts(script) if load is None or "model" not in loading else None
+    read = own_model(script, own) if own is not None else {}
+    if own is not None and ("model" in read or "model" not in loading):
+        facts, loading = own, read
     loss = script.owner_of_loss(facts)
     values = joined(
         {"trainer": "loop"},
@@ -134,7 +140,7 @@ def settings_of_loop(script: Script) -> Options:
         {"loss": _LOSSES[loss.owner]}
         if loss.full_logits is False and loss.owner in _LOSSES
         else {},
-        loading_of(script, facts),
+        loading,
         batches_of_loop(script),
         optimizer_of_loop(script),
         {"compile": True} if any(calls_anywhere(script, "torch.compile")) else {},
