@@ -70,7 +70,8 @@ MEANINGS = {
     "shared_prompt": "whether the prompt of pairs or groups is forwarded once",
     "reference_model": "whether a second model of the same shape stands beside the policy",
     "value_model": "what PPO trains beside the policy; as large as it where that is not named",
-    "frozen_models": "other models on the GPU: how each name is stored (`bfloat16`, `nf4`)",
+    "frozen_models": "other models on the GPU: how each name, or `NAME?num_hidden_layers=20`, is "
+    "stored (`bfloat16`, `nf4`)",
     "copies": "copies of all weights on the GPU, such as an average",
     "held_checkpoint": "whether a checkpoint that was read stays on the GPU beside the weights",
     "offload": "what waits on the host",

@@ -98,11 +98,11 @@ class CommandLine:
             return Sequence(tuple(Constant(one, node) for one in text), "list", node)
         if not isinstance(text, str):
             return UNKNOWN
-        value = _converted(text, kind)
+        value = converted(text, kind)
         return UNKNOWN if value is None else Constant(value, node, Provenance.COMMAND_LINE)
 
 
-def _converted(text: str, kind: str) -> object:
+def converted(text: str, kind: str) -> object:
     """What a parser of transformers makes of ``text``; None where nobody can tell."""
     low = text.lower()
     match kind:
@@ -128,6 +128,14 @@ def settled(given: CommandLine | None, default: Value) -> Value:
     if given is None or not given.complete or not isinstance(default, Constant):
         return default
     return Constant(default.value, default.node, Provenance.SETTLED)
+
+
+def processes_of(launched: int | None, node: ast.expr | None) -> Constant:
+    """The number of processes by the launch command; by default one, which whoever starts the
+    script may change."""
+    if launched is None:
+        return Constant(1, node, Provenance.ENVIRONMENT)
+    return Constant(launched, node, Provenance.COMMAND_LINE)
 
 
 def kind_of_annotation(annotation: str) -> str:

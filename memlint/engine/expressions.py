@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlint.engine import fields, operations
 from memlint.engine.binding import assign, store_item
-from memlint.engine.command_line import VARIABLE, CommandLine
+from memlint.engine.command_line import VARIABLE, processes_of
 from memlint.engine.forwards import logits_of_weights
 from memlint.engine.functions import call, call_function, can_follow
 from memlint.engine.imported import project_constant, starred
@@ -149,17 +149,29 @@ def _item(run: Interpreter, one: Value, key: object) -> Value:
     if isinstance(one, Sequence) and isinstance(key, int) and not one.open:
         inside = -len(one.items) <= key < len(one.items)
         return one.items[key] if inside else UNKNOWN
-    if isinstance(one, Symbol) and run.command_line is not None:
-        return _from_outside(run.command_line, one.name, key)
+    if isinstance(one, Symbol):
+        return _from_outside(run, one.name, key)
     return HERE if one is HERE else UNKNOWN  # ``Path(__file__).parents[1]``
 
 
-def _from_outside(given: CommandLine, name: str, key: object) -> Value:
+def variable_of(run: Interpreter, name: object) -> Value | None:
+    """A variable of the environment: by the launch command, a file, or how many processes it
+    starts; None where nothing gives it."""
+    given = run.command_line
+    known = given.value(f"{VARIABLE}{name}", "str") if given is not None else None
+    known = known or run.outside.get(f"{VARIABLE}{name}")
+    return processes_of(run.processes, None) if known is None and name == "WORLD_SIZE" else known
+
+
+def _from_outside(run: Interpreter, name: str, key: object) -> Value:
     """``os.environ["ROWS"]``; a word of the launch command, where it gives words alone: options
     would stand between."""
     if name == "os.environ":
-        return given.value(f"{VARIABLE}{key}", "str") or UNKNOWN
-    if name == "sys.argv" and isinstance(key, int) and all(map(str.isdigit, given.names)):
+        return variable_of(run, key) or UNKNOWN
+    given = run.command_line
+    if name != "sys.argv" or given is None:
+        return UNKNOWN
+    if isinstance(key, int) and all(map(str.isdigit, given.names)):
         return given.value(str(key - 1), "str") or UNKNOWN
     return UNKNOWN
 
@@ -216,18 +228,32 @@ def _if_exp(run: Interpreter, node: ast.IfExp) -> Value:
     run.branches += 1
     values = [run.eval(node.body), run.eval(node.orelse)]
     run.branches -= 1
-    default = _by_default(run, node.test)
+    default = by_default(run, node.test)
     taken = values[not default.value] if default is not None else None
     if default is not None and isinstance(taken, Constant):
         return Constant(taken.value, taken.node, default.origin)
+    if default is not None and isinstance(taken, Symbol):
+        given = default.origin in (Provenance.COMMAND_LINE, Provenance.SETTLED)
+        if given or _have_one_head(values):
+            return taken
     return merge(values)
+
+
+def _have_one_head(values: list[Value]) -> bool:
+    """True for classes of models that differ in what is below the head (``...ForCausalLM``)."""
+    parts = [one.name.rpartition("For") for one in values if isinstance(one, Symbol)]
+    heads = {(bool(found), head) for _, found, head in parts}
+    return len(parts) == len(values) and len(heads) == 1 and all(found for found, _ in heads)
 
 
 _VARIABLES = ("os.environ.get", "os.getenv")
 
 
-def _by_default(run: Interpreter, test: ast.expr) -> Constant | None:
+def by_default(run: Interpreter, test: ast.expr) -> Constant | None:
     """What a condition is where the defaults hold that whoever starts the script may change."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = by_default(run, test.operand)
+        return Constant(not inner.value, test, inner.origin) if inner is not None else None
     decided = run.values.get(test)
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         left, right = (_or_unset(run, one) for one in (test.left, *test.comparators))

@@ -26,6 +26,7 @@ from memlint.engine.setters import forget_what_others_set
 from memlint.engine.tensors import Output, derived, note, tensors_in
 from memlint.engine.uncalled import GET_MODEL, TRAINING_HOOKS
 from memlint.engine.values import (
+    MODELS_OF_DATA,
     SETTINGS,
     UNKNOWN,
     Absent,
@@ -46,6 +47,7 @@ from memlint.engine.values import (
     library_base,
     merge,
     merge_bindings,
+    options,
 )
 
 if TYPE_CHECKING:
@@ -455,9 +457,11 @@ def _instantiate(run: Interpreter, cls: Class, invocation: Invocation) -> Value:
         for name, value in zip(names, invocation.arguments, strict=False):
             run.set_binding(made, name, Binding(value, How.POSITIONAL, invocation.node))
         set_bindings(run, made, invocation.keywords)
+    if _is_model(cls):
+        _open_parts(run, cls, made, invocation)
     _construct(run, made, cls, invocation)
     if cls.is_dataclass and not library:
-        _finish(run, made, invocation)
+        finish(run, made, invocation)
     _run_loss_elsewhere(run, cls)
     return made
 
@@ -483,12 +487,39 @@ def _hides_keywords(cls: Class, library: str | None) -> bool:
     return not isinstance(cls.bases[0], Symbol) or keywords_kept(cls.node) is None
 
 
-def _finish(run: Interpreter, made: Object, invocation: Invocation) -> None:
+def _is_model(cls: Class) -> bool:
+    """True if pydantic fills the fields of a class: mappings become instances of their classes."""
+    bases = [one for base in cls.bases for one in options(base)]
+    return any(
+        one.name in MODELS_OF_DATA if isinstance(one, Symbol) else _is_model(one)
+        for one in bases
+        if isinstance(one, Symbol | Class)
+    )
+
+
+def _open_parts(run: Interpreter, cls: Class, made: Object, invocation: Invocation) -> None:
+    outer, run.scope = run.scope, run.parents[cls.scope] or 0
+    kinds = {name: run.eval(field.annotation) for name, field in run.fields(cls)}
+    run.scope = outer
+    for name, kind in kinds.items():
+        binding = run.get_binding(made, name)
+        given = binding.value if binding is not None else None
+        if isinstance(kind, Class) and isinstance(given, Object) and given.type == "dict":
+            inner = _bare_call(run, invocation)
+            inner.keywords = dict(run.bindings(given))
+            run.set_binding(made, name, Binding(_instantiate(run, kind, inner), How.FILE))
+
+
+def finish(run: Interpreter, made: Object, invocation: Invocation) -> None:
     """Run the ``__post_init__`` of a dataclass."""
     after = run.attribute(made, "__post_init__")
     if isinstance(after, Function) and can_follow(run, after):
-        call = ast.copy_location(ast.Call(invocation.node.func, [], []), invocation.node)
-        call_function(run, after, Invocation(call, "", run._order))
+        call_function(run, after, _bare_call(run, invocation))
+
+
+def _bare_call(run: Interpreter, invocation: Invocation) -> Invocation:
+    call = ast.copy_location(ast.Call(invocation.node.func, [], []), invocation.node)
+    return Invocation(call, "", run._order)
 
 
 def _note_constructor(run: Interpreter, own: Function, invocation: Invocation) -> None:

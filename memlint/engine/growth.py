@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 
 from memlint.engine.name_uses import Loop, Turn
-from memlint.engine.nodes import walk
+from memlint.engine.nodes import targets_of, walk
 from memlint.engine.tree import Tree
 from memlint.engine.values import FunctionNode
 from memlint.source.record import NamedTuple
@@ -272,6 +272,19 @@ def scaled_terms(node: ast.expr, through: frozenset[str]) -> Iterator[ast.Name |
 
 
 _PAIR = 2
+
+
+def sources_of_turns(tree: Tree, node: ast.expr) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield what the loops and comprehensions around an expression go over whose targets it names,
+    and whether these keep what it is: in a list, a dict, or a comprehension."""
+    statement = tree.statement(node)
+    kept = not all(isinstance(one, ast.Name) for one in targets_of(statement))
+    kept = kept or (isinstance(statement, ast.Expr) and "append" in tree.text(statement))
+    names = {one.id for one in names_in(node)}
+    for around in tree.ancestors(node):
+        for one in getattr(around, "generators", [around] if isinstance(around, ast.For) else []):
+            if not names.isdisjoint(each.id for each in names_in(one.target)):
+                yield one.iter, kept or one is not around
 
 
 def taken_apart(tree: Tree) -> Iterator[ast.expr]:

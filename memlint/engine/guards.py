@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeGuard
 
 from memlint.engine.answers import all_of, any_of, opposite
 from memlint.engine.constants import UNSURE
@@ -32,7 +33,54 @@ def answers_around(tree: Tree, node: ast.AST, python: Python) -> Iterator[bool |
             if not _is_main_guard(around.test):
                 holds = _holds(python, around.test)
                 yield holds if inner in then else opposite(holds)
+        if isinstance(around, ast.Match) and isinstance(inner, ast.match_case):
+            yield _is_taken(python, around, inner)
+        before = _before(around, inner)
+        if any(one.orelse == [] and _holds(python, one.test) for one in before if _goes(one)):
+            yield False
         inner = around
+
+
+def _before(around: ast.AST, inner: ast.AST) -> list[ast.stmt]:
+    """The statements before one in its block; none for what is no statement of a block."""
+    blocks = (getattr(around, name, None) for name in ("body", "orelse", "finalbody"))
+    own = next((one for one in blocks if isinstance(one, list) and inner in one), [])
+    return own[: own.index(inner)] if own else []
+
+
+def _goes(statement: ast.stmt) -> TypeGuard[ast.If]:
+    """True for a condition under which nothing behind it in its block runs."""
+    leaves = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+    return isinstance(statement, ast.If) and isinstance(statement.body[-1], leaves)
+
+
+def _is_taken(python: Python, around: ast.Match, case: ast.match_case) -> bool | None:
+    """True if a case is the first of its statement that fits."""
+    before = around.cases[: around.cases.index(case)]
+    others = (opposite(fits(python, around.subject, one)) for one in before)
+    return all_of([*others, fits(python, around.subject, case)])
+
+
+def fits(python: Python, subject: ast.expr, case: ast.match_case) -> bool | None:
+    """True if a case of a ``match`` fits what its subject is by default; None: nobody can tell."""
+    guard = _holds(python, case.guard) if case.guard is not None else True
+    return all_of((_is_like(python, subject, case.pattern), guard))
+
+
+def _is_like(python: Python, subject: ast.expr, pattern: ast.pattern | None) -> bool | None:
+    """True if a subject fits a pattern; None is that of ``_`` and of a name."""
+    match pattern:
+        case None:
+            return True
+        case ast.MatchAs(pattern=inner):
+            return _is_like(python, subject, inner)
+        case ast.MatchOr(patterns=patterns):
+            return any_of(_is_like(python, subject, one) for one in patterns)
+        case ast.MatchValue(value=value):
+            return _equal(python, subject, value)
+        case ast.MatchSingleton(value=value):
+            return _equal(python, subject, ast.Constant(value))
+    return None
 
 
 def _is_main_guard(test: ast.expr) -> bool:

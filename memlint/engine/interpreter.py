@@ -90,6 +90,10 @@ class Interpreter:
         self.lines = lines
         self.project = project
         self.command_line = command_line
+        # What flags of absl and files of variables give, by qualified names and by ``$NAME``.
+        self.outside: dict[str, Value] = {}
+        # How many processes a launch command starts on all machines.
+        self.processes: int | None = None
         # The scopes of the project's modules, None while one runs; and the file of each scope.
         self.module_scopes: dict[str, int | None] = {}
         self.homes: dict[int, str] = {}
@@ -342,8 +346,14 @@ class Interpreter:
             if handler is not None:
                 handler(self, statement)
 
-    def fork(self, *bodies: Callable[[], None]) -> None:
-        """Run each body on a state of its own and join what comes out."""
+    def fork(
+        self, *bodies: Callable[[], None], taken: tuple[int, Provenance] | None = None
+    ) -> None:
+        """Run each body on a state of its own and join what comes out.
+
+        taken: the body that runs where the defaults hold that whoever starts the script may change,
+        and how these reach it: a name that several give a number or a text has that of this one.
+        """
         base = self.state
         branches = []
         self.branches += 1
@@ -354,6 +364,19 @@ class Interpreter:
         self.branches -= 1
         self.state = base
         base.join(branches)
+        if taken is not None and not branches[taken[0]].unreachable:
+            self._prefer(branches[taken[0]], branches, taken[1])
+
+    def _prefer(self, taken: State, branches: list[State], origin: Provenance) -> None:
+        for key in {key for one in branches if not one.unreachable for key in one.facts}:
+            binding, joined = taken.get(key), self.state.facts.get(key)
+            value = binding.value if binding is not None else None
+            if binding is None or joined is None or not isinstance(value, Constant):
+                continue
+            if joined.value != value:
+                origin = value.origin if value.origin is not Provenance.LITERAL else origin
+                value = Constant(value.value, value.node, origin)
+                self.state.facts[key] = Binding(value, binding.how, binding.owner)
 
     def bounded(self, value: Value) -> Value:
         """``value``, which was just made; unknown where it, or all that was made, is too large.
@@ -449,6 +472,8 @@ class Interpreter:
             # It stands for a library that may be missing: ``except ImportError: Trainer = object``.
             return UNKNOWN
         name = f"{value.name}.{node.attr}"
+        if name in self.outside:
+            return self.outside[name]
         before = self.values.get(node)
         # One value a place: the same again is no news.
         if isinstance(before, Symbol) and before.name == name:

@@ -12,7 +12,6 @@ launch commands give have nodes, too, which know their places.
 """
 
 import ast
-import json
 import os
 import re
 import sys
@@ -22,6 +21,7 @@ from itertools import islice
 
 from memlint.engine.importers import Importers, files_below, text_of
 from memlint.engine.nodes import imports_in, walk
+from memlint.engine.settings_files import SETTINGS_FILES, document
 from memlint.source.bounded import read_regular, read_regular_text
 from memlint.source.diagnostics import ReadError
 from memlint.source.digests import digest_of
@@ -416,12 +416,12 @@ class Project:
         return tuple(found + [os.path.join(one, "src") for one in found])
 
     def settings_file(self, name: str) -> object:
-        """What a JSON or YAML file that the script names says; None where there is no such file.
+        """What a file of settings that the script names says; None where there is no such file.
 
         Looked for in the script's folder and in those around it, as paths are written for the
         folder that a run is started in; where nothing marks it, above for one in a folder, too.
         """
-        if not name.endswith((".json", ".yaml", ".yml")):
+        if not name.endswith(SETTINGS_FILES):
             return None
         folder, name = os.path.dirname(self._path), os.path.normpath(name)
         around = self._around(folder)
@@ -431,7 +431,7 @@ class Project:
             path = os.path.join(folder, name)
             self.relied_on.add(path)
             try:
-                return _document(path, read_regular_text(path, _MAX_BYTES))
+                return document(path, read_regular_text(path, _MAX_BYTES))
             except (OSError, ValueError, RecursionError):
                 continue
         return None
@@ -485,20 +485,6 @@ _ACTS = re.compile(rb"^(?:for [\w, ()*]{1,80} in [^\n.]|while [^\n]+:\s*+(?:#|$)
 _IMPORTS = (b"import ", b"from ")
 _PATH = re.compile(r"sys\.path\.(?:insert|append|extend)\b(.*)")
 _LITERAL = re.compile(r"""["']([^"'\n]+)["']""")
-
-
-def _document(path: str, text: str) -> object:
-    if path.endswith(".json"):
-        return json.loads(text)
-    import yaml
-
-    # Aliases may stand for more than any memory holds.
-    if re.search(r"[:\-\[,]\s*\*\w", text):
-        return None
-    try:
-        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
-        raise ValueError(path) from error
 
 
 def project_of(path: str, data: bytes, modules: Modules) -> Project | None:

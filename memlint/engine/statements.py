@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from memlint.engine import modes
 from memlint.engine.binding import assign, drop_item
-from memlint.engine.expressions import binary
+from memlint.engine.constants import UNSURE
+from memlint.engine.expressions import binary, by_default
 from memlint.engine.fields import rows_of
 from memlint.engine.functions import decorated
+from memlint.engine.guards import fits
 from memlint.engine.imported import project_value
 from memlint.engine.nodes import walk
 from memlint.engine.project import is_elsewhere
@@ -139,7 +141,9 @@ def _if(run: Interpreter, node: ast.If) -> None:
     if decided is not None:
         run.block(node.body if decided else node.orelse)
         return
-    run.fork(lambda: run.block(node.body), lambda: run.block(node.orelse))
+    default = by_default(run, node.test)
+    taken = (int(not default.value), default.origin) if default is not None else None
+    run.fork(lambda: run.block(node.body), lambda: run.block(node.orelse), taken=taken)
 
 
 def _loop(run: Interpreter, node: ast.For | ast.AsyncFor | ast.While) -> None:
@@ -266,21 +270,31 @@ def _try(run: Interpreter, node: Any) -> None:
 
 
 def _match(run: Interpreter, node: ast.Match) -> None:
-    run.eval(node.subject)
+    subject = run.eval(node.subject)
 
     def arm(case: ast.match_case) -> Callable[[], None]:
         def body() -> None:
             for part in ast.walk(case.pattern):
                 name = getattr(part, "name", None) or getattr(part, "rest", None)
                 if isinstance(name, str):
-                    run.bind(name, UNKNOWN)
+                    run.bind(name, subject if part is case.pattern else UNKNOWN)
             if case.guard is not None:
                 run.eval(case.guard)
             run.block(case.body)
 
         return body
 
-    run.fork(*[arm(case) for case in node.cases], lambda: None)
+    taken = None
+    if isinstance(subject, Constant):
+        answers = [fits(lambda one: _plain(run, one), node.subject, case) for case in node.cases]
+        if None not in answers[: (first := (*answers, True).index(True))]:
+            taken = first, subject.origin
+    run.fork(*[arm(case) for case in node.cases], lambda: None, taken=taken)
+
+
+def _plain(run: Interpreter, node: ast.expr) -> object:
+    value = run.values.get(node) or run.eval(node)
+    return value.value if isinstance(value, Constant) else UNSURE
 
 
 def _define_function(run: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:

@@ -63,7 +63,15 @@ _PLAIN: tuple[tuple[str, Any, str], ...] = (
 
 
 # Settings that may be read wrongly where a note is beside them.
-_DOUBTED = ("checkpointing", "method", "micro_batch", "seq_len", "sharding", "trainer")
+_DOUBTED = (
+    "checkpointing",
+    "gradient_accumulation",
+    "method",
+    "micro_batch",
+    "seq_len",
+    "sharding",
+    "trainer",
+)
 
 
 class _Completion:

@@ -15,6 +15,7 @@ from memlint.memory.trainer_kinds import head_of
 from memlint.source.bounded import parse_json, read_regular
 from memlint.source.patterns import lazy_pattern
 
+_PLAIN = lazy_pattern(r"(?:true|false|-?\d+(?:\.\d+)?)$")  # what is no text
 _TAIL = lazy_pattern(
     r"[-_.](?:unsloth-bnb-4bit|bnb-4bit|bnb-8bit|gptq(?:-int[48]|-4bit|-8bit)?|int[48]|awq"
     r"|gguf|fp8|bf16|4bit|8bit|instruct|chat|base|it|hf|pt)$",
@@ -98,11 +99,14 @@ def find_architecture(
     model: str | Mapping[str, Any], head: str | None = None, labels: int = 0
 ) -> Architecture:
     """The architecture of a hub name, a path or a configuration, which may say only what differs
-    from that of ``_name_or_path``. head, labels: as ``with_head``.
+    from that of ``_name_or_path``, as a name may behind a question mark. head, labels: as
+    ``with_head``.
 
     Raises:
         SettingsError: nothing of that name is known, with the nearest names.
     """
+    if isinstance(model, str) and "?" in model:
+        model = _with_changes(model)
     changes: Mapping[str, Any] = {} if isinstance(model, str) else model
     base = model if isinstance(model, str) else model.get("_name_or_path")
     if "model_type" in changes or not isinstance(base, str):
@@ -122,6 +126,14 @@ def find_architecture(
         f"the shape of model {model!r} is not known{hint}: give its config.json "
         '(--model-config PATH; in settings "model": {"config": {...}})'
     )
+
+
+def _with_changes(name: str) -> dict[str, Any]:
+    """The configuration of ``Qwen/Qwen2.5-7B?num_hidden_layers=14&tie_word_embeddings=false``."""
+    base, _, changes = name.partition("?")
+    parts = (one.partition("=") for one in changes.split("&"))
+    values = {key: json.loads(text) if _PLAIN.match(text) else text for key, _, text in parts}
+    return {**({"_name_or_path": base} if base else {}), **values}
 
 
 def architecture_of(settings: Settings) -> Architecture:

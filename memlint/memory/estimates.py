@@ -33,6 +33,7 @@ _LEAST = 0.01  # of the peak: less is no other number
 _OTHERS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("weights_dtype", "compute_dtype"), ("float32", "bfloat16")),
     "checkpointing": ("none", "full"),
+    "gradient_accumulation": (1, 2),
     "streamed": (False, True),
     "loss": ("full_logits", "chunked"),
     "optimizer": ("sgd", "adamw_torch"),

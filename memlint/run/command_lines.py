@@ -27,12 +27,14 @@ if TYPE_CHECKING:
 
 PARSERS = lazy_pattern(
     rb"parse_args\(|parse_known_args\(|HfArgumentParser|TrlParser"
+    rb"|\bDEFINE_\w+\(|load_dotenv|simple_parsing"
     rb"|sys\.argv\b|import click|\btyper\b|fire\.Fire|hydra\.main|from_cli\("
     rb"|environ(?:\.get\(|\[)|getenv\("
 )
 # A script without any of these is the same under all launchers.
 LAUNCHED = lazy_pattern(
     rb"Trainer\b|Accelerator\b|fully_shard|DataParallel\b|deepspeed|tp_plan|distributed_config"
+    rb"|PartialState|get_world_size|WORLD_SIZE|device_count"
 )
 MAX_BYTES = 300_000
 _MAX_COMMANDS = 40

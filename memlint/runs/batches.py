@@ -22,6 +22,7 @@ from memlint.runs.plain_options import (
 from memlint.script.calls import Config, Trainer
 from memlint.script.datasets import all_datasets_of
 from memlint.script.forward_passes import all_forwards_of, all_steps_of
+from memlint.script.gradients import accumulates_unknown
 from memlint.script.guesses import size_by_name
 from memlint.script.lengths import Effect, Lengths
 from memlint.script.model import Script
@@ -51,6 +52,7 @@ _PACK = 1024
 _USUAL = 512  # tokens of a row at the most, on the average, that nothing packs or fills up
 _SIZES = ("micro_batch", "seq_len")
 _JOINS = "each row of the data set is several of the batch: how many is not read"
+_COUNTED = "it accumulates gradients, and how often is not read"
 _KEEPS = "compute_metrics keeps the logits of all rows: it grows with each batch"
 
 
@@ -106,9 +108,17 @@ def batches_of_loop(script: Script) -> Options:
     if "seq_len" in values and (sampled := _sampled(script)):
         values["seq_len"] += sampled
     values = _sized(script, values)
-    more = script.accumulation
-    values |= {"gradient_accumulation": more} if more else {}
-    return _joined(script, values)
+    return _joined(script, _accumulated(script, values))
+
+
+def _accumulated(script: Script, values: Options) -> Options:
+    """The settings with the micro-batches of a step; two where nobody can tell how many."""
+    if more := script.accumulation:
+        return {**values, "gradient_accumulation": more}
+    if not accumulates_unknown(script):
+        return values
+    notes = {**values.get("notes", {}), "gradient_accumulation": _COUNTED}
+    return {**values, "gradient_accumulation": 2, "notes": notes}
 
 
 def _sized(script: Script, values: Options) -> Options:

@@ -1,10 +1,11 @@
 """Models that stand beside the trained one: teachers, references, averages, and their logits."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from memlint.engine.constants import python_value
-from memlint.engine.nodes import Node
-from memlint.engine.tensors import Tensor
+from memlint.engine.growth import sources_of_turns
+from memlint.engine.nodes import Expression, Node, holder_of, targets_of
+from memlint.engine.tensors import Tensor, Use
 from memlint.engine.values import Object, Sequence, options
 from memlint.runs.loadings import loaded, loading_of, own_load
 from memlint.runs.plain_options import OPEN, Options, calls_anywhere, mapping_of, options_of
@@ -17,9 +18,14 @@ from memlint.script.restoring import held_checkpoints, names_of_device
 from memlint.script.setups import trainer_overrides
 
 # What copies a model that it is given, by the end of its name.
-_COPIES = ("copy.deepcopy", ".AveragedModel", "ema_pytorch.EMA", ".ModelEmaV2", ".ModelEmaV3")
+_COPIES = (
+    *("copy.deepcopy", ".AveragedModel", "ema_pytorch.EMA", ".ModelEmaV2", ".ModelEmaV3"),
+    *("torch_ema.ExponentialMovingAverage", ".EMAModel"),
+)
+_OF_WEIGHTS = (".state_dict", ".parameters")
 # Where a vLLM engine may run that is told so: a device without a number is that of training.
 _ELSEWHERE = ("distributed_executor_backend", "tensor_parallel_size", "worker_cls")
+_SHARES = ("softmax", "log_softmax")
 _LOSSES = ("cross_entropy", "nll_loss", "kl_div", "mse_loss")
 
 
@@ -27,16 +33,26 @@ def companions_of(script: Script, facts: ModelFacts, trainer: Trainer | None) ->
     """The settings of what stands beside a trained model."""
     given = trainer.setting("ref_model").value if trainer is not None else None
     known = given.made_by.node if isinstance(given, Object) and given.made_by else None
-    copies = len(copies_of(script, facts, known))
+    copies = len(copies_of(script, facts, known)) + _clones(script, facts)
     judges = _judges(script, trainer) if trainer is not None else ()
     frozen: dict[str, str] = {}
     for values in (*(loading_of(script, one) for one in frozen_models(script)), *judges):
-        if isinstance(name := values.get("model"), str):
+        if name := _as_name(values.get("model")):
             stored = values.get("quantization", {}).get("type")
             frozen[name] = stored or values.get("weights_dtype", "bfloat16")
     beside: Options = {"frozen_models": frozen} if frozen else {}
     held = {"held_checkpoint": True} if held_checkpoints(script) else {}
     return beside | ({"copies": copies} if copies else {}) | held
+
+
+def _as_name(model: object) -> str:
+    """The name of a model, with what a script's own configuration changes of it."""
+    if not isinstance(model, Mapping):
+        return model if isinstance(model, str) else ""
+    changes = {key: str(one).lower() for key, one in model["config"].items()}
+    base = model["config"].get("_name_or_path", "")
+    changes.pop("_name_or_path", None)
+    return f"{base}?{'&'.join(f'{key}={one}' for key, one in changes.items())}"
 
 
 def _judges(script: Script, trainer: Trainer) -> Iterator[Options]:
@@ -58,6 +74,19 @@ def copies_of(script: Script, facts: ModelFacts, given: object) -> list[Call]:
     return [one for one in calls_anywhere(script, *_COPIES) if _copies(one, facts, given)]
 
 
+def _clones(script: Script, facts: ModelFacts) -> bool:
+    """True if each weight is copied into a list or a dict on its GPU: an average by hand."""
+    for call in script.method_calls_anywhere("clone"):
+        if "cpu" in script.text(script.statement(call.node)):
+            continue
+        for source, kept in sources_of_turns(script, call.node):
+            whole: Expression | None = source  # ``model`` of ``model.state_dict().items()``
+            while kept and (whole := holder_of(whole) if whole is not None else None) is not None:
+                if any(one in facts.objects for one in options(script.value(whole))):
+                    return True
+    return False
+
+
 def runs_copy(script: Script, copy: Call) -> bool:
     """True if what a call copies makes forward passes: a reference, or a teacher."""
     return any(made.node is copy.node for one in script.all_forwards for made in one.facts.objects)
@@ -68,7 +97,7 @@ def _copies(call: Call, facts: ModelFacts, given: object) -> bool:
     reference, which counts with the trainer."""
     found = [one for one in options(call.argument(0)) if isinstance(one, Object)]
     makers = [one.made_by for one in found if one.made_by is not None]
-    states = [one.receiver for one in makers if one.name.endswith(".state_dict")]
+    states = [one.receiver for one in makers if one.name.endswith(_OF_WEIGHTS)]
     whole = [one for one in (*found, *states) if isinstance(one, Object)]
     inner = {id(part) for one in whole for part in chain_of(one)}
     on_host = str(options_of(call).get("device", "")).startswith("cpu") or _goes_to_host(call)
@@ -181,20 +210,56 @@ def loss_of(script: Script, trainer: Trainer | None, run: Options) -> Options:
     if trainer is not None and not (hooked or trainer_overrides(script, trainer, "compute_loss")):
         return {}
     uses = [one for one in script.tensor_uses if one[0].as_large_as_logits]
-    if any(name.rpartition(".")[2] in _LOSSES for _, name, _ in uses):
-        wide = run.get("weights_dtype", "float32") == "float32"
-        # Who loads weights in 16 bits and names no mixed precision has none.
-        narrow = not wide and not run.get("autocast", False)
-        return _copies_of_logits([tensor for tensor, _, _ in uses], narrow=narrow)
+    if any(name.rpartition(".")[2] in (*_LOSSES, *_SHARES) for _, name, _ in uses):
+        return _copies_of_logits(script, uses, run)
     reason = "the script has a loss of its own, which nobody can read"
     return {"notes": {"logits_copies": reason}} if trainer is not None else {}
 
 
-def _copies_of_logits(tensors: list[Tensor], *, narrow: bool) -> Options:
-    read = {id(one): one for tensor in tensors for one in tensor.history()}.values()
+def _copies_of_logits(script: Script, uses: list[Use], run: Options) -> Options:
+    """What names and autograd keep of a teacher's logits and of what is made of both, and what the
+    last operation adds: three numbers for a divergence, two for a gradient of a softmax."""
+    width = _widths(run)
+    read = {id(one): one for tensor, _, _ in uses for one in tensor.history()}.values()
     made = [one for one in read if one.as_large_as_logits and one.copy is not False]
-    if not any(not one.sources and not one.graph for one in made):
-        return {}  # no teacher: the library's own loss has as much
-    sizes = [2 if narrow and one.dtype != "torch.float32" else 4 for one in made]
-    more = sum(sizes) + 2 * max(sizes) - 12  # two are made while it is summed up
-    return {"logits_copies": max(more // 4, 0)}
+    teachers = [one for one in made if not one.sources and not one.graph]
+    if not teachers:
+        return {}  # the library's own loss has as much
+    kept = sum(map(width, teachers)) + _kept(script, made, width)
+    operations = {name.rpartition(".")[2] for _, name, _ in uses}
+    most = max(map(width, made))
+    if any(one.operation == "loss" for one, _, _ in script.tensor_uses):
+        kept += 4
+    elif "cross_entropy" in operations:
+        kept += most
+    kept += most * (3 if "kl_div" in operations else 2)
+    return {"logits_copies": max(-(-(kept - 12) // 4), 0)}
+
+
+def _kept(script: Script, made: list[Tensor], width: Callable[[Tensor], int]) -> int:
+    """The bytes a number of softmaxes, which autograd keeps, and of all else that has a name."""
+    shares = [one for one in made if one.operation in _SHARES]
+    others = [one for one in made if one.sources and one not in shares]
+    named = {name: width(one) for one in others if (name := _name_of(script, one))}
+    return sum(map(width, shares)) + sum(named.values())
+
+
+def _widths(run: Options) -> Callable[[Tensor], int]:
+    """The bytes of a number of tensors that are made of logits."""
+    mixed = run.get("autocast") is True
+    # Who loads weights in 16 bits and names no mixed precision has none.
+    narrow = mixed or run.get("weights_dtype", "float32") != "float32"
+
+    def width(one: Tensor) -> int:
+        of_model = not one.sources and one.graph is True
+        wide = one.dtype == "torch.float32" or (mixed and one.operation in _SHARES)
+        return 4 if wide or not narrow or (of_model and run.get("float32_outputs")) else 2
+
+    return width
+
+
+def _name_of(script: Script, one: Tensor) -> str:
+    """The name that a tensor is bound to; empty where it has none."""
+    statement = script.statement(one.node) if one.node is not None else None
+    is_whole = statement is not None and getattr(statement, "value", None) is one.node
+    return ",".join(map(script.text, targets_of(statement))) if statement and is_whole else ""

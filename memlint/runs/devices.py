@@ -24,6 +24,9 @@ _PARALLEL = ("dp_replicate_size", "dp_shard_size", "tp_size", "cp_size", "sp_siz
 _STRATEGIES = ("full_shard", "shard_grad_op", "hybrid_shard_zero2", "hybrid_shard", "no_shard")
 _STAGE = re.compile(r"(?<![a-z])(?:z(?:ero)?[-_]?(?:stage[-_]?)?|stage[-_]?)([0-3])(?![0-9])")
 _NAMED = {"deepspeed": "zero2", "fsdp2": "fsdp2", "fsdp": "fsdp", "multi_gpu": "ddp", "ddp": "ddp"}
+# What a script asks how many processes run it.
+_ASKED = ("num_processes", "world_size", "WORLD_SIZE", "device_count")
+_ONE = "the script asks for its number of processes, which no launch command says"
 _FSDP = (".FullyShardedDataParallel", ".fully_shard", ".FullyShardedDataParallelPlugin")
 
 
@@ -41,6 +44,8 @@ def devices_of(script: Script, config: Config | None) -> Options:
         if "sharding" in more:
             values.pop("notes", None)  # the doubt of a launcher, where the script itself shards
         values |= more
+    if "world_size" not in values and script.may_use(*_ASKED):
+        values["notes"] = {**values.get("notes", {}), "world_size": _ONE}
     return values
 
 
@@ -174,6 +179,7 @@ def of_lightning(script: Script) -> Options:
         if name := SHORT.get({"16": "fp16"}.get(dtype, dtype)):
             values |= {"compute_dtype": name, "autocast": true != "true"}
             values |= {"weights_dtype": name} if true == "true" else {}
+            values |= {"float32_outputs": True} if call.method == "Fabric" else {}
         devices = options.get("devices")
         number = len(devices) if isinstance(devices, (list, tuple)) else count_in(devices) or 1
         number *= count_in(options.get("num_nodes")) or 1

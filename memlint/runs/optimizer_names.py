@@ -99,7 +99,10 @@ def _option(script: Script, config: Config) -> str | None:
 
 def optimizer_of_loop(script: Script) -> Options:
     """Return the settings of the optimizers that a script makes for its loops."""
-    return _settings(script, [one for one in calls_anywhere(script, "") if _is_optimizer(one)])
+    made = [one for one in calls_anywhere(script, "") if _is_optimizer(one)]
+    return _settings(
+        script, [one for one in made if not script.is_off_by_default(one.node)] or made
+    )
 
 
 def _is_optimizer(call: Call) -> bool:

@@ -10,9 +10,10 @@ import ast
 from operator import attrgetter
 
 from memlint.engine.binding import about_first, about_receiver, drop_item, set_bindings, wrapped
-from memlint.engine.command_line import VARIABLE
-from memlint.engine.forwards import is_module
-from memlint.engine.functions import call_function
+from memlint.engine.command_line import converted, processes_of
+from memlint.engine.expressions import variable_of
+from memlint.engine.forwards import LAUNCHERS, is_module
+from memlint.engine.functions import call_function, made_by
 from memlint.engine.interpreter import CallEffect, Interpreter
 from memlint.engine.modes import flag_of, rebind, set_gradients, set_training
 from memlint.engine.name_uses import parameters
@@ -42,6 +43,7 @@ from memlint.engine.values import (
 from memlint.script.parsers import PARSERS
 from memlint.script.written_settings import (
     FROM_COMMAND,
+    beside,
     composed,
     document_at,
     folder_of,
@@ -49,7 +51,9 @@ from memlint.script.written_settings import (
     of_command_line,
     path,
     same_path,
+    sections,
     to_container,
+    variables,
 )
 
 # -- containers ------------------------------------------------------------------------------------
@@ -81,6 +85,8 @@ def _key(invocation: Invocation) -> str | None:
 
 def _get(run: Interpreter, invocation: Invocation, thing: Object) -> Value | None:
     key = _key(invocation)
+    if (thing.type or "").startswith(_INI):
+        return _of_ini(run, invocation, thing)
     if thing.type not in MAPPINGS or key is None:
         return None
     binding = run.get_binding(thing, key)
@@ -89,6 +95,26 @@ def _get(run: Interpreter, invocation: Invocation, thing: Object) -> Value | Non
     if binding is None and not thing.open:
         return invocation.arguments[1] if len(invocation.arguments) > 1 else Constant(None)
     return UNKNOWN
+
+
+_INI = "configparser."
+_INI_KINDS = {"getint": "int", "getfloat": "float", "getboolean": "bool"}
+
+
+def _of_ini(run: Interpreter, invocation: Invocation, thing: Object) -> Value | None:
+    """``config.getint("train", "rows")``, ``config["train"].getint("rows", fallback=1)``."""
+    depth = 1 if (thing.type or "").endswith(".SectionProxy") else 2
+    rest = invocation.arguments[depth:] or (UNKNOWN,)
+    value: Value = thing
+    for name in map(constant_text, invocation.arguments[:depth]):
+        inside = run.get_binding(value, name) if isinstance(value, Object) and name else None
+        if inside is None:
+            return invocation.keywords.get("fallback", Binding(rest[0])).value
+        value = inside.value
+    kind = _INI_KINDS.get(invocation.name.rpartition(".")[2], "str")
+    text = constant_text(value)
+    known = converted(text, kind) if text is not None else None
+    return Constant(known, None, Provenance.COMMAND_LINE) if known is not None else UNKNOWN
 
 
 def _pop(run: Interpreter, invocation: Invocation) -> Value | None:
@@ -251,7 +277,7 @@ def _variable(run: Interpreter, invocation: Invocation) -> Value:
     whoever starts the script may change."""
     key, default = (*invocation.arguments, None, None)[:2]
     name = constant_text(key)
-    given = run.command_line.value(f"{VARIABLE}{name}", "str") if run.command_line else None
+    given = variable_of(run, name)
     if isinstance(given, Constant):
         return given
     if isinstance(default, Constant):
@@ -333,6 +359,22 @@ def _executed(run: Interpreter, invocation: Invocation) -> Value:
     return UNKNOWN
 
 
+def _processes(run: Interpreter, invocation: Invocation) -> Value:
+    """``torch.distributed.get_world_size()``."""
+    return processes_of(run.processes, invocation.node)
+
+
+def _launched(run: Interpreter, invocation: Invocation) -> Value:
+    """``Accelerator(...)``, ``Fabric(devices=2)``: they know the number of processes."""
+    made = made_by(run, invocation, invocation.name)
+    number, given = _processes(run, invocation), invocation.keywords.get("devices")
+    if given is not None and "num_nodes" not in invocation.keywords and _is_count(given.value):
+        number = given.value
+    for name in ("num_processes", "world_size"):
+        run.set_binding(made, name, Binding(number))
+    return made
+
+
 def _exit(run: Interpreter, invocation: Invocation) -> Value:
     run.state.unreachable = True
     return UNKNOWN
@@ -358,7 +400,14 @@ _EFFECTS: dict[str, CallEffect] = {
     "len": _length,
     **dict.fromkeys((".lower", ".upper", ".strip", ".startswith", ".endswith"), _text),
     **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load"), document_at),
-    "json.loads": document_at,
+    **dict.fromkeys(("tomllib.load", "toml.load", "tomli.load"), document_at),
+    **dict.fromkeys(("json.loads", "tomllib.loads", "toml.loads", "tomli.loads"), document_at),
+    ".read": about_receiver(sections),
+    **{f".{name}": about_receiver(_of_ini) for name in _INI_KINDS},
+    "dotenv.load_dotenv": variables,
+    "dotenv.dotenv_values": variables,
+    **dict.fromkeys(("torch.distributed.get_world_size", "torch.cuda.device_count"), _processes),
+    **dict.fromkeys((*LAUNCHERS, "accelerate.PartialState"), _launched),
     "omegaconf.OmegaConf.load": document_at,
     **dict.fromkeys(FROM_COMMAND, of_command_line),
     **dict.fromkeys(("omegaconf.OmegaConf.merge", "omegaconf.OmegaConf.create"), merged),
@@ -367,6 +416,8 @@ _EFFECTS: dict[str, CallEffect] = {
     "omegaconf.OmegaConf.to_object": to_container,
     **dict.fromkeys(("pathlib.Path", "os.path.join", "os.path.abspath"), path),
     **dict.fromkeys((".resolve", ".absolute"), same_path),
+    ".with_name": beside,
+    ".joinpath": beside,
     **dict.fromkeys(("os.path.dirname", "pathlib.Path.cwd", "os.getcwd"), folder_of),
     "copy.copy": _copy,
     "copy.deepcopy": _copy,

@@ -69,9 +69,22 @@ def accumulation_of(script: Host) -> int | None:
         steps = call.setting("gradient_accumulation_steps").value
         if type(steps) is int and steps > 1:
             return steps
+    return _first_count(script, _counts(script))
+
+
+@query
+def accumulates_unknown(script: Host) -> bool:
+    """True if a loop steps after several micro-batches, and nobody can tell how many."""
+    makers = script.calls_anywhere("accelerate.Accelerator")
+    given = [one.setting("gradient_accumulation_steps") for one in makers]
+    values = [one.value for one in given if one.given is not False]
+    return any(type(one) is not int for one in (*values, *map(script.python, _counts(script))))
+
+
+def _counts(script: Host) -> list[Expression]:
+    """What turns are counted by between two steps of the optimizer."""
     tests = [test for step in steps_of(script) for test in conditions_of_calls(step.node, "step")]
-    moduli = (one for test in tests for one in moduli_in(test))
-    return _first_count(script, (*_turns_before_step(script), *moduli))
+    return [*_turns_before_step(script), *(one for test in tests for one in moduli_in(test))]
 
 
 def _turns_before_step(script: Host) -> Iterator[Expression]:

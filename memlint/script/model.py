@@ -195,6 +195,7 @@ def build_script(
             complete=launcher.complete,
         )
     run = Interpreter(_EFFECTS, project, command_line, source.text.split("\n"))
+    run.processes = launcher.processes
     run.run(tree)
     if command_line is not None:
         run.trees.append(command_line.module)

@@ -11,7 +11,7 @@ from memlint.engine.arguments import defaults_of
 from memlint.engine.binding import about_receiver, set_bindings
 from memlint.engine.command_line import CommandLine, kind_of_annotation, settled
 from memlint.engine.command_options import given_by_look
-from memlint.engine.functions import call_function, can_follow, made_by
+from memlint.engine.functions import call_function, can_follow, finish, made_by
 from memlint.engine.interpreter import CallEffect, Interpreter
 from memlint.engine.project import is_library
 from memlint.engine.values import (
@@ -278,6 +278,8 @@ def _parsed_class(
     made.open = not complete
     if run.command_line is not None:
         _launched_fields(run, run.command_line, made, options)
+    if isinstance(cls, Class) and cls.is_dataclass and made.type is None:
+        finish(run, made, invocation)
     return made
 
 
@@ -336,6 +338,41 @@ def _fire(run: Interpreter, invocation: Invocation) -> Value | None:
             given = given_by_look(run.command_line, parameter.arg, known)
             call.keywords[parameter.arg] = Binding(given)
         call_function(run, function, call)
+    return UNKNOWN
+
+
+_KINDS = {"string": "str", "enum": "str", "integer": "int", "float": "float"}
+
+
+def _define(run: Interpreter, invocation: Invocation) -> Value:
+    """``flags.DEFINE_integer("rank", 8, "...")`` of absl: ``FLAGS.rank``."""
+    name, default = (*invocation.arguments, UNKNOWN, UNKNOWN)[:2]
+    default = invocation.keywords.get("default", Binding(default)).value
+    word, given = constant_text(name) or "", run.command_line
+    kind = _KINDS.get(invocation.name.rpartition("_")[2], "bool")
+    value = given.value(word, kind) if given is not None else None
+    if given is not None and kind == "bool" and given.value(f"no{word}", "bool") is not None:
+        value = Constant(False, None, Provenance.COMMAND_LINE)
+    if value is None and isinstance(default, Constant):
+        default = Constant(default.value, default.node, Provenance.ARGPARSE)
+    value = settled(given, default) if value is None else value
+    run.outside[f"absl.flags.FLAGS.{word}"] = value
+    holder = run.new_object(made_by=invocation)
+    run.set_binding(holder, "value", Binding(value, How.ARGPARSE, invocation.node))
+    return holder
+
+
+_DEFINERS = ("string", "integer", "float", "bool", "boolean", "enum")
+
+
+def _add_class(run: Interpreter, invocation: Invocation, parser: Object) -> Value | None:
+    """``parser.add_arguments(Options, dest="options")`` of simple_parsing."""
+    given, name = run.argument(invocation, 0, "dataclass"), run.argument(invocation, 1, "dest")
+    place = constant_text(name.value) if name is not None else None
+    if given is None or place is None:
+        return None
+    value = _parsed_class(run, invocation, given.value, None)
+    run.set_binding(parser.root, place, Binding(value, How.ARGPARSE, invocation.node))
     return UNKNOWN
 
 
@@ -401,6 +438,8 @@ PARSERS: dict[str, CallEffect] = {
     ),
     "fire.Fire": _fire,
     **dict.fromkeys(("tyro.cli", "simple_parsing.parse", "jsonargparse.CLI"), _cli),
+    **{f"absl.flags.DEFINE_{kind}": _define for kind in _DEFINERS},
+    ".add_arguments": about_receiver(_add_class),
     ".add_argument": about_receiver(_add_argument),
     ".add_argument_group": about_receiver(_argument_group),
     ".add_mutually_exclusive_group": about_receiver(_argument_group),

@@ -8,7 +8,9 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from memlint.engine.command_line import VARIABLE
 from memlint.engine.interpreter import Interpreter
+from memlint.engine.settings_files import SETTINGS_FILES
 from memlint.engine.values import (
     HERE,
     MAPPINGS,
@@ -29,7 +31,6 @@ from memlint.engine.values import (
 _CONFIG = MAPPINGS[1]
 _MOST_DEPTH = 6
 _MOST_ITEMS = 400
-_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def document_at(run: Interpreter, invocation: Invocation) -> Value | None:
@@ -42,6 +43,35 @@ def document_at(run: Interpreter, invocation: Invocation) -> Value | None:
     data = _read(run, path_text(given))
     kind = _CONFIG if invocation.name.startswith("omegaconf.") else "dict"
     return of_data(run, data, invocation, kind) if isinstance(data, Mapping) else None
+
+
+def sections(run: Interpreter, made: Invocation, thing: Object) -> Value | None:
+    """``config.read("train.ini")`` of configparser: the sections that the file has."""
+    if not (thing.type or "").startswith("configparser."):
+        return None
+    data = _read(run, path_text(next(iter(made.arguments), None)))
+    for name, section in data.items() if isinstance(data, Mapping) else ():
+        value = of_data(run, section, made, "configparser.SectionProxy")
+        run.set_binding(thing, name, Binding(value, How.FILE))
+    return UNKNOWN
+
+
+def variables(run: Interpreter, made: Invocation) -> Value:
+    """``load_dotenv()``: the environment has the variables of the file, too."""
+    data = _read(run, path_text(next(iter(made.arguments), None)) or ".env")
+    if not isinstance(data, Mapping):
+        return UNKNOWN
+    if made.name.endswith("dotenv_values"):
+        return of_data(run, data, made, "dict")
+    for name, text in data.items():
+        run.outside[f"{VARIABLE}{name}"] = Constant(text, None, Provenance.COMMAND_LINE)
+    return Constant(True)
+
+
+def beside(run: Interpreter, made: Invocation) -> Value | None:
+    """``Path(__file__).with_name("run.toml")``, ``FOLDER.joinpath("run.toml")``."""
+    named = made.receiver is HERE or made.name.endswith(".joinpath")
+    return path_of((made.receiver, *made.arguments), made.node) if made.receiver and named else None
 
 
 def path(run: Interpreter, made: Invocation) -> Value | None:
@@ -189,7 +219,7 @@ def _composed(run: Interpreter, folder: str, name: str, depth: int = 0) -> dict[
 
 
 def _with_suffix(path: str) -> str:
-    return path if path.endswith(_SUFFIXES) else f"{path}.yaml"
+    return path if path.endswith(SETTINGS_FILES) else f"{path}.yaml"
 
 
 def _groups(found: object) -> Iterator[tuple[str, object]]:
@@ -230,7 +260,7 @@ def _merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
 
 
 def _read(run: Interpreter, name: str | None) -> object:
-    if run.project is None or name is None or not name.endswith(_SUFFIXES):
+    if run.project is None or name is None:
         return None
     return run.project.settings_file(name)
 
