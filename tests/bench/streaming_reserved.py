@@ -1,11 +1,13 @@
 """What torch's allocator reserves for a streamed base, beside what is allocated: no GPU.
 
-Run: python -m tests.bench.streaming_reserved [--model 8B] [--layers N] [--blocks bf16]
+Run: python -m tests.bench.streaming_reserved [--model 8B] [--layers N] [--blocks bf16] [--room 1.1]
 
 The steps of `streaming_memory` with lengths that change, each storage handed to a model of torch's
 caching allocator with segments of fixed size (`memlint.memory.allocator`) at the moment when it is
 made, resized or dropped. Once as on a GPU, where the ring has a pool of its own; once with the
-ring's blocks among everything else, whose memory is split as soon as they leave.
+ring's blocks among everything else, whose memory is split as soon as they leave. With ``--room``,
+once more on a card of so many times what is allocated: there the allocator gives its free segments
+back before it asks for more, and what is then reserved says whether such a card suffices.
 """
 
 from __future__ import annotations
@@ -35,18 +37,23 @@ class Reserved:
 
     allocated: int
     reserved: int
+    ring: int
 
     @property
     def ratio(self) -> float:
         return self.reserved / self.allocated
 
+    @property
+    def cells(self) -> list[str]:
+        return [f"{self.reserved / GIB:.2f}", f"{self.ratio:.3f}"]
+
 
 class _Allocations(MemoryTracker):
     """Hands every storage on the card to an allocator, the ring's to one of its own if `apart`."""
 
-    def __init__(self, models: Any, optimizers: Any, *, apart: bool) -> None:
+    def __init__(self, models: Any, optimizers: Any, *, apart: bool, capacity: int = 0) -> None:
         super().__init__(models, optimizers, device=CARD)
-        self.main = CachingAllocator()
+        self.main = CachingAllocator(capacity)
         self.ring = CachingAllocator() if apart else self.main
         self.in_ring = False
         self.peak_allocated = 0
@@ -79,7 +86,7 @@ class _Allocations(MemoryTracker):
 
     def reserved(self) -> Reserved:
         both = {id(one): one.peak_reserved for one in (self.main, self.ring)}
-        return Reserved(self.peak_allocated, sum(both.values()))
+        return Reserved(self.peak_allocated, sum(both.values()), self.ring.peak_reserved)
 
     @contextmanager
     def watching_ring(self) -> Iterator[None]:
@@ -102,10 +109,12 @@ class _Allocations(MemoryTracker):
             RingMemory.on = own  # type: ignore[method-assign]
 
 
-def reserved(name: str, *, quantized: bool, layers: int | None, apart: bool) -> Reserved:
-    """Of AdamW steps of all LENGTHS."""
+def reserved(
+    name: str, *, quantized: bool, layers: int | None, apart: bool, capacity: int = 0
+) -> Reserved:
+    """Of AdamW steps of all LENGTHS. capacity: what the card has beside the ring's pool, bytes."""
     with streamed_step(name, quantized=quantized, layers=layers) as (model, optimizer, *_):
-        tracker = _Allocations([model], [optimizer], apart=apart)
+        tracker = _Allocations([model], [optimizer], apart=apart, capacity=capacity)
         with tracker.watching_ring(), tracker:
             for tokens in LENGTHS:
                 ids = torch.zeros(1, tokens, dtype=torch.long, device=CARD)
@@ -120,20 +129,20 @@ def main() -> None:
     parser.add_argument("--model", choices=[*CONFIGS])
     parser.add_argument("--layers", type=int)
     parser.add_argument("--blocks", choices=["nf4", "bf16"])
+    parser.add_argument("--room", type=float, help="a card of so many times what is allocated")
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     install_card()
-    print("| model | blocks | allocated GiB | reserved | of it | without a pool | of it |")
+    other = f"on {args.room:g} of it" if args.room else "without a pool"
+    print(f"| model | blocks | allocated GiB | reserved | of it | {other} | of it |")
     print("| --- " * 7 + "|")
     for name in [args.model] if args.model else CONFIGS:
         for kind in [args.blocks] if args.blocks else ("bf16", "nf4"):
-            own, shared = (
-                reserved(name, quantized=kind == "nf4", layers=args.layers, apart=apart)
-                for apart in (True, False)
-            )
-            cells = [f"{own.allocated / GIB:.2f}"]
-            for one in (own, shared):
-                cells += [f"{one.reserved / GIB:.2f}", f"{one.ratio:.3f}"]
+            how = {"quantized": kind == "nf4", "layers": args.layers}
+            own = reserved(name, **how, apart=True)
+            room = int((args.room or 0) * own.allocated) - own.ring
+            second = reserved(name, **how, apart=bool(args.room), capacity=max(room, 0))
+            cells = [f"{own.allocated / GIB:.2f}", *own.cells, *second.cells]
             print("| " + " | ".join([name, kind, *cells]) + " |", flush=True)
 
 
