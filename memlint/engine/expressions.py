@@ -287,6 +287,8 @@ def _unary(run: Interpreter, node: ast.UnaryOp) -> Value:
     value = run.eval(node.operand)
     if isinstance(node.op, ast.Not):
         decided = truth(value)
+        if decided is None and isinstance(value, Constant):
+            return Constant(not value.value, node, value.origin)
         return UNKNOWN if decided is None else Constant(not decided, node)
     if isinstance(value, Constant) and isinstance(value.value, int | float):
         if isinstance(node.op, ast.USub):
@@ -348,10 +350,14 @@ def _compare(run: Interpreter, node: ast.Compare) -> Value:
     right, op = rights[0], type(node.ops[0])
     if isinstance(left, Constant) and isinstance(right, Constant) and op in _COMPARE:
         compared = _compared(node.ops[0], left, right, node)
-        return compared if compared and compared.origin is Provenance.LITERAL else UNKNOWN
+        return UNKNOWN if compared is None or compared.origin in _OF_CALLERS else compared
     if isinstance(right, Constant) and _is_other(run, node, left, right):
         return Constant(op in (ast.IsNot, ast.NotEq), node)
     return UNKNOWN
+
+
+# What a default of these gives, another caller may give otherwise: it decides no branch.
+_OF_CALLERS = (Provenance.PARAMETER, Provenance.FIELD)
 
 
 def _is_other(run: Interpreter, node: ast.Compare, left: Value, right: Constant) -> bool:
@@ -447,16 +453,18 @@ def _comprehension(run: Interpreter, node: Any) -> Value:
 
 
 def _items_taken(run: Interpreter, node: ast.expr) -> Sequence | None:
-    """What ``(made[name] for name in ["model", "optimizer"])`` gives, which only takes items."""
+    """What ``(made[name] for name in ["model"])`` and ``[name.strip() for name in names]``
+    give."""
     match node:
         case (
-            ast.ListComp(elt=ast.Subscript() as taken, generators=[one])
-            | ast.GeneratorExp(elt=ast.Subscript() as taken, generators=[one])
+            ast.ListComp(elt=(ast.Subscript() | ast.Call()) as taken, generators=[one])
+            | ast.GeneratorExp(elt=(ast.Subscript() | ast.Call()) as taken, generators=[one])
         ):
             names = run.eval(one.iter)
         case _:
             return None
     calls = any(isinstance(part, ast.Call) for part in ast.walk(taken))
+    calls = calls and not _is_of_text(taken)
     if one.ifs or calls or not isinstance(names, Sequence) or names.open:
         return None
     values = []
@@ -464,6 +472,14 @@ def _items_taken(run: Interpreter, node: ast.expr) -> Sequence | None:
         assign(run, one.target, name, node)
         values.append(run.eval(taken))
     return Sequence(tuple(values), "list" if isinstance(node, ast.ListComp) else "tuple", node)
+
+
+def _is_of_text(taken: ast.expr) -> bool:
+    """True for ``name.strip()``."""
+    match taken:
+        case ast.Call(func=ast.Attribute(value=ast.Name(), attr=method), args=[], keywords=[]):
+            return method in ("strip", "lower", "upper")
+    return False
 
 
 def _source_of_copy(run: Interpreter, node: ast.DictComp) -> Object | None:

@@ -71,6 +71,14 @@ _LOOKUPS = frozenset({ast.Attribute, ast.Subscript, ast.NamedExpr})
 CallEffect = Callable[["Interpreter", Invocation], Value | None]
 
 
+def _of_class(thing: Object, value: Value) -> Value:
+    """What an instance has from its class: ``setattr(self, name, ...)`` of names that are not known
+    may have set a number or a text."""
+    if isinstance(value, Function):
+        return Function(value.node, value.scope, thing, value.owner, value.options)
+    return UNKNOWN if thing.open and isinstance(value, Constant) else value
+
+
 class Interpreter:
     """One abstract run over one module.
 
@@ -429,10 +437,7 @@ class Interpreter:
         if thing.cls is not None:
             binding = self.class_binding(thing.cls, name)
             if binding is not None:
-                value = binding.value
-                if isinstance(value, Function):
-                    return Function(value.node, value.scope, thing, value.owner, value.options)
-                return value
+                return _of_class(thing, binding.value)
         if name == "module" and (is_known_module(self, thing) or is_module(thing)):
             return thing
         if name == "device" and thing.type in LAUNCHERS:

@@ -324,7 +324,7 @@ def _define_class(run: Interpreter, node: ast.ClassDef) -> None:
     for decorator in node.decorator_list:
         run.eval(decorator)
         name = run.name_of(decorator) or ""
-        is_dataclass |= name.rsplit(".", 1)[-1] == "dataclass"
+        is_dataclass |= name.rsplit(".", 1)[-1] == "dataclass" or name in _OF_ATTRS
     is_dataclass |= any(_gives_fields(base) for base in bases)
     scope = run.new_scope(run.scope)
     made = Class(node, scope, bases, is_dataclass)
@@ -345,6 +345,9 @@ def _base(run: Interpreter, node: ast.expr) -> Value:
     value = run.eval(node)
     known = project_value(run, value.name) if isinstance(value, Symbol) else None
     return known if isinstance(known, Class) else value
+
+
+_OF_ATTRS = ("attrs.define", "attrs.frozen", "attr.define", "attr.frozen", "attr.dataclass")
 
 
 def _gives_fields(base: Value) -> bool:

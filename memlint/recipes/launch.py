@@ -158,6 +158,10 @@ class Command(Record):
         if self.program == "llamafactory":
             given = given or _last(self.environment, "NPROC_PER_NODE")
         text = _text(given) or ""
+        chosen = _text(self.launcher_setting("include")) or ""
+        if not text and self.program == "deepspeed" and ":" in chosen and "@" not in chosen:
+            # ``--include localhost:0,1``: the GPUs of one machine.
+            return chosen.count(",") + 1
         return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else None
 
 

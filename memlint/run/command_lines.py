@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PARSERS = lazy_pattern(
     rb"parse_args\(|parse_known_args\(|HfArgumentParser|TrlParser"
-    rb"|\bDEFINE_\w+\(|load_dotenv|simple_parsing"
+    rb"|\bDEFINE_\w+\(|load_dotenv|simple_parsing|\btyro\b|jsonargparse"
     rb"|sys\.argv\b|import click|\btyper\b|fire\.Fire|hydra\.main|from_cli\("
     rb"|environ(?:\.get\(|\[)|getenv\("
 )

@@ -204,7 +204,7 @@ def _setattr(run: Interpreter, invocation: Invocation) -> Value | None:
 
 
 def _replace(run: Interpreter, invocation: Invocation) -> Value | None:
-    """``dataclasses.replace(config, name=value)``."""
+    """``dataclasses.replace(config, name=value)``, ``attrs.evolve(...)``."""
     made = _copy(run, invocation)
     if isinstance(made, Object):
         set_bindings(run, made, invocation.keywords)
@@ -286,7 +286,7 @@ def _variable(run: Interpreter, invocation: Invocation) -> Value:
 
 
 def _text(run: Interpreter, invocation: Invocation) -> Value | None:
-    """``name.lower()``, ``path.endswith(".json")`` of constants."""
+    """``name.lower()``, ``path.endswith(".json")``, ``names.split(",")`` of constants."""
     text, said = invocation.receiver, invocation.arguments
     words = [one.value for one in said if isinstance(one, Constant) and type(one.value) is str]
     plain = len(words) == len(said) and not (invocation.keywords or invocation.open_arguments)
@@ -296,6 +296,9 @@ def _text(run: Interpreter, invocation: Invocation) -> Value | None:
         value = getattr(text.value, invocation.name.rpartition(".")[2])(*words)
     except (TypeError, ValueError):
         return None
+    if isinstance(value, list):
+        parts = tuple(Constant(one, invocation.node, text.origin) for one in value)
+        return Sequence(parts, "list", invocation.node)
     return Constant(value, invocation.node, text.origin)
 
 
@@ -398,7 +401,7 @@ _EFFECTS: dict[str, CallEffect] = {
     "str": _convert,
     "bool": _convert,
     "len": _length,
-    **dict.fromkeys((".lower", ".upper", ".strip", ".startswith", ".endswith"), _text),
+    **dict.fromkeys((".lower", ".upper", ".strip", ".split", ".startswith", ".endswith"), _text),
     **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load"), document_at),
     **dict.fromkeys(("tomllib.load", "toml.load", "tomli.load"), document_at),
     **dict.fromkeys(("json.loads", "tomllib.loads", "toml.loads", "tomli.loads"), document_at),
@@ -421,7 +424,7 @@ _EFFECTS: dict[str, CallEffect] = {
     **dict.fromkeys(("os.path.dirname", "pathlib.Path.cwd", "os.getcwd"), folder_of),
     "copy.copy": _copy,
     "copy.deepcopy": _copy,
-    "dataclasses.replace": _replace,
+    **dict.fromkeys(("dataclasses.replace", "attrs.evolve", "attr.evolve"), _replace),
     "functools.partial": _partial,
     "types.SimpleNamespace": _namespace,
     "argparse.Namespace": _namespace,

@@ -379,9 +379,25 @@ def _add_class(run: Interpreter, invocation: Invocation, parser: Object) -> Valu
 def _cli(run: Interpreter, invocation: Invocation) -> Value | None:
     """``tyro.cli(Options)``: an instance of the class; a function runs, as fire runs it."""
     given = invocation.arguments[0] if invocation.arguments else None
-    if isinstance(given, Class):
-        return _parsed_class(run, invocation, given, None)
-    return _fire(run, invocation)
+    if not isinstance(given, Class):
+        return _fire(run, invocation)
+    made = _parsed_class(run, invocation, given, None)
+    for name in run.command_line.names if run.command_line is not None else ():
+        _set_part(run, run.command_line, made, name)
+    return made
+
+
+def _set_part(run: Interpreter, given: CommandLine, holder: Value, name: str) -> None:
+    """``--lora.rank 32``: a field of what a field holds."""
+    *above, last = name.split(".")
+    for part in above:
+        binding = run.get_binding(holder, part) if isinstance(holder, Object) else None
+        holder = binding.value if binding is not None else UNKNOWN
+    cls = holder.cls if above and isinstance(holder, Object) else None
+    fields = dict(run.fields(cls)) if cls is not None else {}
+    if last in fields and isinstance(holder, Object):
+        value = given.value(name, kind_of_annotation(ast.unparse(fields[last].annotation)))
+        run.set_binding(holder, last, Binding(value or UNKNOWN, How.FIELD))
 
 
 # -- what TRL's helpers make of its options --------------------------------------------------------

@@ -89,12 +89,53 @@ parser.add_arguments(Options, dest="options")
 options = parser.parse_args().options
 NAME, ROWS = options.name, options.rows
 """
+ATTRS = """
+import attrs
+
+@attrs.define(frozen=True)
+class Plan:
+    model: str
+    rows: int = 8
+
+NAME, ROWS = attrs.evolve(Plan("Qwen/Qwen3-1.7B"), rows=3).model, 3
+plan = attrs.evolve(Plan(NAME), rows=3)
+ROWS = plan.rows
+"""
+TYRO = """
+from dataclasses import dataclass, field
+import tyro
+
+@dataclass
+class Batch:
+    rows: int = 8
+    more: bool = False
+
+@dataclass
+class Options:
+    model: str = "gpt2"
+    batch: Batch = field(default_factory=Batch)
+
+options = tyro.cli(Options)
+NAME, ROWS = options.model, options.batch.rows
+"""
+NEGATED = """
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--bits", type=int, default=16)
+parser.add_argument("--small", action="store_true")
+args = parser.parse_args()
+LARGE, WHOLE = not args.small, args.bits == 16
+NAME = "Qwen/Qwen3-1.7B" if LARGE else "gpt2"
+ROWS = 3 if WHOLE else 16
+"""
 FILES = {
     "config.yaml": "model: Qwen/Qwen3-1.7B\nbatch: {rows: 3}\n",
     "run.toml": '[model]\nname = "Qwen/Qwen3-1.7B"\n[batch]\nrows = 3\n',
     "run.ini": "[model]\nname = Qwen/Qwen3-1.7B\n[batch]\nrows = 3\n",
     ".env": "# the model\nMODEL=Qwen/Qwen3-1.7B\nexport ROWS='3'  # rows\n",
     "go.sh": "python train.py --model=Qwen/Qwen3-1.7B --rows 3 --nomore\n",
+    "nested.sh": "python train.py --model Qwen/Qwen3-1.7B --batch.rows 3 --batch.more\n",
 }
 CHOICE = """
 import argparse
@@ -154,6 +195,9 @@ def read(folder: Path, script: str, *names: str) -> dict[str, Any]:
         (DOTENV, [".env"]),
         (ABSL, ["go.sh"]),
         (SIMPLE, []),
+        (ATTRS, []),
+        (TYRO, ["nested.sh"]),
+        (NEGATED, []),
         (CHOICE + BRANCHES, []),
         (CHOICE + CASES.replace("ROWS_ARE_FEW", "True"), []),
     ],
@@ -166,6 +210,34 @@ def test_options_reach_a_run(tmp_path: Path, script: str, names: list[str]) -> N
 def test_a_flag_has_its_default(tmp_path: Path) -> None:
     found = read(tmp_path, ABSL + TRAINED)
     assert (found["model"], found["micro_batch"]) == ("gpt2", 16)
+
+
+def test_what_is_set_by_unknown_names_may_be_any_attribute(tmp_path: Path) -> None:
+    job = """
+class Job:
+    model, rows = "gpt2", 8
+
+    def __init__(self, **options):
+        for name, value in options.items():
+            setattr(self, name, value)
+
+job = Job(**read_options())
+NAME, ROWS = job.model, job.rows
+"""
+    found = read(tmp_path, job + TRAINED)
+    assert found.keys().isdisjoint(("model", "micro_batch"))
+
+
+def test_names_of_one_text_are_adapted(tmp_path: Path) -> None:
+    adapted = """
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+names = "q_proj, o_proj"
+lora = LoraConfig(target_modules=[name.strip() for name in names.split(",")])
+model = get_peft_model(AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B"), lora)
+Trainer(model, TrainingArguments("out"), train_dataset=data).train()
+"""
+    assert read(tmp_path, adapted)["lora"]["target_modules"] == ["q_proj", "o_proj"]
 
 
 def test_a_case_with_a_guard_that_nobody_knows_is_not_taken(tmp_path: Path) -> None:

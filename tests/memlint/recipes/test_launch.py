@@ -110,6 +110,12 @@ def test_settings_of_the_launcher_and_of_the_script() -> None:
     assert not command.has_unknown_arguments
 
 
+def test_chosen_gpus_of_one_machine_are_counted() -> None:
+    (one,) = read_commands("deepspeed --include localhost:0,1,2,3 train.py\n", "shell")
+    (several,) = read_commands("deepspeed --include a:0,1@b:0,1 train.py\n", "shell")
+    assert (one.num_processes, several.num_processes) == (4, None)
+
+
 def test_overrides_and_removals() -> None:
     command = the("tune run lora --config llama3/8B_lora batch_size=4 ~optimizer.lr +model.x='a b'")
     assert command.recipe == "llama3/8B_lora"

@@ -130,10 +130,12 @@ RESTORED = {
     "by get": 'c = torch.load("f")\nmodel.load_state_dict(c.get("model"))',
     "one of two": 'c = torch.load("f")\ns = c["a"] if "a" in c else c\nmodel.load_state_dict(s)',
     "renamed": 'c = torch.load("f")\nmodel.load_state_dict({k[7:]: v for k, v in c.items()})',
+    "returned": 'def read():\n    return torch.load("f")\nmodel.load_state_dict(read())',
 }
 USED = {
     "data": 'data = torch.load("f")\ntrain(data)',
-    "returned": 'def read():\n    return torch.load("f")\nmodel.load_state_dict(read())',
+    "returned and used": 'def read():\n    return torch.load("f")\n'
+    'model.load_state_dict(read())\nx = read()["mask"] * 2',
     "tensors beside": 'c = torch.load("f")\nmodel.load_state_dict(c["model"])\nx = c["mask"] * 2',
     "kept": 'self.c = torch.load("f")\nmodel.load_state_dict(self.c)',
     "looked at": 'c = torch.load("f")\nprint(c["epoch"])',

@@ -142,7 +142,7 @@ ROUTES = {
 # Nobody can tell what these give.
 UNKNOWN = {
     "the environment": 'import os\nSFTConfig(packing=os.environ.get("PACK") == "1")',
-    "an argument": "import sys\nSFTConfig(packing=len(sys.argv) > 1)",
+    "an argument": "import sys\nSFTConfig(packing=int(sys.argv[1]) > 1)",
     "arms that differ": "SFTConfig(packing=True if unknown() else False)",
     "branches that differ": """
         pack = True
