@@ -72,11 +72,12 @@ CallEffect = Callable[["Interpreter", Invocation], Value | None]
 
 
 def _of_class(thing: Object, value: Value) -> Value:
-    """What an instance has from its class: ``setattr(self, name, ...)`` of names that are not known
-    may have set a number or a text."""
+    """What an instance has from its class; that of a class without a library's base may have got
+    numbers and texts by ``setattr(self, name, ...)`` of names that are not known."""
     if isinstance(value, Function):
         return Function(value.node, value.scope, thing, value.owner, value.options)
-    return UNKNOWN if thing.open and isinstance(value, Constant) else value
+    is_set = thing.open and thing.type is None and isinstance(value, Constant)
+    return UNKNOWN if is_set else value
 
 
 class Interpreter:
