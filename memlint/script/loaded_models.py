@@ -109,7 +109,7 @@ class ModelFacts(NamedTuple):
     @property
     def causal_lm(self) -> bool | None:
         """True if it is a causal language model; None where the loader does not say."""
-        answers = {_is_causal_lm(_loader(load)) for load in self.loads}
+        answers = {_is_causal_lm(load) for load in self.loads}
         return answers.pop() if len(answers) == 1 else None
 
     @property
@@ -159,7 +159,11 @@ def _loader(load: Call) -> str:
     return parts[-2] if len(parts) > 1 and parts[-1][:1].islower() else parts[-1]
 
 
-def _is_causal_lm(loader: str) -> bool | None:
+def _is_causal_lm(load: Call) -> bool | None:
+    loader, name = _loader(load), _checkpoint(load)
+    if loader == "AutoModelWithLMHead" and isinstance(name, str):
+        # A head by the checkpoint: that of a decoder, of masked words, of an encoder-decoder.
+        return family(name.lower()).has("has_sdpa") or None
     if "CausalLM" in loader or loader.endswith("LMHeadModel"):
         return True
     return False if "For" in loader or loader == "AutoModel" else None
