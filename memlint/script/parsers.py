@@ -382,8 +382,9 @@ def _cli(run: Interpreter, invocation: Invocation) -> Value | None:
     if not isinstance(given, Class):
         return _fire(run, invocation)
     made = _parsed_class(run, invocation, given, None)
-    for name in run.command_line.names if run.command_line is not None else ():
-        _set_part(run, run.command_line, made, name)
+    if (by_command := run.command_line) is not None:
+        for name in by_command.names:
+            _set_part(run, by_command, made, name)
     return made
 
 
