@@ -12,11 +12,11 @@ from tests.structure import COMPLEX, circles, imports_of, measure, package_of, u
 MEASURED = measure(Path(__file__).parent.parent)
 # Each may only fall: who lowers a figure lowers its bound here, and nobody raises one to pass.
 BOUNDS = {
-    "lines of the linter and its rules": 77_902,
+    "lines of the linter and its rules": 77_901,
     "lines of the packages beside the linter": 7_015,
     "lines of the runtime": 22_207,
     "files in circles, imports for types counted": 16,
-    "references to ast outside the packages of syntax": 213,
+    "references to ast outside the packages of syntax": 212,
     "rule codes outside the rules": 2,
     "file names used twice": 0,
     "names offered to the author of a rule": 41,

@@ -138,8 +138,9 @@ def processes_of(launched: int | None, node: ast.expr | None) -> Constant:
     return Constant(launched, node, Provenance.COMMAND_LINE)
 
 
-def kind_of_annotation(annotation: str) -> str:
+def kind_of_annotation(annotation: ast.expr) -> str:
     """The type in an annotation: ``int`` of ``Optional[int]`` and ``int | None``."""
-    words = set(re.findall(r"\w+", annotation)) - {"Optional", "None", "typing", "Union"}
+    words = set(re.findall(r"\w+", ast.unparse(annotation)))
+    words -= {"Optional", "None", "typing", "Union"}
     (kind,) = words if len(words) == 1 else ("?",)
     return kind if kind in ("int", "float", "str", "bool") else "?"

@@ -1,7 +1,5 @@
 """Parameters that a command line fills in: options of click and typer, and fire's flags."""
 
-import ast
-
 from memlint.engine.command_line import CommandLine, kind_of_annotation
 from memlint.engine.values import (
     UNKNOWN,
@@ -104,5 +102,5 @@ def _kind(function: Function, name: str, option: Invocation | None, default: Val
     for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
         if parameter.arg == name:
             annotation = parameter.annotation
-            return kind_of_annotation(ast.unparse(annotation)) if annotation is not None else "str"
+            return kind_of_annotation(annotation) if annotation is not None else "str"
     return "?"

@@ -302,7 +302,7 @@ def _launched_fields(
     own = dict(run.fields(made.cls)) if made.cls is not None else {}
     for option in given.names:
         if option in own:
-            kind = kind_of_annotation(ast.unparse(own[option].annotation))
+            kind = kind_of_annotation(own[option].annotation)
             value = given.value(option, kind)
             if value is not None:
                 # No place of the name: what the script declares itself, no release renames.
@@ -397,7 +397,7 @@ def _set_part(run: Interpreter, given: CommandLine, holder: Value, name: str) ->
     cls = holder.cls if above and isinstance(holder, Object) else None
     fields = dict(run.fields(cls)) if cls is not None else {}
     if last in fields and isinstance(holder, Object):
-        value = given.value(name, kind_of_annotation(ast.unparse(fields[last].annotation)))
+        value = given.value(name, kind_of_annotation(fields[last].annotation))
         run.set_binding(holder, last, Binding(value or UNKNOWN, How.FIELD))
 
 
