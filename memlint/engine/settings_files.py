@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 SETTINGS_FILES = (".json", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".env")
 
 _VARIABLE = re.compile(
-    r"^\s*(?:export\s+)?(\w+)\s*=[ \t]*(?:(['\"])(.*?)\2|([^\n#]*))", re.MULTILINE
+    r"^[ \t]*(?:export[ \t]+)?(\w+)[ \t]*=[ \t]*(?:(['\"])(.*?)\2|([^\n#]*))", re.MULTILINE
 )
 
 
@@ -40,12 +40,16 @@ def _toml(text: str) -> object:
 def _ini(text: str) -> object:
     import configparser
 
-    parsed = configparser.ConfigParser()
+    # Values that name others may stand for more than any memory holds: they are left out.
+    parsed = configparser.ConfigParser(interpolation=None)
     try:
         parsed.read_string(text)
-        return {name: dict(section) for name, section in parsed.items()}
     except configparser.Error as error:
         raise ValueError(str(error)) from error
+    return {
+        name: {key: value for key, value in section.items() if "%(" not in (value or "")}
+        for name, section in parsed.items()
+    }
 
 
 def _variables(text: str) -> object:

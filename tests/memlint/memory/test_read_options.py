@@ -340,3 +340,12 @@ for batch in rows:
     found = read(tmp_path, script + step)
     assert found["logits_copies"] == copies
     assert list(found["frozen_models"]) == ["Qwen/Qwen3-1.7B?num_hidden_layers=20"]
+
+
+def test_files_of_settings_that_grow_take_no_longer(tmp_path: Path) -> None:
+    """A file of blank lines took minutes; values that name others, ten times each, never end."""
+    (tmp_path / ".env").write_text("\n" * 60_000 + FILES[".env"])
+    lines = (f"x{number} = " + f"%(x{number + 1})s" * 10 for number in range(11))
+    (tmp_path / "run.ini").write_text("\n".join(["[DEFAULT]", *lines, FILES["run.ini"]]))
+    found = read(tmp_path, DOTENV + INI.replace("NAME, ROWS", "OTHER, ROWS") + TRAINED)
+    assert (found["model"], found["micro_batch"]) == ("Qwen/Qwen3-1.7B", 3)
