@@ -143,8 +143,8 @@ def run_scripts_above(run: Interpreter) -> None:
     if run.project is None:
         return
     is_whole = _is_called(run) if run.defined else not run.project.is_library
-    # What trains nothing as it is run makes rows and models for what imports it.
-    is_whole = is_whole and run.project.trains
+    # What runs no model as it is run makes rows and models for what imports it.
+    is_whole = is_whole and (run.project.trains or bool(run.forwards))
     if (is_whole and not run.project.is_led_alone) or not run.project.scripts_above:
         return
     run.project.lead_to(run.trees[0])
