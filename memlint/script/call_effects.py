@@ -285,6 +285,10 @@ def _variable(run: Interpreter, invocation: Invocation) -> Value:
     return UNKNOWN
 
 
+# Of a text that is split: names of modules, not data.
+_MOST_PARTS = 1_000
+
+
 def _text(run: Interpreter, invocation: Invocation) -> Value | None:
     """``name.lower()``, ``path.endswith(".json")``, ``names.split(",")`` of constants."""
     text, said = invocation.receiver, invocation.arguments
@@ -297,6 +301,8 @@ def _text(run: Interpreter, invocation: Invocation) -> Value | None:
     except (TypeError, ValueError):
         return None
     if isinstance(value, list):
+        if len(value) > _MOST_PARTS:
+            return UNKNOWN
         parts = tuple(Constant(one, invocation.node, text.origin) for one in value)
         return Sequence(parts, "list", invocation.node)
     return Constant(value, invocation.node, text.origin)

@@ -240,6 +240,18 @@ Trainer(model, TrainingArguments("out"), train_dataset=data).train()
     assert read(tmp_path, adapted)["lora"]["target_modules"] == ["q_proj", "o_proj"]
 
 
+def test_data_that_is_split_is_no_list_of_names(tmp_path: Path) -> None:
+    text = f'names = "{"q_proj," * 20_000}"'
+    adapted = """
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+lora = LoraConfig(target_modules=names.split(","))
+model = get_peft_model(AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B"), lora)
+Trainer(model, TrainingArguments("out"), train_dataset=data).train()
+"""
+    assert len(read(tmp_path, text + adapted)["lora"].get("target_modules", ())) < 10
+
+
 def test_a_case_with_a_guard_that_nobody_knows_is_not_taken(tmp_path: Path) -> None:
     script = CHOICE + CASES.replace("ROWS_ARE_FEW", "few(args)") + TRAINED
     assert "model" not in read(tmp_path, script)
